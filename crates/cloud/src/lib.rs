@@ -1,0 +1,11 @@
+//! Ports to the cloud. Programs see the traits of [`ports`]; the real ones stand
+//! under [`aws`], each behind a feature, and [`fake`] and [`failing`] stand in for
+//! them in tests. This is the only crate that names a cloud SDK.
+
+#[cfg(feature = "aws")]
+pub mod aws;
+pub mod failing;
+pub mod fake;
+pub mod ports;
+#[cfg(feature = "webhook")]
+pub mod webhook;

@@ -1,0 +1,229 @@
+//! What Ebb asks of a cloud, as narrow traits over domain types. No SDK is named
+//! here, and nothing here changes a resource of the user's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::{MetricSeries, ResourceCost};
+use jiff::Timestamp;
+use thiserror::Error;
+
+/// Why the cloud did not answer as hoped.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CloudError {
+    /// The credentials may not do it; `operation` is the permission to add.
+    #[error("{operation} was denied: {message}")]
+    Denied {
+        /// The action as IAM names it, such as `ec2:DescribeInstances`.
+        operation: String,
+        /// The cloud's words.
+        message: String,
+    },
+    /// What was asked for does not exist.
+    #[error("{operation}: {what} does not exist")]
+    Missing {
+        /// The action as IAM names it.
+        operation: String,
+        /// The key, URL or id.
+        what: String,
+    },
+    /// A conditional write found another version than the one it expected.
+    #[error("{operation}: {what} was changed by someone else")]
+    Conflict {
+        /// The action as IAM names it.
+        operation: String,
+        /// The key.
+        what: String,
+    },
+    /// Anything else: network, throttling past the retries, a fault over there.
+    #[error("{operation} failed: {message}")]
+    Failed {
+        /// The action as IAM names it.
+        operation: String,
+        /// The cloud's words, or the client's.
+        message: String,
+    },
+}
+
+/// A result of asking the cloud.
+pub type CloudResult<T> = Result<T, CloudError>;
+
+/// Reads what is there. A part that refuses becomes a gap of the inventory; an
+/// error is for when nothing could be read at all.
+#[async_trait]
+pub trait InventorySource: Send + Sync {
+    /// The regions that are enabled.
+    async fn regions(&self) -> CloudResult<Vec<Region>>;
+
+    /// Instances and Batch of one region, at `now`.
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory>;
+}
+
+/// Reads utilization metrics of nodes without a probe. Every call costs money,
+/// so the caller says which nodes and how far back.
+#[async_trait]
+pub trait MetricsSource: Send + Sync {
+    /// Series by node, from `from` to `to`; a node without data is left out.
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
+}
+
+/// Reads the bill.
+#[async_trait]
+pub trait BillSource: Send + Sync {
+    /// Net amortized cost of each EC2 resource by day, the last 14 days.
+    /// `Denied` or `Failed` when the account has not opted in.
+    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>>;
+}
+
+/// A message as the queue hands it out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Received {
+    /// The queue's id of the message.
+    pub id: String,
+    /// What deletes it.
+    pub receipt: String,
+    /// Who sent it as the cloud attests (`AROA…:session`); `None` when it did not say.
+    pub sender: Option<String>,
+    /// When it arrived at the queue; `None` when it did not say.
+    pub sent_at: Option<Timestamp>,
+    /// The body.
+    pub body: String,
+}
+
+/// A queue of messages of at most 256 KiB of text.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Sends one message.
+    async fn send(&self, body: &str) -> CloudResult<()>;
+
+    /// Sends one message with string attributes beside the body.
+    async fn send_with(&self, body: &str, attributes: &BTreeMap<String, String>)
+    -> CloudResult<()>;
+
+    /// Receives up to `limit` messages, waiting at most `wait` for the first.
+    /// They come again unless deleted.
+    async fn receive(&self, limit: usize, wait: Duration) -> CloudResult<Vec<Received>>;
+
+    /// Deletes received messages by receipt.
+    async fn delete(&self, receipts: &[String]) -> CloudResult<()>;
+}
+
+/// What a stored object's version is called, for conditional writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Etag(pub String);
+
+/// An object with its version and time of arrival.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The version.
+    pub etag: Etag,
+    /// When it was written, by the store's clock.
+    pub modified_at: Timestamp,
+}
+
+/// One entry of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// The key.
+    pub key: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was written, by the store's clock.
+    pub modified_at: Timestamp,
+}
+
+/// When a write may happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PutIf {
+    /// Always.
+    Always,
+    /// Only if no object is there.
+    Absent,
+    /// Only if the object there has this version.
+    Matches(Etag),
+}
+
+/// Objects by key in one bucket.
+#[async_trait]
+pub trait Objects: Send + Sync {
+    /// Reads an object of at most `max_bytes`; larger ones are `Failed`.
+    /// `Missing` when there is none.
+    async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object>;
+
+    /// Writes an object. `Conflict` when `condition` does not hold.
+    async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag>;
+
+    /// Up to `limit` entries under `prefix`, in the order of their keys.
+    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>>;
+
+    /// Deletes objects; those that are gone already count as deleted.
+    async fn delete(&self, keys: &[String]) -> CloudResult<()>;
+}
+
+/// How an object is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutOptions {
+    /// When the write may happen.
+    pub condition: PutIf,
+    /// What a browser is told it is.
+    pub content_type: Option<&'static str>,
+    /// User metadata.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Default for PutOptions {
+    fn default() -> Self {
+        Self {
+            condition: PutIf::Always,
+            content_type: None,
+            metadata: BTreeMap::new(),
+        }
+    }
+}
+
+/// An email with both parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Email {
+    /// The verified sender.
+    pub from: String,
+    /// The recipients.
+    pub to: Vec<String>,
+    /// The subject, one line.
+    pub subject: String,
+    /// The text part.
+    pub text: String,
+    /// The HTML part.
+    pub html: String,
+}
+
+/// Sends email.
+#[async_trait]
+pub trait Mailer: Send + Sync {
+    /// Sends one email.
+    async fn send(&self, email: &Email) -> CloudResult<()>;
+}
+
+/// Posts a JSON body to a chat's incoming webhook.
+#[async_trait]
+pub trait Webhook: Send + Sync {
+    /// Posts it. The URL is a secret and must not appear in an error.
+    async fn post(&self, body: &serde_json::Value) -> CloudResult<()>;
+}
+
+/// Reads secrets of Ebb's own, such as the webhook's URL.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// The secret's text.
+    async fn read(&self, arn: &str) -> CloudResult<String>;
+}

@@ -1,0 +1,166 @@
+//! What is there, as the cloud's inventory tells it: instances and Batch.
+//! Reading it is `ebb-cloud`'s business.
+
+mod batch;
+
+pub use batch::{
+    BatchFleet, ComputeEnvironment, ContainerInstance, Job, JobId, JobQueue, JobStatus, task_id,
+};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{AccountId, InstanceType, NodeId, Region};
+
+/// All that was seen, and what could not be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inventory {
+    /// Instances by id.
+    pub instances: BTreeMap<NodeId, Instance>,
+    /// Batch and the ECS beneath it.
+    pub batch: BatchFleet,
+    /// What could not be seen and why.
+    pub gaps: Vec<Gap>,
+}
+
+impl Inventory {
+    /// Takes in what another region or account answered.
+    pub fn absorb(&mut self, other: Self) {
+        self.instances.extend(other.instances);
+        self.batch.absorb(other.batch);
+        self.gaps.extend(other.gaps);
+    }
+}
+
+/// A part of the inventory that refused to be seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Gap {
+    /// What was asked, such as `eu-central-1: batch:DescribeJobs`.
+    pub scope: String,
+    /// Why there is no answer.
+    pub reason: String,
+}
+
+/// How an instance stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstanceState {
+    /// It is starting; billing has not begun.
+    Pending,
+    /// It runs and is billed.
+    Running,
+    /// It is on its way to stopped or terminated.
+    Stopping,
+    /// It is stopped: its volumes are billed, it is not.
+    Stopped,
+    /// It is gone.
+    Terminated,
+}
+
+/// How an instance is bought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Market {
+    /// By the hour at the list price, or under a commitment.
+    OnDemand,
+    /// Spare capacity that can be taken back.
+    Spot,
+}
+
+impl fmt::Display for Market {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::OnDemand => "on demand",
+            Self::Spot => "spot",
+        })
+    }
+}
+
+/// What starts and stops an instance, so that advice goes there and never says
+/// "terminate" about a machine that would come back.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "name")]
+pub enum Controller {
+    /// An EC2 Auto Scaling group.
+    AutoScalingGroup(String),
+    /// A compute environment of AWS Batch.
+    BatchEnvironment(String),
+    /// A node group of EKS.
+    EksNodegroup(String),
+}
+
+impl fmt::Display for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AutoScalingGroup(name) => write!(f, "Auto Scaling group {name}"),
+            Self::BatchEnvironment(name) => write!(f, "Batch compute environment {name}"),
+            Self::EksNodegroup(name) => write!(f, "EKS node group {name}"),
+        }
+    }
+}
+
+/// One EC2 instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instance {
+    /// Its id.
+    pub id: NodeId,
+    /// Whose it is; `None` when the answer did not say.
+    pub account: Option<AccountId>,
+    /// Where it is.
+    pub region: Region,
+    /// What it is.
+    pub instance_type: InstanceType,
+    /// How it stands.
+    pub state: InstanceState,
+    /// When it was last started; `None` when the answer did not say.
+    pub launched_at: Option<Timestamp>,
+    /// How it is bought.
+    pub market: Market,
+    /// What starts and stops it; `None` when nothing known does.
+    pub controller: Option<Controller>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Instance {
+    /// The tag `Name`.
+    pub fn name(&self) -> Option<&str> {
+        self.tag("Name")
+    }
+
+    /// Whom to ask: the first of the tags `Owner`, `owner`, `CreatedBy`.
+    pub fn owner(&self) -> Option<&str> {
+        ["Owner", "owner", "CreatedBy"]
+            .into_iter()
+            .find_map(|key| self.tag(key))
+    }
+
+    fn tag(&self, key: &str) -> Option<&str> {
+        self.tags
+            .get(key)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+}
+
+/// The controller that AWS's own tags name; Batch is found by joining ECS.
+///
+/// Source: "Tag your Auto Scaling groups" (`aws:autoscaling:groupName`) and EKS
+/// "Managed node groups" (`eks:nodegroup-name`), which is asked first because a
+/// node group is an Auto Scaling group underneath.
+pub fn controller_from_tags(tags: &BTreeMap<String, String>) -> Option<Controller> {
+    let eks = tags
+        .get("eks:nodegroup-name")
+        .cloned()
+        .map(Controller::EksNodegroup);
+    eks.or_else(|| {
+        tags.get("aws:autoscaling:groupName")
+            .cloned()
+            .map(Controller::AutoScalingGroup)
+    })
+}

@@ -1,0 +1,188 @@
+//! What one node did in one interval, as its probe tells it. How it travels is
+//! `ebb-signal`'s business; when it happened on AWS's clock is [`Placed`].
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{BootId, NodeId, ProbeStart};
+use crate::step::StepUsage;
+use crate::units::{Bytes, CpuTime, MilliCores, Share};
+
+/// A reading of a node's boot-time clock: it counts suspended time, never steps
+/// back, and starts at zero with each boot.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BootClock {
+    since_boot_ns: u64,
+}
+
+impl BootClock {
+    /// From nanoseconds since boot.
+    pub const fn from_nanos(since_boot_ns: u64) -> Self {
+        Self { since_boot_ns }
+    }
+
+    /// In nanoseconds since boot.
+    pub const fn as_nanos(self) -> u64 {
+        self.since_boot_ns
+    }
+
+    /// The time from `earlier` to this; `None` when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Option<Duration> {
+        self.since_boot_ns
+            .checked_sub(earlier.since_boot_ns)
+            .map(Duration::from_nanos)
+    }
+}
+
+/// Whether something was measured on a machine or made by a generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A probe saw it.
+    Measured,
+    /// A generator made it; every reader must say so.
+    Simulated,
+}
+
+/// What one node did in one interval, and how much of it the probe could see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// The node that the sender claims to be; what AWS attests decides.
+    pub node: NodeId,
+    /// The boot that the clocks below count from.
+    pub boot: BootId,
+    /// The run of the probe that the sequence belongs to.
+    pub probe_start: ProbeStart,
+    /// Counts this probe run's heartbeats from 0; with `boot` and `probe_start`
+    /// it tells a repeat from news.
+    pub sequence: u64,
+    /// When the interval began.
+    pub start: BootClock,
+    /// When the interval ended.
+    pub end: BootClock,
+    /// The node's own idea of the time at `end`; shown as an offset only.
+    pub wall_at_end: Timestamp,
+    /// Measured or made up.
+    pub origin: Origin,
+    /// How much of the interval each signal saw.
+    pub coverage: Coverage,
+    /// What the machine has.
+    pub hardware: Hardware,
+    /// What processes that the rules call workload used.
+    pub workload: Usage,
+    /// What all other processes used.
+    pub background: Usage,
+    /// Time from the last key press on any terminal to `end`; `None` when there
+    /// is no terminal or it cannot be seen.
+    pub typed_ago: Option<Duration>,
+    /// Usage so far of the steps that run at `end`.
+    pub steps: Vec<StepUsage>,
+    /// What the probe itself cost.
+    pub probe: ProbeCost,
+}
+
+/// The share of an interval that each signal covered; `None` means that this
+/// probe does not observe the signal at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// CPU time of processes that live at a sample.
+    pub cpu: Option<Share>,
+    /// Memory.
+    pub memory: Option<Share>,
+    /// Disk bytes.
+    pub disk: Option<Share>,
+    /// Network bytes.
+    pub network: Option<Share>,
+    /// GPU utilization.
+    pub gpu: Option<Share>,
+    /// Processes that start and end between two samples.
+    pub short_processes: Option<Share>,
+}
+
+impl Coverage {
+    /// The least share among the signals that are observed; `None` when none is.
+    pub fn least(&self) -> Option<Share> {
+        [
+            self.cpu,
+            self.memory,
+            self.disk,
+            self.network,
+            self.gpu,
+            self.short_processes,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}
+
+/// What the machine has, as the kernel tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// Cores online, hyperthreads counted.
+    pub cores: MilliCores,
+    /// Memory.
+    pub memory: Bytes,
+    /// GPU devices; `None` when it could not be found out.
+    pub gpus: Option<u32>,
+}
+
+/// What a group of processes used in an interval; `None` is unknown, not none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time, user and system.
+    pub cpu: Option<CpuTime>,
+    /// Bytes that really went to or came from a block device.
+    pub disk: Option<Bytes>,
+    /// Bytes over the network, loopback left out.
+    pub network: Option<Bytes>,
+    /// The busiest GPU's utilization.
+    pub gpu: Option<Share>,
+    /// Processes started.
+    pub processes_started: u64,
+}
+
+/// What the probe itself used in the interval, and what it lost since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// Its CPU time in the interval.
+    pub cpu: CpuTime,
+    /// Its resident memory at the end; `None` when it could not be read.
+    pub resident: Option<Bytes>,
+    /// Kernel events lost for want of room, since it started.
+    pub events_lost: u64,
+    /// Records dropped from the full spool, since it started.
+    pub records_dropped: u64,
+    /// Bytes that wait in the spool.
+    pub spool_depth: Bytes,
+}
+
+/// A heartbeat whose sender is attested and whose end stands on AWS's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The node that AWS attests.
+    pub node: NodeId,
+    /// When the interval ended: time of arrival less the age at send.
+    pub end: Timestamp,
+    /// What was said.
+    pub heartbeat: Heartbeat,
+}
+
+impl Placed {
+    /// Where `clock` of the same boot stands on AWS's clock; `None` when that
+    /// lies outside the range of a timestamp.
+    pub fn place(&self, clock: BootClock) -> Option<Timestamp> {
+        let offset = i128::from(clock.as_nanos()) - i128::from(self.heartbeat.end.as_nanos());
+        Timestamp::from_nanosecond(self.end.as_nanosecond().checked_add(offset)?).ok()
+    }
+
+    /// When the interval began.
+    pub fn start(&self) -> Option<Timestamp> {
+        self.place(self.heartbeat.start)
+    }
+}

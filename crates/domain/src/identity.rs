@@ -1,0 +1,175 @@
+//! Who is who: nodes, machines, accounts, probes. What AWS attests is told from
+//! what a message claims; nothing else decides whose data a heartbeat is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why a name was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum IdentityError {
+    /// The name is empty.
+    #[error("{what} is empty")]
+    Empty {
+        /// What was to be named.
+        what: &'static str,
+    },
+    /// The name is longer than any real one.
+    #[error("{what} has {len} bytes; at most {max} are accepted")]
+    TooLong {
+        /// What was to be named.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The bound in bytes.
+        max: usize,
+    },
+    /// The name holds a character that no real one has.
+    #[error("{what} '{shown}' holds a character outside A-Z a-z 0-9 . _ : / @ = + -")]
+    BadCharacter {
+        /// What was to be named.
+        what: &'static str,
+        /// The name with control characters escaped.
+        shown: String,
+    },
+    /// A sender that is not a role session, so that no node can be told from it.
+    #[error("sender '{sender}' is not a role session (AROA…:session), so it names no node")]
+    NotARoleSession {
+        /// The sender with control characters escaped.
+        sender: String,
+    },
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Takes a name after checking that it is not empty, at most 256
+            /// bytes, and made of the characters that real ones are made of.
+            pub fn new(name: impl Into<String>) -> Result<Self, IdentityError> {
+                checked($what, name.into()).map(Self)
+            }
+
+            /// The name itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdentityError;
+
+            fn try_from(name: String) -> Result<Self, IdentityError> {
+                Self::new(name)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+    )*};
+}
+
+names! {
+    /// A machine with a probe or in an inventory; for EC2 the instance id.
+    NodeId, "node id";
+    /// A cloud region such as `eu-central-1`.
+    Region, "region";
+    /// An account of the cloud.
+    AccountId, "account id";
+    /// A machine type such as `m5.xlarge`.
+    InstanceType, "instance type";
+    /// One boot of a node: the kernel's random boot id.
+    BootId, "boot id";
+    /// One start of a probe: a random id, made anew at each start.
+    ProbeStart, "probe start";
+}
+
+const MAX_NAME_BYTES: usize = 256;
+
+fn checked(what: &'static str, name: String) -> Result<String, IdentityError> {
+    if name.is_empty() {
+        return Err(IdentityError::Empty { what });
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(IdentityError::TooLong {
+            what,
+            len: name.len(),
+            max: MAX_NAME_BYTES,
+        });
+    }
+    let real = |b: u8| b.is_ascii_alphanumeric() || b"._:/@=+-".contains(&b);
+    if !name.bytes().all(real) {
+        return Err(IdentityError::BadCharacter {
+            what,
+            shown: name.escape_default().to_string(),
+        });
+    }
+    Ok(name)
+}
+
+/// The node that AWS attests for a sender.
+///
+/// `sender` is SQS's `SenderId` or IAM's `aws:userid`, which are the same
+/// string: `<role id>:<session name>`. EC2 names the session of an instance
+/// profile after the instance id; a session of EKS pod identity or Roles
+/// Anywhere is named by whoever vends the credential, and that name is the node.
+/// A user's own credential (`AIDA…`, or an account root) names no node.
+///
+/// Source: "AWS global condition context keys", table of `aws:userid` values,
+/// and the SQS API reference of `ReceiveMessage` (`SenderId`).
+pub fn attested_node(sender: &str) -> Result<NodeId, IdentityError> {
+    let refused = || IdentityError::NotARoleSession {
+        sender: sender.escape_default().to_string(),
+    };
+    let (role, session) = sender.split_once(':').ok_or_else(refused)?;
+    if !role.starts_with("AROA") || session.is_empty() {
+        return Err(refused());
+    }
+    NodeId::new(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_role_session_attests_a_node() {
+        let check = |sender: &str, node: Option<&str>| {
+            let got = attested_node(sender).ok();
+            assert_eq!(got.as_ref().map(NodeId::as_str), node, "{sender}");
+        };
+        check("AROAEXAMPLEID:i-0abc12", Some("i-0abc12"));
+        check(
+            "AROAEXAMPLEID:eks-cluster-pod-7f",
+            Some("eks-cluster-pod-7f"),
+        );
+        check("AROAEXAMPLEID:0123456789abcdef", Some("0123456789abcdef"));
+        check("AIDAEXAMPLEID", None);
+        check("123456789012", None);
+        check("AROAEXAMPLEID:", None);
+        check("AROAEXAMPLEID:i-0 drop", None);
+        check("", None);
+    }
+
+    #[test]
+    fn a_name_from_outside_is_bounded_and_plain() {
+        assert!(NodeId::new("i-0abc").is_ok());
+        assert!(NodeId::new("x".repeat(257)).is_err());
+        assert!(NodeId::new("<script>").is_err());
+        assert!(serde_json::from_str::<NodeId>("\"a\\nb\"").is_err());
+    }
+}

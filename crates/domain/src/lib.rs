@@ -1,0 +1,18 @@
+//! What Ebb decides, and the words it decides in. Everything here is pure:
+//! no clock, environment, network, file or randomness; facts in, decision out.
+
+pub mod activity;
+pub mod catalogue;
+pub mod finding;
+pub mod fleet;
+pub mod heartbeat;
+pub mod identity;
+pub mod judge;
+pub mod placement;
+pub mod policy;
+pub mod report;
+pub mod rules;
+pub mod sizing;
+pub mod state;
+pub mod step;
+pub mod units;

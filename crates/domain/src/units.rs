@@ -1,0 +1,209 @@
+//! Quantities with their units. Nothing here knows what is measured.
+
+mod money;
+
+pub use money::{Usd, UsdPerHour};
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of data in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Whole mebibytes.
+    pub const fn mib(n: u64) -> Self {
+        Self(n << 20)
+    }
+
+    /// Whole gibibytes.
+    pub const fn gib(n: u64) -> Self {
+        Self(n << 30)
+    }
+
+    /// The sum, or the greatest value where it would overflow.
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// In gibibytes, for showing and for ratios.
+    pub fn as_gib(self) -> f64 {
+        self.0 as f64 / f64::from(1 << 30)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        if self.0 < 1024 {
+            return f.pad(&format!("{} B", self.0));
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        f.pad(&format!("{value:.1} {}", UNITS[unit]))
+    }
+}
+
+/// CPU time used, in nanoseconds of one core.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct CpuTime(pub u64);
+
+impl CpuTime {
+    /// From milliseconds.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms * 1_000_000)
+    }
+
+    /// The sum, or the greatest value where it would overflow.
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// In seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The average number of cores busy over `wall`; `None` when `wall` is zero.
+    pub fn cores_over(self, wall: Duration) -> Option<MilliCores> {
+        let wall_ns = wall.as_nanos();
+        if wall_ns == 0 {
+            return None;
+        }
+        let milli = u128::from(self.0) * 1000 / wall_ns;
+        Some(MilliCores(u64::try_from(milli).unwrap_or(u64::MAX)))
+    }
+}
+
+impl fmt::Display for CpuTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.2} s", self.as_secs_f64()))
+    }
+}
+
+/// Processor cores in thousandths, as container platforms count them.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct MilliCores(pub u64);
+
+impl MilliCores {
+    /// Whole cores.
+    pub const fn cores(n: u64) -> Self {
+        Self(n * 1000)
+    }
+
+    /// In cores.
+    pub fn as_cores(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
+impl fmt::Display for MilliCores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1000) {
+            return f.pad(&format!("{}", self.0 / 1000));
+        }
+        f.pad(&format!("{:.1}", self.as_cores()))
+    }
+}
+
+/// A share of a whole in parts per million, from none (0) to all (1,000,000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Share(u32);
+
+impl Share {
+    /// Nothing of it.
+    pub const NONE: Self = Self(0);
+    /// All of it.
+    pub const ALL: Self = Self(1_000_000);
+
+    /// From parts per million; more than all is all.
+    pub const fn from_ppm(ppm: u32) -> Self {
+        Self(if ppm > 1_000_000 { 1_000_000 } else { ppm })
+    }
+
+    /// `part` of `whole`; `None` when `whole` is zero.
+    pub fn of(part: u64, whole: u64) -> Option<Self> {
+        let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole))?;
+        Some(Self::from_ppm(u32::try_from(ppm).unwrap_or(u32::MAX)))
+    }
+
+    /// Parts per million.
+    pub const fn ppm(self) -> u32 {
+        self.0
+    }
+
+    /// From 0.0 to 1.0.
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.0} %", self.as_f64() * 100.0))
+    }
+}
+
+/// A duration as people say it: `42 min`, `3 h 05 min`, `2 d 4 h`.
+pub struct Spoken(pub Duration);
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = self.0.as_secs();
+        let text = match s {
+            0..120 => format!("{s} s"),
+            120..7200 => format!("{} min", s / 60),
+            7200..172_800 => format!("{} h {:02} min", s / 3600, s % 3600 / 60),
+            _ => format!("{} d {} h", s / 86400, s % 86400 / 3600),
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_read_as_a_person_would_write_them() {
+        let check = |shown: String, expect: &str| assert_eq!(shown, expect);
+        check(Bytes(512).to_string(), "512 B");
+        check(Bytes::gib(2).to_string(), "2.0 GiB");
+        check(MilliCores::cores(16).to_string(), "16");
+        check(MilliCores(2_345).to_string(), "2.3");
+        check(Share::from_ppm(955_000).to_string(), "96 %");
+        check(Spoken(Duration::from_secs(31)).to_string(), "31 s");
+        check(Spoken(Duration::from_secs(2_520)).to_string(), "42 min");
+        check(
+            Spoken(Duration::from_secs(11_100)).to_string(),
+            "3 h 05 min",
+        );
+        check(Spoken(Duration::from_secs(187_200)).to_string(), "2 d 4 h");
+    }
+
+    #[test]
+    fn cores_over_no_time_are_unknown() {
+        assert_eq!(CpuTime(5).cores_over(Duration::ZERO), None);
+        assert_eq!(
+            CpuTime::from_millis(3_000).cores_over(Duration::from_secs(2)),
+            Some(MilliCores(1_500))
+        );
+    }
+}

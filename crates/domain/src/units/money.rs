@@ -1,0 +1,196 @@
+//! Money in fixed point: sums are exact and the same on every machine.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// US dollars in millionths.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Usd {
+    micros: i64,
+}
+
+impl Usd {
+    /// No money.
+    pub const ZERO: Self = Self { micros: 0 };
+
+    /// From millionths of a dollar.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self { micros }
+    }
+
+    /// In millionths of a dollar.
+    pub const fn micros(self) -> i64 {
+        self.micros
+    }
+
+    /// Reads a plain decimal such as `0.0104` exactly, to the millionth; further
+    /// digits round half up. `None` when it is not a plain decimal.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, digits) = match text.trim().strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.trim()),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let plain = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+        if whole.is_empty() || !plain(whole) || !plain(fraction) {
+            return None;
+        }
+        let mut micros = whole.parse::<i64>().ok()?.checked_mul(1_000_000)?;
+        let padded = format!("{fraction:0<7}");
+        micros = micros.checked_add(padded[..6].parse::<i64>().ok()?)?;
+        if padded.as_bytes()[6] >= b'5' {
+            micros = micros.checked_add(1)?;
+        }
+        Some(Self::from_micros(if negative { -micros } else { micros }))
+    }
+}
+
+impl Add for Usd {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::from_micros(self.micros.saturating_add(other.micros))
+    }
+}
+
+impl Sub for Usd {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self::from_micros(self.micros.saturating_sub(other.micros))
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.micros < 0 { "-" } else { "" };
+        let cents = (self.micros.unsigned_abs() + 5_000) / 10_000;
+        f.pad(&format!(
+            "{sign}${}.{:02}",
+            grouped(cents / 100),
+            cents % 100
+        ))
+    }
+}
+
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A price in US dollars an hour, in millionths.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct UsdPerHour(pub Usd);
+
+impl UsdPerHour {
+    /// The hours of an average month: 365.25 days / 12, which is what AWS's
+    /// pricing pages and Cost Optimization Hub round to 730.
+    pub const HOURS_A_MONTH: u64 = 730;
+
+    /// From millionths of a dollar an hour.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(Usd::from_micros(micros))
+    }
+
+    /// What `time` costs at this price, rounded to the nearest millionth.
+    pub fn over(self, time: Duration) -> Usd {
+        self.scaled(time.as_nanos(), 3_600_000_000_000)
+    }
+
+    /// What a month of 730 hours costs at this price.
+    pub fn a_month(self) -> Usd {
+        self.scaled(u128::from(Self::HOURS_A_MONTH), 1)
+    }
+
+    /// `numerator / denominator` of this price, rounded to the nearest millionth.
+    /// A zero denominator gives nothing.
+    pub fn part(self, numerator: u64, denominator: u64) -> Self {
+        Self(self.scaled(u128::from(numerator), u128::from(denominator)))
+    }
+
+    fn scaled(self, numerator: u128, denominator: u128) -> Usd {
+        let (Ok(n), Ok(d)) = (i128::try_from(numerator), i128::try_from(denominator)) else {
+            return Usd::ZERO;
+        };
+        if d == 0 {
+            return Usd::ZERO;
+        }
+        let product = i128::from(self.0.micros).saturating_mul(n);
+        let rounded = (product + product.signum() * d / 2) / d;
+        Usd::from_micros(i64::try_from(rounded).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for UsdPerHour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.0.micros();
+        let sign = if micros < 0 { "-" } else { "" };
+        let tenths_of_a_mill = (micros.unsigned_abs() + 50) / 100;
+        let text = format!(
+            "{sign}${}.{:04}/h",
+            tenths_of_a_mill / 10_000,
+            tenths_of_a_mill % 10_000
+        );
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_read_exactly() {
+        let check = |text: &str, micros: Option<i64>| {
+            assert_eq!(Usd::parse(text).map(Usd::micros), micros, "{text}");
+        };
+        check("0.0104", Some(10_400));
+        check("12", Some(12_000_000));
+        check("0.00000051", Some(1));
+        check("-3.5", Some(-3_500_000));
+        check("1e-3", None);
+        check("", None);
+        check(".5", None);
+    }
+
+    #[test]
+    fn money_is_shown_in_cents_and_prices_in_hundredths_of_a_cent() {
+        assert_eq!(
+            Usd::from_micros(1_234_567_890_000).to_string(),
+            "$1,234,567.89"
+        );
+        assert_eq!(Usd::from_micros(-5_000).to_string(), "-$0.01");
+        assert_eq!(UsdPerHour::from_micros(10_400).to_string(), "$0.0104/h");
+    }
+
+    #[test]
+    fn a_price_over_time_rounds_to_the_nearest_millionth() {
+        let price = UsdPerHour::from_micros(192_000);
+        assert_eq!(price.a_month(), Usd::from_micros(140_160_000));
+        assert_eq!(price.over(Duration::from_secs(1)), Usd::from_micros(53));
+        assert_eq!(price.part(1, 0), UsdPerHour::default());
+    }
+}
