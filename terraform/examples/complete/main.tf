@@ -1,0 +1,53 @@
+# A normal account: the probe's node role, both programs, the digest to Slack
+# and email. Copy it, change the values, `terraform init && terraform apply`.
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+provider "aws" {
+  region = "eu-central-1"
+}
+
+variable "sweeper_package" {
+  description = "Zip of the sweeper: scripts/package target/.../sweeper-lambda sweeper.zip"
+  type        = string
+}
+
+variable "tune_package" {
+  description = "Zip of the tune API: scripts/package target/.../tune-lambda tune.zip"
+  type        = string
+}
+
+variable "slack_webhook_url" {
+  description = "Slack webhook for the digest; give it as TF_VAR_slack_webhook_url."
+  type        = string
+  default     = null
+  sensitive   = true
+}
+
+module "ebb" {
+  source = "../.."
+
+  sweeper_package = var.sweeper_package
+  tune_package    = var.tune_package
+
+  regions           = ["eu-central-1", "us-east-1"]
+  slack_webhook_url = var.slack_webhook_url
+  email_from        = "ebb@example.org"
+  email_to          = ["research-computing@example.org"]
+
+  tags = { owner = "research-computing" }
+}
+
+output "ebb" {
+  description = "What the probe and the people need to know."
+  value       = module.ebb
+}

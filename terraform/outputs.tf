@@ -1,0 +1,49 @@
+output "bucket" {
+  description = "Bucket of the lake, the reports and the configuration."
+  value       = aws_s3_bucket.ebb.id
+}
+
+output "queue_url" {
+  description = "Queue that probes send heartbeats to."
+  value       = aws_sqs_queue.heartbeats.url
+}
+
+output "dead_letter_queue_url" {
+  description = "Queue of refused messages, each with its reason."
+  value       = aws_sqs_queue.dead_letters.url
+}
+
+output "api_url" {
+  description = "Where the tune API answers."
+  value       = aws_apigatewayv2_api.tune.api_endpoint
+}
+
+output "api_id" {
+  description = "Identifier of the tune API."
+  value       = aws_apigatewayv2_api.tune.id
+}
+
+output "node_role_arn" {
+  description = "Role for a machine that runs the probe."
+  value       = aws_iam_role.node.arn
+}
+
+output "node_policy_arn" {
+  description = "The same permissions, to attach to a role that a machine already has."
+  value       = aws_iam_policy.node.arn
+}
+
+output "node_instance_profile" {
+  description = "Instance profile of that role."
+  value       = aws_iam_instance_profile.node.name
+}
+
+output "sweeper_function_name" {
+  description = "Lambda of the sweep; invoke it to sweep now."
+  value       = aws_lambda_function.sweeper.function_name
+}
+
+output "tune_function_name" {
+  description = "Lambda behind the tune API."
+  value       = aws_lambda_function.tune.function_name
+}

@@ -1,0 +1,39 @@
+# Heartbeats arrive here. The sweep itself moves bad messages to the dead
+# letters, with a reason; the redrive is only the last resort.
+
+locals {
+  retention_seconds = 14 * 24 * 60 * 60
+
+  # A sweep that fails returns its whole batch. At one sweep every ten minutes
+  # a good message outlives a week of failing sweeps before it is moved.
+  max_receive_count = 1000
+}
+
+resource "aws_sqs_queue" "heartbeats" {
+  name                      = "${var.name}-heartbeats"
+  message_retention_seconds = local.retention_seconds
+  receive_wait_time_seconds = 1
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+
+  # What a sweep took must stay hidden until that sweep has ended.
+  visibility_timeout_seconds = var.sweeper_timeout_seconds + 30
+}
+
+resource "aws_sqs_queue" "dead_letters" {
+  name                      = "${var.name}-dead-letters"
+  message_retention_seconds = local.retention_seconds
+  sqs_managed_sse_enabled   = true
+  tags                      = local.tags
+}
+
+# A resource of its own, so that both queues are created side by side: the
+# provider watches each for 25 s.
+resource "aws_sqs_queue_redrive_policy" "heartbeats" {
+  queue_url = aws_sqs_queue.heartbeats.id
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.dead_letters.arn
+    maxReceiveCount     = local.max_receive_count
+  })
+}

@@ -1,0 +1,188 @@
+# Who may do what. The programs only read the account; what they write is this
+# deployment's own bucket and queues.
+
+data "aws_iam_policy_document" "assume_lambda" {
+  statement {
+    actions = ["sts:AssumeRole"]
+
+    principals {
+      type        = "Service"
+      identifiers = ["lambda.amazonaws.com"]
+    }
+  }
+}
+
+resource "aws_iam_role" "sweeper" {
+  name               = local.sweeper_name
+  description        = "Ebb sweeper: reads the account, writes its own bucket and queues."
+  assume_role_policy = data.aws_iam_policy_document.assume_lambda.json
+  tags               = local.tags
+}
+
+resource "aws_iam_role_policy" "sweeper" {
+  name   = "sweep"
+  role   = aws_iam_role.sweeper.id
+  policy = data.aws_iam_policy_document.sweeper.json
+}
+
+data "aws_iam_policy_document" "sweeper" {
+  # None of these actions can be limited to a resource, and none of them
+  # changes anything.
+  statement {
+    sid       = "ReadInventory"
+    resources = ["*"]
+
+    actions = [
+      "autoscaling:DescribeAutoScalingGroups",
+      "autoscaling:DescribeAutoScalingInstances",
+      "batch:DescribeComputeEnvironments",
+      "batch:DescribeJobDefinitions",
+      "batch:DescribeJobQueues",
+      "batch:DescribeJobs",
+      "batch:GetJobQueueSnapshot",
+      "batch:ListJobs",
+      "ec2:DescribeAddresses",
+      "ec2:DescribeAvailabilityZones",
+      "ec2:DescribeInstances",
+      "ec2:DescribeInstanceTypeOfferings",
+      "ec2:DescribeInstanceTypes",
+      "ec2:DescribeRegions",
+      "ec2:DescribeSpotPriceHistory",
+      "ec2:DescribeVolumes",
+      "ec2:GetSpotPlacementScores",
+      "ecs:DescribeClusters",
+      "ecs:DescribeContainerInstances",
+      "ecs:DescribeTasks",
+      "ecs:ListClusters",
+      "ecs:ListContainerInstances",
+      "ecs:ListTasks",
+    ]
+  }
+
+  statement {
+    sid       = "ReadMetricsAndCost"
+    resources = ["*"]
+
+    actions = [
+      "ce:GetCostAndUsage",
+      "ce:GetCostAndUsageWithResources",
+      "cloudwatch:GetMetricData",
+      "cloudwatch:ListMetrics",
+      "pricing:GetProducts",
+    ]
+  }
+
+  statement {
+    sid       = "TakeHeartbeats"
+    resources = [aws_sqs_queue.heartbeats.arn]
+
+    actions = [
+      "sqs:ChangeMessageVisibility",
+      "sqs:DeleteMessage",
+      "sqs:GetQueueAttributes",
+      "sqs:ReceiveMessage",
+    ]
+  }
+
+  statement {
+    sid       = "RefuseWithReason"
+    actions   = ["sqs:SendMessage"]
+    resources = [aws_sqs_queue.dead_letters.arn]
+  }
+
+  # Without this a missing object is reported as forbidden, and the first
+  # sweep could not tell "no state yet" from "no permission".
+  statement {
+    sid       = "ListBucket"
+    actions   = ["s3:ListBucket"]
+    resources = [aws_s3_bucket.ebb.arn]
+  }
+
+  statement {
+    sid       = "ReadBucket"
+    actions   = ["s3:GetObject"]
+    resources = ["${aws_s3_bucket.ebb.arn}/*"]
+  }
+
+  statement {
+    sid     = "WriteBucket"
+    actions = ["s3:AbortMultipartUpload", "s3:PutObject"]
+
+    resources = [
+      for folder in ["dead-letter", "lake", "reports", "state"] :
+      "${aws_s3_bucket.ebb.arn}/${folder}/*"
+    ]
+  }
+
+  # The lake drops log files that a checkpoint has replaced.
+  statement {
+    sid       = "DeleteWhatIsFolded"
+    actions   = ["s3:DeleteObject"]
+    resources = ["${aws_s3_bucket.ebb.arn}/ingest/*", "${aws_s3_bucket.ebb.arn}/lake/*"]
+  }
+
+  statement {
+    sid       = "WriteLogs"
+    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    resources = ["${aws_cloudwatch_log_group.sweeper.arn}:*"]
+  }
+
+  dynamic "statement" {
+    for_each = aws_secretsmanager_secret.slack_webhook
+
+    content {
+      sid       = "ReadSlackWebhook"
+      actions   = ["secretsmanager:GetSecretValue"]
+      resources = [statement.value.arn]
+    }
+  }
+
+  dynamic "statement" {
+    for_each = var.email_from == null ? [] : [var.email_from]
+
+    content {
+      sid       = "SendDigest"
+      actions   = ["ses:SendEmail"]
+      resources = ["arn:${local.partition}:ses:${local.region}:${local.account}:identity/*"]
+
+      condition {
+        test     = "StringEquals"
+        variable = "ses:FromAddress"
+        values   = [statement.value]
+      }
+    }
+  }
+}
+
+resource "aws_iam_role" "tune" {
+  name               = local.tune_name
+  description        = "Ebb tune API: reads the lake and the reports."
+  assume_role_policy = data.aws_iam_policy_document.assume_lambda.json
+  tags               = local.tags
+}
+
+resource "aws_iam_role_policy" "tune" {
+  name   = "tune"
+  role   = aws_iam_role.tune.id
+  policy = data.aws_iam_policy_document.tune.json
+}
+
+data "aws_iam_policy_document" "tune" {
+  statement {
+    sid       = "ListBucket"
+    actions   = ["s3:ListBucket"]
+    resources = [aws_s3_bucket.ebb.arn]
+  }
+
+  statement {
+    sid       = "ReadLakeAndReports"
+    actions   = ["s3:GetObject"]
+    resources = ["${aws_s3_bucket.ebb.arn}/lake/*", "${aws_s3_bucket.ebb.arn}/reports/*"]
+  }
+
+  statement {
+    sid       = "WriteLogs"
+    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    resources = ["${aws_cloudwatch_log_group.tune.arn}:*"]
+  }
+}

@@ -1,0 +1,66 @@
+# When the sweep runs.
+
+data "aws_iam_policy_document" "assume_scheduler" {
+  statement {
+    actions = ["sts:AssumeRole"]
+
+    principals {
+      type        = "Service"
+      identifiers = ["scheduler.amazonaws.com"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:SourceAccount"
+      values   = [local.account]
+    }
+  }
+}
+
+resource "aws_iam_role" "schedule" {
+  name               = "${var.name}-schedule"
+  description        = "EventBridge Scheduler: invokes the Ebb sweeper."
+  assume_role_policy = data.aws_iam_policy_document.assume_scheduler.json
+  tags               = local.tags
+}
+
+resource "aws_iam_role_policy" "schedule" {
+  name   = "invoke-sweeper"
+  role   = aws_iam_role.schedule.id
+  policy = data.aws_iam_policy_document.schedule.json
+}
+
+data "aws_iam_policy_document" "schedule" {
+  statement {
+    actions   = ["lambda:InvokeFunction"]
+    resources = [aws_lambda_function.sweeper.arn]
+  }
+}
+
+resource "aws_scheduler_schedule" "sweep" {
+  name                = "${var.name}-sweep"
+  description         = "Ebb: one sweep of the account."
+  schedule_expression = "rate(${var.sweep_interval_minutes} ${var.sweep_interval_minutes == 1 ? "minute" : "minutes"})"
+  state               = var.schedule_state
+
+  flexible_time_window {
+    mode = "OFF"
+  }
+
+  # The next sweep takes over what this one left, so a late retry is of no use.
+  target {
+    arn      = aws_lambda_function.sweeper.arn
+    role_arn = aws_iam_role.schedule.arn
+
+    retry_policy {
+      maximum_retry_attempts       = 0
+      maximum_event_age_in_seconds = 60
+    }
+  }
+}
+
+resource "aws_lambda_function_event_invoke_config" "sweeper" {
+  function_name                = aws_lambda_function.sweeper.function_name
+  maximum_retry_attempts       = 0
+  maximum_event_age_in_seconds = 60
+}

@@ -1,0 +1,76 @@
+# The sweep: takes heartbeats, folds them into the lake, judges, publishes.
+
+resource "aws_cloudwatch_log_group" "sweeper" {
+  name              = "/aws/lambda/${local.sweeper_name}"
+  retention_in_days = var.log_retention_days
+  tags              = local.tags
+}
+
+resource "aws_lambda_function" "sweeper" {
+  function_name    = local.sweeper_name
+  description      = "Ebb: what runs and is billed while nothing on it works."
+  role             = aws_iam_role.sweeper.arn
+  filename         = var.sweeper_package
+  source_code_hash = filebase64sha256(var.sweeper_package)
+  runtime          = "provided.al2023"
+  handler          = "bootstrap"
+  architectures    = [var.architecture]
+  memory_size      = var.sweeper_memory_mb
+  timeout          = var.sweeper_timeout_seconds
+  tags             = local.tags
+
+  # One sweep at a time: a second could only lose the race for the state.
+  reserved_concurrent_executions = var.sweeper_reserved_concurrency
+
+  environment {
+    variables = merge(
+      {
+        EBB_BUCKET                = aws_s3_bucket.ebb.id
+        EBB_QUEUE_URL             = aws_sqs_queue.heartbeats.url
+        EBB_DEAD_LETTER_QUEUE_URL = aws_sqs_queue.dead_letters.url
+        EBB_POLICY_KEY            = local.policy_key
+        EBB_REGIONS               = join(",", var.regions)
+        EBB_SHARD                 = "0"
+        EBB_SHARDS                = tostring(var.shards)
+      },
+      { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },
+      var.email_from == null ? {} : {
+        EBB_EMAIL_FROM = var.email_from
+        EBB_EMAIL_TO   = join(",", var.email_to)
+      },
+      var.extra_environment,
+    )
+  }
+
+  depends_on = [aws_cloudwatch_log_group.sweeper, aws_iam_role_policy.sweeper]
+
+  lifecycle {
+    precondition {
+      condition     = (var.email_from == null) == (length(var.email_to) == 0)
+      error_message = "email_from and email_to belong together: set both, or neither."
+    }
+  }
+}
+
+resource "aws_secretsmanager_secret" "slack_webhook" {
+  count = local.has_slack_webhook ? 1 : 0
+
+  name        = "${var.name}/slack-webhook"
+  description = "Where the Ebb sweeper posts its digest."
+  tags        = local.tags
+
+  # Slack shows the webhook again at any time; a window would only block the
+  # name when the deployment is made anew.
+  recovery_window_in_days = 0
+}
+
+resource "aws_secretsmanager_secret_version" "slack_webhook" {
+  count = local.has_slack_webhook ? 1 : 0
+
+  secret_id     = aws_secretsmanager_secret.slack_webhook[0].id
+  secret_string = var.slack_webhook_url
+}
+
+locals {
+  has_slack_webhook = nonsensitive(var.slack_webhook_url != null)
+}

@@ -1,0 +1,259 @@
+variable "name" {
+  description = "Prefix of every name in this deployment."
+  type        = string
+  default     = "ebb"
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,19}$", var.name))
+    error_message = "name is 2 to 20 characters: a lower-case letter, then lower-case letters, digits and hyphens."
+  }
+}
+
+variable "tags" {
+  description = "Tags for everything that can carry them."
+  type        = map(string)
+  default     = {}
+}
+
+variable "bucket_name" {
+  description = "Name of the bucket; null makes <name>-<account>-<region>."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.bucket_name == null || can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$", var.bucket_name))
+    error_message = "bucket_name is 3 to 63 lower-case letters, digits, dots and hyphens, and begins and ends with a letter or digit."
+  }
+}
+
+variable "bucket_force_destroy" {
+  description = "Whether `terraform destroy` may delete a bucket that still holds the lake."
+  type        = bool
+  default     = false
+}
+
+variable "ingest_retention_days" {
+  description = "Days after which objects that no sweep took, and refused ones, are deleted."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = var.ingest_retention_days >= 14
+    error_message = "ingest_retention_days is at least 14, as long as the queue keeps its messages."
+  }
+}
+
+variable "report_retention_days" {
+  description = "Days for which dated reports are kept; the latest one stays."
+  type        = number
+  default     = 90
+
+  validation {
+    condition     = var.report_retention_days >= 1
+    error_message = "report_retention_days is at least 1."
+  }
+}
+
+variable "log_retention_days" {
+  description = "Days for which CloudWatch keeps the programs' logs."
+  type        = number
+  default     = 30
+
+  validation {
+    condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365], var.log_retention_days)
+    error_message = "log_retention_days is one of 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365."
+  }
+}
+
+variable "sweeper_package" {
+  description = "Path of the sweeper's zip (made by scripts/package: one file, `bootstrap`)."
+  type        = string
+
+  validation {
+    condition     = endswith(var.sweeper_package, ".zip") && fileexists(var.sweeper_package)
+    error_message = "sweeper_package must be the path of an existing .zip; scripts/package makes one from the built program."
+  }
+}
+
+variable "tune_package" {
+  description = "Path of the tune API's zip (made by scripts/package: one file, `bootstrap`)."
+  type        = string
+
+  validation {
+    condition     = endswith(var.tune_package, ".zip") && fileexists(var.tune_package)
+    error_message = "tune_package must be the path of an existing .zip; scripts/package makes one from the built program."
+  }
+}
+
+variable "architecture" {
+  description = "What the programs in both packages are built for: x86_64 or arm64."
+  type        = string
+  default     = "x86_64"
+
+  validation {
+    condition     = contains(["x86_64", "arm64"], var.architecture)
+    error_message = "architecture is x86_64 or arm64."
+  }
+}
+
+variable "sweeper_memory_mb" {
+  description = "Memory of the sweeper; its share of CPU grows with it."
+  type        = number
+  default     = 1024
+
+  validation {
+    condition     = var.sweeper_memory_mb >= 256 && var.sweeper_memory_mb <= 10240
+    error_message = "sweeper_memory_mb is between 256 and 10240."
+  }
+}
+
+variable "sweeper_timeout_seconds" {
+  description = "Time limit of one sweep; it stops at 60 % of it and the next goes on."
+  type        = number
+  default     = 300
+
+  validation {
+    condition     = var.sweeper_timeout_seconds >= 30 && var.sweeper_timeout_seconds <= 900
+    error_message = "sweeper_timeout_seconds is between 30 and 900."
+  }
+}
+
+variable "sweeper_reserved_concurrency" {
+  description = "Sweeps at once: 1, or -1 for no reservation in an account whose limit is too small for one."
+  type        = number
+  default     = 1
+
+  validation {
+    condition     = contains([-1, 1], var.sweeper_reserved_concurrency)
+    error_message = "sweeper_reserved_concurrency is 1, or -1 where the account cannot reserve any."
+  }
+}
+
+variable "tune_memory_mb" {
+  description = "Memory of the tune API; its share of CPU grows with it."
+  type        = number
+  default     = 512
+
+  validation {
+    condition     = var.tune_memory_mb >= 128 && var.tune_memory_mb <= 10240
+    error_message = "tune_memory_mb is between 128 and 10240."
+  }
+}
+
+variable "tune_timeout_seconds" {
+  description = "Time limit of one API request; the gateway itself gives up after 30."
+  type        = number
+  default     = 29
+
+  validation {
+    condition     = var.tune_timeout_seconds >= 1 && var.tune_timeout_seconds <= 30
+    error_message = "tune_timeout_seconds is between 1 and 30."
+  }
+}
+
+variable "sweep_interval_minutes" {
+  description = "Minutes from one sweep to the next."
+  type        = number
+  default     = 10
+
+  validation {
+    condition     = var.sweep_interval_minutes >= 1 && floor(var.sweep_interval_minutes) == var.sweep_interval_minutes
+    error_message = "sweep_interval_minutes is a whole number, at least 1."
+  }
+}
+
+variable "schedule_state" {
+  description = "ENABLED, or DISABLED to invoke the sweeper by hand only."
+  type        = string
+  default     = "ENABLED"
+
+  validation {
+    condition     = contains(["ENABLED", "DISABLED"], var.schedule_state)
+    error_message = "schedule_state is ENABLED or DISABLED."
+  }
+}
+
+variable "regions" {
+  description = "Regions to sweep; empty means every region that the account has enabled."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for region in var.regions : can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", region))])
+    error_message = "regions are names such as eu-central-1."
+  }
+}
+
+variable "shards" {
+  description = "How many sweeps share the nodes. Only 1 is supported so far."
+  type        = number
+  default     = 1
+
+  validation {
+    condition     = var.shards == 1
+    error_message = "shards must be 1: the state is stored by shard already, but only one sweeper can be deployed so far."
+  }
+}
+
+variable "api_authorization" {
+  description = "Who may ask the tune API: AWS_IAM (signed requests) or NONE (everybody: for simulators)."
+  type        = string
+  default     = "AWS_IAM"
+
+  validation {
+    condition     = contains(["AWS_IAM", "NONE"], var.api_authorization)
+    error_message = "api_authorization is AWS_IAM or NONE."
+  }
+}
+
+variable "policy_toml" {
+  description = "Content of config/policy.toml: thresholds of the judgement. Null leaves the built-in defaults."
+  type        = string
+  default     = null
+}
+
+variable "rules_toml" {
+  description = "Content of config/rules.toml: which processes are background. Null leaves the built-in defaults."
+  type        = string
+  default     = null
+}
+
+variable "slack_webhook_url" {
+  description = "Slack webhook for the digest, kept in Secrets Manager. Null sends none."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.slack_webhook_url == null || can(regex("^https?://", var.slack_webhook_url))
+    error_message = "slack_webhook_url is a URL."
+  }
+}
+
+variable "email_from" {
+  description = "Sender of the digest by email, an identity that SES has verified. Null sends none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.email_from == null || can(regex("^[^@\\s]+@[^@\\s]+$", var.email_from))
+    error_message = "email_from is one bare address, such as ebb@example.org."
+  }
+}
+
+variable "email_to" {
+  description = "Recipients of the digest by email."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for address in var.email_to : can(regex("^[^@,\\s]+@[^@,\\s]+$", address))])
+    error_message = "email_to holds bare addresses, such as team@example.org."
+  }
+}
+
+variable "extra_environment" {
+  description = "More environment for both programs: endpoints of simulators or private endpoints (AWS_ENDPOINT_URL_<SERVICE>), log level."
+  type        = map(string)
+  default     = {}
+}
