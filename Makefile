@@ -1,0 +1,56 @@
+# Everything a person or a CI job starts. Demo and tests build with the same
+# packages, features and profile, so that each cloud SDK is compiled once.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help try demo test check build lint deny terraform simulators
+
+export EBB_CACHE ?= $(HOME)/.cache/ebb
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+export PATH := $(EBB_CACHE)/bin:$(HOME)/.cargo/bin:$(PATH)
+
+SEED ?= 1
+EVERYTHING := --workspace --all-features
+CARGO = CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} cargo
+BUILT = $(CARGO_TARGET_DIR)/$$(rustc -vV | sed -n 's/^host: //p')/debug
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+try: ## Build the terminal program (3 minutes, no cloud SDK) and scan an account that is kept in it
+	scripts/setup try
+	cargo run -p ebb-cli -- scan --demo
+
+demo: ## Run the main job in a simulated account; SEED=n varies it, KEEP=1 leaves it running
+	scripts/setup demo
+	@$(MAKE) --no-print-directory build
+	$(BUILT)/ebb-demo --seed $(SEED) $(if $(KEEP),--keep)
+
+test: ## Run every test
+	scripts/setup test
+	cargo fmt --all --check
+	@$(MAKE) --no-print-directory terraform deny simulators build lint
+	$(CARGO) test $(EVERYTHING) --no-fail-fast
+
+check: lint ## Format, lints and the fast tests
+	cargo fmt --all --check
+	$(CARGO) test -p ebb-domain -p ebb-signal
+
+build:
+	$(CARGO) build $(EVERYTHING) --all-targets
+
+# `cargo clippy` would compile every dependency again, in its own mode; put
+# before the compiler of our own packages, it uses what the build left.
+lint:
+	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
+	  $(CARGO) build $(EVERYTHING) --all-targets
+
+deny: ## Check licences, sources and advisories of the dependencies
+	scripts/check-dependencies
+
+terraform: ## Check the form of the Terraform module and its examples
+	scripts/check-terraform
+
+simulators:
+	scripts/check-simulators
