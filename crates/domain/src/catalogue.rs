@@ -1,1 +1,176 @@
-//! Being written.
+//! The catalogue of machine types and list prices that is built into the
+//! program. Live prices, spot and what an account really pays live elsewhere.
+//!
+//! `scripts/catalogue` makes the files under `catalogue/data` and says how the
+//! prices were checked; what it refused stands in `catalogue/data/dropped.csv`.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use parse::{CatalogueError, Problem};
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::identity::{InstanceType, Region};
+use crate::units::{Bytes, UsdPerHour};
+
+/// Machine types with what they have, and their on-demand prices by region.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalogue {
+    source: String,
+    /// Sorted by name.
+    types: Vec<TypeSpec>,
+    /// Each sorted by the index of its type, and so by the type's name.
+    prices: BTreeMap<Region, Vec<Priced>>,
+}
+
+/// What a machine type has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypeSpec {
+    /// Its name, such as `m5.xlarge`.
+    pub name: InstanceType,
+    /// Virtual processors: hardware threads.
+    pub vcpus: u32,
+    /// Physical cores; `None` when the source does not tell.
+    pub cores: Option<u32>,
+    /// Memory as advertised; the kernel sees a little less.
+    pub memory: Bytes,
+    /// What its programs are compiled for.
+    pub architecture: Architecture,
+    /// Sustained clock in MHz; `None` when the source does not tell.
+    pub clock_mhz: Option<u32>,
+    /// Its GPUs; `None` when it has none.
+    pub gpus: Option<Devices>,
+    /// Accelerators that are not GPUs (Inferentia, Trainium, FPGA, media);
+    /// `None` when it has none.
+    pub accelerators: Option<Devices>,
+    /// Network that it can sustain, in Mbit/s; `None` when the source does not tell.
+    pub network_baseline_mbps: Option<u32>,
+    /// EBS bandwidth that it can sustain, in Mbit/s; `None` when the source does not tell.
+    pub ebs_baseline_mbps: Option<u32>,
+    /// Local disks together; `None` when it has none.
+    pub local_disk: Option<Bytes>,
+    /// Earns and spends CPU credits, so that its vCPUs are not whole for long.
+    pub burstable: bool,
+    /// Bare metal.
+    pub metal: bool,
+    /// Belongs to what AWS calls the current generation.
+    pub current_generation: bool,
+    /// Is sold on the spot market.
+    pub spot: bool,
+}
+
+/// GPUs or accelerators of one machine type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Devices {
+    /// How many. A type with a part of a GPU counts as one, with less memory.
+    pub count: u32,
+    /// The model, such as `T4`.
+    pub name: String,
+    /// Memory of all of them together; `None` when the source does not tell.
+    pub memory: Option<Bytes>,
+}
+
+/// What a machine's programs are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Architecture {
+    /// Intel and AMD, 64 bits.
+    X86_64,
+    /// Graviton and other Arm, 64 bits.
+    Arm64,
+}
+
+/// An on-demand price and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListPrice {
+    /// The price.
+    pub usd_per_hour: UsdPerHour,
+    /// Where it comes from.
+    pub basis: PriceBasis,
+}
+
+/// Where a price of the catalogue comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriceBasis {
+    /// From the list, and it agrees with its family.
+    Listed,
+    /// From the list, with nothing in that region to check it against.
+    Unchecked,
+    /// Size times the family's price in that region: the list has none for
+    /// this type there, or that of dedicated tenancy.
+    FromFamily,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Priced {
+    type_index: usize,
+    price: ListPrice,
+}
+
+static BUILT_IN: LazyLock<Catalogue> = LazyLock::new(|| {
+    Catalogue::parse(
+        include_str!("catalogue/data/types.csv"),
+        include_str!("catalogue/data/prices.csv"),
+    )
+    .expect("the built-in catalogue parses; a test reads all of it")
+});
+
+impl Catalogue {
+    /// The catalogue in the program. It is parsed at first use and then kept.
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
+    }
+
+    /// Reads a catalogue from the text of `types.csv` and `prices.csv`; errs
+    /// with file and line at the first thing that is not as it must be.
+    pub fn parse(types: &str, prices: &str) -> Result<Self, CatalogueError> {
+        let types = parse::types(types)?;
+        let (source, prices) = parse::prices(prices, &types)?;
+        Ok(Self {
+            source,
+            types,
+            prices,
+        })
+    }
+
+    /// What a type has; `None` for one that the catalogue does not know.
+    pub fn spec(&self, name: &InstanceType) -> Option<&TypeSpec> {
+        self.types.get(self.index(name)?)
+    }
+
+    /// The on-demand price; `None` where the catalogue has none it trusts.
+    pub fn on_demand(&self, region: &Region, name: &InstanceType) -> Option<UsdPerHour> {
+        Some(self.list_price(region, name)?.usd_per_hour)
+    }
+
+    /// The on-demand price with its basis; `None` where the catalogue has none
+    /// it trusts.
+    pub fn list_price(&self, region: &Region, name: &InstanceType) -> Option<ListPrice> {
+        let index = self.index(name)?;
+        let priced = self.prices.get(region)?;
+        let at = priced.binary_search_by_key(&index, |p| p.type_index).ok()?;
+        Some(priced[at].price)
+    }
+
+    /// The types that have a price in a region, sorted by name.
+    pub fn types_in(&self, region: &Region) -> impl Iterator<Item = (&TypeSpec, UsdPerHour)> {
+        let priced = self.prices.get(region).into_iter().flatten();
+        priced.map(|p| (&self.types[p.type_index], p.price.usd_per_hour))
+    }
+
+    /// The regions that have prices, sorted.
+    pub fn regions(&self) -> impl Iterator<Item = &Region> {
+        self.prices.keys()
+    }
+
+    /// Where the prices come from and of which day, in one line.
+    pub fn as_of(&self) -> &str {
+        &self.source
+    }
+
+    fn index(&self, name: &InstanceType) -> Option<usize> {
+        self.types.binary_search_by(|t| t.name.cmp(name)).ok()
+    }
+}
