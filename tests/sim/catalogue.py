@@ -55,7 +55,7 @@ SPOT_DISCOUNT = 0.36
 OWNERS = ("ada", "bashir", "chiara", "dmitri", "esther", "farid")
 PROJECTS = ("atlas", "genome-42", "imaging", "nightly", "proteomics", "web")
 SERVICES = ("api", "archive", "build", "cache", "etl", "gateway", "index", "notebook", "render", "sampler", "worker")
-TOOLS = ("bwa-mem", "call-variants", "fastqc", "quantify", "sort-bam", "star-align", "trim-reads")
+TOOLS = ("bwa-mem", "call-snps", "fastqc", "quantify", "sort-bam", "star-align", "trim-reads")
 
 
 def usd_per_hour(type_name: str, region: str, lifecycle: str) -> float:

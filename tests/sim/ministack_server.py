@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 
 ACCOUNT = "123456789012"
 HOST = "127.0.0.1"
@@ -61,6 +62,10 @@ async def _serve(port: int) -> None:
         loop.add_signal_handler(number, stop.set)
     guarded = remember_caller(ministack_s3_ingest.guard_ingest(app))
     await serve(guarded, config, shutdown_trigger=stop.wait)
+    functions = sys.modules.get("ministack.services.lambda_svc")
+    if functions is not None:
+        # Warm functions are processes, and would outlive the server.
+        functions.reset()
 
 
 def main() -> None:
