@@ -1,1 +1,283 @@
-//! Being written.
+//! Wrappers that make a port fail on purpose, to kill a sweep at each point
+//! where it touches the outside. One [`Fault`] counts the calls of all the ports
+//! that share it, so that "the n-th call" is the n-th of the whole run.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::{MetricSeries, ResourceCost};
+use jiff::Timestamp;
+
+use crate::ports::{
+    BillSource, CloudError, CloudResult, Email, Etag, InventorySource, Listed, Mailer,
+    MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets, Webhook,
+};
+
+/// Whether the work was done when the failure is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The call fails and nothing happened.
+    Before,
+    /// The work was done, and the caller does not learn of it.
+    After,
+}
+
+/// What comes after the failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// Later calls work: a fault that passes.
+    Recovers,
+    /// Every later call fails and does nothing: the caller is dead.
+    StaysDead,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    calls: Vec<&'static str>,
+    at: Option<(usize, Moment, Then)>,
+}
+
+/// What fails and when; clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct Fault(Arc<Mutex<Counted>>);
+
+impl Fault {
+    /// Never fails; for counting the calls of a run.
+    pub fn never() -> Self {
+        Self::default()
+    }
+
+    /// Fails at call number `call`, counted from 0.
+    pub fn at(call: usize, moment: Moment, then: Then) -> Self {
+        Self(Arc::new(Mutex::new(Counted {
+            calls: Vec::new(),
+            at: Some((call, moment, then)),
+        })))
+    }
+
+    /// The calls so far by operation, in order.
+    pub fn calls(&self) -> Vec<&'static str> {
+        self.counted().calls.clone()
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self, operation: &'static str) -> Option<Moment> {
+        let mut counted = self.counted();
+        let this = counted.calls.len();
+        counted.calls.push(operation);
+        let (call, moment, then) = counted.at?;
+        match (this.cmp(&call), then) {
+            (std::cmp::Ordering::Equal, _) => Some(moment),
+            (std::cmp::Ordering::Greater, Then::StaysDead) => Some(Moment::Before),
+            _ => None,
+        }
+    }
+
+    async fn around<T: Send>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = CloudResult<T>> + Send,
+    ) -> CloudResult<T> {
+        let fails = self.next(operation);
+        if fails == Some(Moment::Before) {
+            return Err(failed(operation));
+        }
+        let done = work.await;
+        match fails {
+            Some(_) => Err(failed(operation)),
+            None => done,
+        }
+    }
+}
+
+fn failed(operation: &str) -> CloudError {
+    CloudError::Failed {
+        operation: operation.to_owned(),
+        message: "made to fail".to_owned(),
+    }
+}
+
+/// A port that fails when its [`Fault`] says so.
+#[derive(Debug, Clone)]
+pub struct Failing<T> {
+    inner: T,
+    fault: Fault,
+}
+
+impl<T> Failing<T> {
+    /// Puts `fault` before `inner`.
+    pub fn new(inner: T, fault: &Fault) -> Self {
+        Self {
+            inner,
+            fault: fault.clone(),
+        }
+    }
+
+    /// The port beneath.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+}
+
+#[async_trait]
+impl<T: InventorySource> InventorySource for Failing<T> {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        let work = self.inner.regions();
+        self.fault.around("inventory.regions", work).await
+    }
+
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
+        let work = self.inner.gather(region);
+        self.fault.around("inventory.gather", work).await
+    }
+}
+
+#[async_trait]
+impl<T: MetricsSource> MetricsSource for Failing<T> {
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let work = self.inner.utilization(region, nodes, from, to);
+        self.fault.around("metrics.utilization", work).await
+    }
+
+    fn metrics_requested(&self) -> u64 {
+        self.inner.metrics_requested()
+    }
+}
+
+#[async_trait]
+impl<T: BillSource> BillSource for Failing<T> {
+    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
+        let work = self.inner.by_resource(to);
+        self.fault.around("bill.by_resource", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Queue> Queue for Failing<T> {
+    async fn send(&self, body: &str) -> CloudResult<()> {
+        self.fault.around("queue.send", self.inner.send(body)).await
+    }
+
+    async fn send_with(
+        &self,
+        body: &str,
+        attributes: &BTreeMap<String, String>,
+    ) -> CloudResult<()> {
+        let work = self.inner.send_with(body, attributes);
+        self.fault.around("queue.send_with", work).await
+    }
+
+    async fn receive(&self, limit: usize, wait: Duration) -> CloudResult<Vec<Received>> {
+        let work = self.inner.receive(limit, wait);
+        self.fault.around("queue.receive", work).await
+    }
+
+    async fn delete(&self, receipts: &[String]) -> CloudResult<()> {
+        let work = self.inner.delete(receipts);
+        self.fault.around("queue.delete", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Objects> Objects for Failing<T> {
+    async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object> {
+        let work = self.inner.get(key, max_bytes);
+        self.fault.around("objects.get", work).await
+    }
+
+    async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
+        let work = self.inner.put(key, bytes, options);
+        self.fault.around("objects.put", work).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+        let work = self.inner.list(prefix, limit);
+        self.fault.around("objects.list", work).await
+    }
+
+    async fn delete(&self, keys: &[String]) -> CloudResult<()> {
+        let work = self.inner.delete(keys);
+        self.fault.around("objects.delete", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Mailer> Mailer for Failing<T> {
+    async fn send(&self, email: &Email) -> CloudResult<()> {
+        let work = self.inner.send(email);
+        self.fault.around("mailer.send", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Webhook> Webhook for Failing<T> {
+    async fn post(&self, body: &serde_json::Value) -> CloudResult<()> {
+        let work = self.inner.post(body);
+        self.fault.around("webhook.post", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Secrets> Secrets for Failing<T> {
+    async fn read(&self, arn: &str) -> CloudResult<String> {
+        let work = self.inner.read(arn);
+        self.fault.around("secrets.read", work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeClock, FakeObjects, FakeQueue};
+
+    /// Two sends and a put, told which of them the caller saw succeed and which
+    /// really happened.
+    async fn run(fault: &Fault) -> (Vec<bool>, usize) {
+        let clock = FakeClock::at(Timestamp::UNIX_EPOCH);
+        let queue = Failing::new(FakeQueue::new(clock.clone()), fault);
+        let bucket = Failing::new(FakeObjects::new(clock), fault);
+        let seen = vec![
+            queue.send("a").await.is_ok(),
+            bucket
+                .put("k", Vec::new(), PutOptions::default())
+                .await
+                .is_ok(),
+            queue.send("b").await.is_ok(),
+        ];
+        let happened = queue.inner().messages().len() + bucket.inner().keys().len();
+        (seen, happened)
+    }
+
+    #[tokio::test]
+    async fn the_nth_call_of_the_whole_run_fails() {
+        let never = Fault::never();
+        assert_eq!(run(&never).await, (vec![true; 3], 3));
+        assert_eq!(
+            never.calls(),
+            ["queue.send", "objects.put", "queue.send"],
+            "calls of all ports are counted together"
+        );
+        let check = async |moment, then, seen: [bool; 3], happened| {
+            let got = run(&Fault::at(1, moment, then)).await;
+            assert_eq!(got, (seen.to_vec(), happened), "{moment:?} {then:?}");
+        };
+        check(Moment::Before, Then::Recovers, [true, false, true], 2).await;
+        check(Moment::After, Then::Recovers, [true, false, true], 3).await;
+        check(Moment::Before, Then::StaysDead, [true, false, false], 1).await;
+        check(Moment::After, Then::StaysDead, [true, false, false], 2).await;
+    }
+}

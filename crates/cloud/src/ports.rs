@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{MetricSeries, ResourceCost};
+use ebb_domain::units::Usd;
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -74,7 +75,20 @@ pub trait MetricsSource: Send + Sync {
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
+
+    /// Metrics asked for so far, which is what is paid for.
+    fn metrics_requested(&self) -> u64;
 }
+
+/// Metrics that one node's utilization takes, so that a budget can be kept
+/// before asking: CPU, network in and out, and bytes read and written of EBS and
+/// of instance storage.
+pub const METRICS_PER_NODE: u64 = 7;
+
+/// What a metric costs that is read through `GetMetricData`.
+///
+/// Source: "Amazon CloudWatch Pricing", 0.01 USD per 1,000 metrics requested.
+pub const PRICE_PER_METRIC: Usd = Usd::from_micros(10);
 
 /// Reads the bill.
 #[async_trait]
@@ -99,7 +113,11 @@ pub struct Received {
     pub body: String,
 }
 
-/// A queue of messages of at most 256 KiB of text.
+/// The bound on a message, its attributes counted. SQS takes 1 MiB by now; what
+/// keeps to the older bound passes through every queue.
+pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+
+/// A queue of messages of at most [`MAX_MESSAGE_BYTES`] of text.
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Sends one message.
@@ -169,6 +187,14 @@ pub trait Objects: Send + Sync {
 
     /// Deletes objects; those that are gone already count as deleted.
     async fn delete(&self, keys: &[String]) -> CloudResult<()>;
+}
+
+/// The error of an object that is larger than its reader takes.
+pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudError {
+    CloudError::Failed {
+        operation: operation.to_owned(),
+        message: format!("{key} is larger than {max_bytes} bytes"),
+    }
 }
 
 /// How an object is written.

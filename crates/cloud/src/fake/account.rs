@@ -1,0 +1,113 @@
+//! An account in memory: inventory, metrics and bill.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::{MetricSeries, ResourceCost};
+use jiff::Timestamp;
+
+use super::Shared;
+use crate::ports::{
+    BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource,
+};
+
+/// An inventory by region. A region set to an error refuses.
+#[derive(Debug, Clone, Default)]
+pub struct FakeInventory {
+    by_region: Shared<BTreeMap<Region, CloudResult<Inventory>>>,
+}
+
+impl FakeInventory {
+    /// With these regions.
+    pub fn new(by_region: BTreeMap<Region, Inventory>) -> Self {
+        let answers = by_region.into_iter().map(|(region, i)| (region, Ok(i)));
+        Self {
+            by_region: Shared::new(answers.collect()),
+        }
+    }
+
+    /// Sets what `region` answers from now on.
+    pub fn set(&self, region: Region, answer: CloudResult<Inventory>) {
+        self.by_region.lock().insert(region, answer);
+    }
+}
+
+#[async_trait]
+impl InventorySource for FakeInventory {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        Ok(self.by_region.lock().keys().cloned().collect())
+    }
+
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
+        let refused = || CloudError::Failed {
+            operation: "ec2:DescribeInstances".to_owned(),
+            message: format!("region {region} is not enabled"),
+        };
+        let by_region = self.by_region.lock();
+        by_region.get(region).cloned().ok_or_else(refused)?
+    }
+}
+
+#[derive(Debug, Default)]
+struct Metrics {
+    series: BTreeMap<NodeId, MetricSeries>,
+    requested: u64,
+}
+
+/// Utilization by node, and how much of it was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct FakeMetrics(Shared<Metrics>);
+
+impl FakeMetrics {
+    /// With these series.
+    pub fn new(series: BTreeMap<NodeId, MetricSeries>) -> Self {
+        Self(Shared::new(Metrics {
+            series,
+            requested: 0,
+        }))
+    }
+}
+
+#[async_trait]
+impl MetricsSource for FakeMetrics {
+    async fn utilization(
+        &self,
+        _region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let mut metrics = self.0.lock();
+        metrics.requested += nodes.len() as u64 * METRICS_PER_NODE;
+        let known = nodes.iter().filter_map(|node| {
+            let mut series = metrics.series.get(node)?.clone();
+            series.points.retain(|p| from < p.end && p.end <= to);
+            (!series.points.is_empty()).then(|| (node.clone(), series))
+        });
+        Ok(known.collect())
+    }
+
+    fn metrics_requested(&self) -> u64 {
+        self.0.lock().requested
+    }
+}
+
+/// A bill, or the refusal of an account that has not opted in.
+#[derive(Debug, Clone)]
+pub struct FakeBill(CloudResult<BTreeMap<NodeId, ResourceCost>>);
+
+impl FakeBill {
+    /// That answers so.
+    pub fn new(answer: CloudResult<BTreeMap<NodeId, ResourceCost>>) -> Self {
+        Self(answer)
+    }
+}
+
+#[async_trait]
+impl BillSource for FakeBill {
+    async fn by_resource(&self, _to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
+        self.0.clone()
+    }
+}
