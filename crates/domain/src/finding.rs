@@ -1,1 +1,262 @@
-//! Being written.
+//! A finding: waste that was observed, with its evidence and money. Values only;
+//! the words for people are in `Display` here and in the renderers.
+
+mod evidence;
+
+pub use evidence::{Evidence, IdleNode, KeptAliveBy, Overprovisioned, SeenBy, Stuck, StuckJob};
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::{Controller, Market};
+use crate::heartbeat::Origin;
+use crate::identity::{InstanceType, Region};
+use crate::sizing::SizedRequest;
+use crate::units::{Share, Usd, UsdPerHour};
+
+/// What kind of waste it is; one variant a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A node that runs and does nothing.
+    IdleNode,
+    /// A Batch job or worker that gets nowhere.
+    StuckBatchJob,
+    /// A step that asks for far more than it uses.
+    OverprovisionedStep,
+}
+
+impl FindingKind {
+    /// The name that travels: in JSON, ids and file names.
+    pub const fn slug(self) -> &'static str {
+        match self {
+            Self::IdleNode => "idle_node",
+            Self::StuckBatchJob => "stuck_batch_job",
+            Self::OverprovisionedStep => "overprovisioned_step",
+        }
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::IdleNode => "Idle node",
+            Self::StuckBatchJob => "Stuck in Batch",
+            Self::OverprovisionedStep => "Overprovisioned step",
+        })
+    }
+}
+
+/// What the waste is about, and whom to ask.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Resource {
+    /// The instance id, job id, or job definition.
+    pub id: String,
+    /// Its name; `None` when it has none.
+    pub name: Option<String>,
+    /// Where it is.
+    pub region: Region,
+    /// The node it is or runs on, when that is not `id` itself.
+    pub node: Option<String>,
+    /// Whom to ask; `None` when no tag tells.
+    pub owner: Option<String>,
+    /// What it runs on, or is.
+    pub instance_type: Option<InstanceType>,
+    /// How that is bought.
+    pub market: Option<Market>,
+    /// What starts and stops it.
+    pub controller: Option<Controller>,
+    /// Whether its evidence was measured or made by a generator.
+    pub origin: Origin,
+}
+
+/// The time that was really observed; never longer than the resource lived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Window {
+    /// Its begin.
+    pub from: Timestamp,
+    /// Its end.
+    pub to: Timestamp,
+}
+
+impl Window {
+    /// Its length; zero when it ends before it begins.
+    pub fn length(&self) -> Duration {
+        self.to
+            .duration_since(self.from)
+            .try_into()
+            .unwrap_or(Duration::ZERO)
+    }
+}
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Look before you act.
+    Low,
+    /// Likely.
+    Medium,
+    /// Seen by a probe or said by the cloud itself.
+    High,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        })
+    }
+}
+
+/// How sure a finding is, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confidence {
+    /// How sure.
+    pub level: Level,
+    /// Why.
+    pub reason: String,
+}
+
+/// Where a price comes from, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceBasis {
+    /// Net amortized cost of this very resource on its last closed full day.
+    Bill,
+    /// The list price of the catalogue built in.
+    ListPrice,
+    /// The list price stands in for a spot price that is not known: an upper
+    /// bound.
+    ListPriceAsUpperBound,
+}
+
+impl fmt::Display for PriceBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Bill => "effective cost from the bill",
+            Self::ListPrice => "list price",
+            Self::ListPriceAsUpperBound => "list price, an upper bound for spot",
+        })
+    }
+}
+
+/// What the waste costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// What is wasted an hour.
+    pub per_hour: UsdPerHour,
+    /// Where that price comes from.
+    pub basis: PriceBasis,
+    /// The same at the list price; `None` when the catalogue has none.
+    pub list_per_hour: Option<UsdPerHour>,
+    /// What was wasted within the window.
+    pub spent: Usd,
+    /// What a month of it costs, and so what mending it saves.
+    pub saving_a_month: Usd,
+}
+
+/// What to do, as an action of Cost Optimization Hub with its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// The action.
+    pub action: Action,
+    /// One sentence to the person who would do it.
+    pub advice: String,
+    /// A command or console link to start from; `None` when there is no single
+    /// one.
+    pub command: Option<String>,
+}
+
+/// `actionType` of AWS Cost Optimization Hub, and two that it lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Action {
+    /// Stop the machine.
+    Stop,
+    /// Ask for less.
+    Rightsize,
+    /// Lower a group's or environment's size.
+    ScaleIn,
+    /// Find out why it hangs.
+    Investigate,
+    /// Change a setting so that it can go on.
+    Reconfigure,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Stop => "Stop",
+            Self::Rightsize => "Rightsize",
+            Self::ScaleIn => "ScaleIn",
+            Self::Investigate => "Investigate",
+            Self::Reconfigure => "Reconfigure",
+        })
+    }
+}
+
+/// What to ask for and run on instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recommendation {
+    /// What it asks for now.
+    pub current: SizedRequest,
+    /// What to ask for.
+    pub recommended: SizedRequest,
+    /// Steps observed.
+    pub samples: u32,
+    /// The cheapest fitting machine type in the same region; `None` when the
+    /// catalogue knows none.
+    pub placement: Option<crate::placement::Placement>,
+    /// What an hour of the step costs now, by its share of the machine.
+    pub current_per_hour: Option<UsdPerHour>,
+    /// What it would cost.
+    pub recommended_per_hour: Option<UsdPerHour>,
+    /// What was taken for granted.
+    pub assumptions: Vec<String>,
+}
+
+/// Waste that was observed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The same for the same waste from sweep to sweep: `kind/region/resource`.
+    pub id: String,
+    /// What kind of waste.
+    pub kind: FindingKind,
+    /// What it is about.
+    pub resource: Resource,
+    /// The time observed.
+    pub window: Window,
+    /// The share of the window that was seen; `None` when the cloud itself said
+    /// it and nothing had to be watched.
+    pub coverage: Option<Share>,
+    /// What shows it.
+    pub evidence: Evidence,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What it costs; `None` when no price is known, which is not nothing.
+    pub cost: Option<Cost>,
+    /// What to do.
+    pub remedy: Remedy,
+    /// What to run on instead, where that is the remedy.
+    pub recommendation: Option<Recommendation>,
+}
+
+impl Finding {
+    /// The id that this waste has from sweep to sweep.
+    pub fn id_of(kind: FindingKind, region: &Region, resource: &str) -> String {
+        format!("{}/{region}/{resource}", kind.slug())
+    }
+
+    /// What mending it saves a month; nothing where no price is known, for
+    /// sorting only.
+    pub fn saving_or_zero(&self) -> Usd {
+        self.cost
+            .as_ref()
+            .map_or(Usd::ZERO, |cost| cost.saving_a_month)
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::step::StepUsage;
@@ -37,6 +38,18 @@ impl BootClock {
             .checked_sub(earlier.since_boot_ns)
             .map(Duration::from_nanos)
     }
+}
+
+/// The sender's clocks at the moment of sending, from which the age of what is
+/// sent follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The boot that `clock` counts from.
+    pub boot: BootId,
+    /// The boot-time clock.
+    pub clock: BootClock,
+    /// The wall clock; used only for what an earlier boot left in the spool.
+    pub wall: Timestamp,
 }
 
 /// Whether something was measured on a machine or made by a generator.
@@ -162,6 +175,95 @@ pub struct ProbeCost {
     pub spool_depth: Bytes,
 }
 
+/// Why something could not be placed on AWS's clock or under its node.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlaceError {
+    /// The body claims another node than the one that AWS attests.
+    #[error("the body claims node {claimed}, but {attested} sent it")]
+    ClaimsAnotherNode {
+        /// What the body says.
+        claimed: NodeId,
+        /// What AWS attests.
+        attested: NodeId,
+    },
+    /// The interval ends before it begins, or after it was sent.
+    #[error("its clocks contradict each other: {what}")]
+    Contradiction {
+        /// Which do.
+        what: &'static str,
+    },
+    /// It is older than anything is accepted.
+    #[error("it is {age_hours} h old; at most {max_hours} h are accepted")]
+    TooLate {
+        /// Its age in whole hours.
+        age_hours: u64,
+        /// The bound in hours.
+        max_hours: u64,
+    },
+}
+
+/// What arrives later than this is refused and counted; it is how long a queue
+/// keeps a message at most.
+pub const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// What turns a sender's clocks into times on AWS's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The node that AWS attests.
+    pub attested: &'a NodeId,
+    /// When AWS took it in.
+    pub at: Timestamp,
+    /// The sender's clocks at the send.
+    pub sent: &'a Sent,
+}
+
+impl Arrival<'_> {
+    /// Checks who claims to have sent it.
+    ///
+    /// # Errors
+    /// `ClaimsAnotherNode` when that is not the attested node.
+    pub fn check_claim(&self, claimed: &NodeId) -> Result<(), PlaceError> {
+        if claimed == self.attested {
+            return Ok(());
+        }
+        let (claimed, attested) = (claimed.clone(), self.attested.clone());
+        Err(PlaceError::ClaimsAnotherNode { claimed, attested })
+    }
+
+    /// Where `clock` of `boot` stands on AWS's clock: arrival less the age at
+    /// send. For an earlier boot the age is told by the wall clock, `wall`.
+    ///
+    /// # Errors
+    /// `Contradiction` for a time after the send, `TooLate` past [`MAX_AGE`].
+    pub fn place(
+        &self,
+        boot: &BootId,
+        clock: BootClock,
+        wall: Option<Timestamp>,
+    ) -> Result<Timestamp, PlaceError> {
+        let age = if *boot == self.sent.boot {
+            self.sent.clock.since(clock)
+        } else {
+            wall.and_then(|wall| self.sent.wall.duration_since(wall).try_into().ok())
+        };
+        let age = age.ok_or(PlaceError::Contradiction {
+            what: "it was sent before it ended",
+        })?;
+        if age > MAX_AGE {
+            let hours = |d: Duration| d.as_secs() / 3600;
+            return Err(PlaceError::TooLate {
+                age_hours: hours(age),
+                max_hours: hours(MAX_AGE),
+            });
+        }
+        self.at
+            .checked_sub(age)
+            .map_err(|_| PlaceError::Contradiction {
+                what: "it is too old",
+            })
+    }
+}
+
 /// A heartbeat whose sender is attested and whose end stands on AWS's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
@@ -174,6 +276,26 @@ pub struct Placed {
 }
 
 impl Placed {
+    /// Takes a heartbeat as its node's and places it in time.
+    ///
+    /// # Errors
+    /// See [`PlaceError`]; the words go to the dead-letter place.
+    pub fn new(arrival: Arrival<'_>, heartbeat: Heartbeat) -> Result<Self, PlaceError> {
+        arrival.check_claim(&heartbeat.node)?;
+        if heartbeat.end.since(heartbeat.start).is_none() {
+            return Err(PlaceError::Contradiction {
+                what: "its interval ends before it begins",
+            });
+        }
+        let wall = Some(heartbeat.wall_at_end);
+        let end = arrival.place(&heartbeat.boot, heartbeat.end, wall)?;
+        Ok(Self {
+            node: arrival.attested.clone(),
+            end,
+            heartbeat,
+        })
+    }
+
     /// Where `clock` of the same boot stands on AWS's clock; `None` when that
     /// lies outside the range of a timestamp.
     pub fn place(&self, clock: BootClock) -> Option<Timestamp> {

@@ -1,1 +1,310 @@
-//! Being written.
+//! Policy: every threshold Ebb judges by, with its unit and reason, in one place.
+//! The TOML file of the user overrides single values; unknown keys are refused.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::units::{Bytes, CpuTime, Share, Usd};
+
+/// Why a policy file was refused.
+#[derive(Debug, Error)]
+pub enum PolicyError {
+    /// It is not TOML, or holds a key or type that is not known.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// A value that cannot work.
+    #[error("{key} is {value}: {problem}")]
+    Value {
+        /// The key with its table.
+        key: &'static str,
+        /// What the file says.
+        value: u64,
+        /// Why not.
+        problem: &'static str,
+    },
+}
+
+/// All thresholds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// What counts as activity.
+    pub activity: ActivityPolicy,
+    /// When a node is idle.
+    pub idle: IdlePolicy,
+    /// When Batch is stuck.
+    pub batch: BatchPolicy,
+    /// When a step asked for too much.
+    pub overprovisioned: OverprovisionedPolicy,
+    /// How requests are sized.
+    pub sizing: SizingPolicy,
+    /// What metrics of the cloud may say, and cost.
+    pub metrics: MetricsPolicy,
+}
+
+/// What counts as activity. The floors are for the whole node and a minute, and
+/// are scaled to the length of an interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ActivityPolicy {
+    /// The grain of activity in seconds. A minute: the finest at which cloud
+    /// machines are managed, and the interval of a heartbeat.
+    pub tick_seconds: u32,
+    /// Workload CPU a minute below which a node does nothing, in milliseconds:
+    /// 2 % of one core, above what a shell prompt or a poll loop uses.
+    pub cpu_floor_ms: u64,
+    /// Workload disk bytes a minute: above log writing, below any real read.
+    pub disk_floor_bytes: u64,
+    /// Network bytes a minute: above keep-alives, below the slowest download.
+    pub network_floor_bytes: u64,
+    /// GPU utilization in parts per million: 1 %, the counter's own grain.
+    pub gpu_floor_ppm: u32,
+}
+
+impl Default for ActivityPolicy {
+    fn default() -> Self {
+        Self {
+            tick_seconds: 60,
+            cpu_floor_ms: 1_200,
+            disk_floor_bytes: 1_000_000,
+            network_floor_bytes: 1_000_000,
+            gpu_floor_ppm: 10_000,
+        }
+    }
+}
+
+impl ActivityPolicy {
+    /// The grain of activity.
+    pub fn tick(&self) -> Duration {
+        Duration::from_secs(self.tick_seconds.into())
+    }
+
+    /// CPU a minute.
+    pub fn cpu_floor(&self) -> CpuTime {
+        CpuTime::from_millis(self.cpu_floor_ms)
+    }
+
+    /// Disk bytes a minute.
+    pub fn disk_floor(&self) -> Bytes {
+        Bytes(self.disk_floor_bytes)
+    }
+
+    /// Network bytes a minute.
+    pub fn network_floor(&self) -> Bytes {
+        Bytes(self.network_floor_bytes)
+    }
+
+    /// GPU utilization.
+    pub fn gpu_floor(&self) -> Share {
+        Share::from_ppm(self.gpu_floor_ppm)
+    }
+}
+
+/// When a node is idle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdlePolicy {
+    /// Seconds without activity before a node is called idle. Half an hour: longer
+    /// than a coffee, far shorter than the days that averages need.
+    pub after_seconds: u64,
+    /// The share of the window that must have been seen, in parts per million;
+    /// below it the verdict is undetermined.
+    pub min_coverage_ppm: u32,
+    /// A node with one of these tags is meant to stand by: `key` or `key=value`.
+    pub standby_tags: BTreeSet<String>,
+    /// True to judge machines with GPUs whose GPUs nobody watches.
+    pub judge_unwatched_gpus: bool,
+}
+
+impl Default for IdlePolicy {
+    fn default() -> Self {
+        Self {
+            after_seconds: 30 * 60,
+            min_coverage_ppm: 950_000,
+            standby_tags: BTreeSet::from(["ebb:standby=true".to_owned()]),
+            judge_unwatched_gpus: false,
+        }
+    }
+}
+
+impl IdlePolicy {
+    /// Time without activity before a node is called idle.
+    pub fn after(&self) -> Duration {
+        Duration::from_secs(self.after_seconds)
+    }
+
+    /// The share of the window that must have been seen.
+    pub fn min_coverage(&self) -> Share {
+        Share::from_ppm(self.min_coverage_ppm)
+    }
+}
+
+/// When Batch is stuck; the start values are those of AWS's own guide to jobs
+/// stuck in RUNNABLE and of ECS's agent time-outs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BatchPolicy {
+    /// Seconds that a RUNNING job may go without CPU, disk or a new process.
+    pub no_progress_seconds: u64,
+    /// Seconds that a job may stay in STARTING.
+    pub starting_seconds: u64,
+    /// Seconds that an ECS agent may be disconnected while its node is well.
+    pub agent_disconnected_seconds: u64,
+}
+
+impl Default for BatchPolicy {
+    fn default() -> Self {
+        Self {
+            no_progress_seconds: 15 * 60,
+            starting_seconds: 15 * 60,
+            agent_disconnected_seconds: 5 * 60,
+        }
+    }
+}
+
+/// When a step asked for too much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OverprovisionedPolicy {
+    /// A step seen for less says nothing about what it needs.
+    pub min_wall_seconds: u64,
+    /// A request is too large when what is needed, headroom counted, is at most
+    /// this share of it, in parts per million: half, where the next smaller
+    /// machine of a family begins.
+    pub needed_share_ppm: u32,
+    /// Savings below this a month, in millionths of a dollar, are churn for
+    /// pennies.
+    pub min_saving_usd_micros: i64,
+}
+
+impl Default for OverprovisionedPolicy {
+    fn default() -> Self {
+        Self {
+            min_wall_seconds: 10 * 60,
+            needed_share_ppm: 500_000,
+            min_saving_usd_micros: 1_000_000,
+        }
+    }
+}
+
+impl OverprovisionedPolicy {
+    /// Savings below this a month are not worth a change.
+    pub fn min_saving(&self) -> Usd {
+        Usd::from_micros(self.min_saving_usd_micros)
+    }
+}
+
+/// How requests are sized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SizingPolicy {
+    /// Headroom over the greatest peak, in parts per million: 20 %, which Compute
+    /// Optimizer takes for memory too.
+    pub memory_headroom_ppm: u32,
+    /// Samples below which the confidence is low.
+    pub confident_samples: u32,
+}
+
+impl Default for SizingPolicy {
+    fn default() -> Self {
+        Self {
+            memory_headroom_ppm: 200_000,
+            confident_samples: 20,
+        }
+    }
+}
+
+/// How nodes without a probe are judged on metrics of the cloud.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricsPolicy {
+    /// Seconds of quiet metrics before a node is called idle. Six hours: averages
+    /// over five minutes hide short work, so more of them are asked for.
+    pub idle_after_seconds: u64,
+    /// CPU of the whole machine below which a period is quiet, in parts per
+    /// million: 5 %, Compute Optimizer's bound.
+    pub cpu_floor_ppm: u32,
+    /// What paid API calls may cost a day, in millionths of a dollar.
+    pub paid_calls_usd_micros_a_day: i64,
+}
+
+impl Default for MetricsPolicy {
+    fn default() -> Self {
+        Self {
+            idle_after_seconds: 6 * 3600,
+            cpu_floor_ppm: 50_000,
+            paid_calls_usd_micros_a_day: 1_000_000,
+        }
+    }
+}
+
+impl Policy {
+    /// Reads a policy file; what it leaves out keeps its default.
+    ///
+    /// # Errors
+    /// Names the line and key that is wrong.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let policy: Self = toml::from_str(text)?;
+        policy.check()?;
+        Ok(policy)
+    }
+
+    fn check(&self) -> Result<(), PolicyError> {
+        let share = |key, ppm: u32| match ppm {
+            1..=1_000_000 => Ok(()),
+            _ => Err(PolicyError::Value {
+                key,
+                value: ppm.into(),
+                problem: "a share lies between 1 and 1000000 parts per million",
+            }),
+        };
+        let some = |key, value: u64| match value {
+            0 => Err(PolicyError::Value {
+                key,
+                value,
+                problem: "it must be greater than 0",
+            }),
+            _ => Ok(()),
+        };
+        some("activity.tick_seconds", self.activity.tick_seconds.into())?;
+        some("idle.after_seconds", self.idle.after_seconds)?;
+        some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
+        some("batch.starting_seconds", self.batch.starting_seconds)?;
+        share("idle.min_coverage_ppm", self.idle.min_coverage_ppm)?;
+        share(
+            "overprovisioned.needed_share_ppm",
+            self.overprovisioned.needed_share_ppm,
+        )?;
+        share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_overrides_single_values_and_unknown_keys_are_refused() {
+        let policy = Policy::parse("[idle]\nafter_seconds = 30\n").expect("it is valid");
+        assert_eq!(policy.idle.after(), Duration::from_secs(30));
+        assert_eq!(policy.batch, BatchPolicy::default());
+
+        let check = |text: &str, expect: &str| {
+            let error = Policy::parse(text).expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error} should say: {expect}");
+        };
+        check("[idle]\nafter = 30\n", "unknown field `after`");
+        check("[idle]\nafter_seconds = \"x\"\n", "line 2");
+        check(
+            "[activity]\ntick_seconds = 0\n",
+            "activity.tick_seconds is 0",
+        );
+        check(
+            "[idle]\nmin_coverage_ppm = 2000000\n",
+            "a share lies between",
+        );
+    }
+}

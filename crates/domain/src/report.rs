@@ -1,1 +1,68 @@
-//! Being written.
+//! The report of one sweep: findings, what was not judged and why, and totals.
+//! How it looks is the renderers' business.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::Finding;
+use crate::fleet::Gap;
+use crate::heartbeat::Origin;
+use crate::units::{Usd, UsdPerHour};
+
+/// The report of one sweep. The same facts give the same bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// `ebb.report/1.0`.
+    pub schema: String,
+    /// When the sweep judged.
+    pub at: Timestamp,
+    /// Simulated as soon as any of its input is.
+    pub origin: Origin,
+    /// Findings, the greatest saving first, then by id.
+    pub findings: Vec<Finding>,
+    /// What was not judged, by resource.
+    pub not_judged: Vec<NotJudged>,
+    /// What could not be seen at all.
+    pub gaps: Vec<Gap>,
+    /// Sums over the findings and counts of what was looked at.
+    pub totals: Totals,
+}
+
+impl Report {
+    /// The schema line that [`Report::schema`] holds.
+    pub const SCHEMA: &'static str = "ebb.report/1.0";
+}
+
+/// A resource that a rule did not judge.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct NotJudged {
+    /// The instance or job id.
+    pub resource: String,
+    /// Its name; `None` when it has none.
+    pub name: Option<String>,
+    /// The rule that did not judge it.
+    pub rule: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Sums and counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Instances that run.
+    pub running_instances: usize,
+    /// Of those, with a probe whose heartbeats arrived.
+    pub with_probe: usize,
+    /// Of those without, judged on metrics of the cloud.
+    pub on_metrics: usize,
+    /// Jobs seen.
+    pub jobs: usize,
+    /// What is wasted an hour now.
+    pub waste_per_hour: UsdPerHour,
+    /// What was wasted so far.
+    pub spent: Usd,
+    /// What mending all of it saves a month.
+    pub saving_a_month: Usd,
+    /// Findings whose price is not known, and so not in the sums.
+    pub without_price: usize,
+}

@@ -1,1 +1,21 @@
-//! Being written.
+//! The wire contract, v1: how heartbeats and finished steps travel from a node
+//! to the sweep. A minor version adds fields only, so a reader takes any later
+//! minor of its major; another schema or major is refused by name.
+//!
+//! | | schema line | body |
+//! |---|---|---|
+//! | SQS message | `ebb.heartbeat/1.0` | base64 of zstd of protobuf |
+//! | S3 object | `ebb.steps/1.0` | zstd of protobuf |
+
+mod convert;
+mod error;
+mod header;
+mod message;
+mod proto;
+
+pub use error::{DecodeError, EncodeError};
+pub use message::{
+    HeartbeatMessage, MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_STEPS_A_HEARTBEAT,
+    MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
+    StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
+};

@@ -1,0 +1,205 @@
+//! What shows a finding, as typed values; one line of words each.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::JobStatus;
+use crate::step::{PeakMemory, Requested};
+use crate::units::{Bytes, CpuTime, MilliCores, Spoken};
+
+/// What shows a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Evidence {
+    /// Nothing ran on a node.
+    IdleNode(IdleNode),
+    /// A job or worker gets nowhere.
+    StuckJob(StuckJob),
+    /// A step uses a fraction of its request.
+    Overprovisioned(Overprovisioned),
+}
+
+/// Nothing ran on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleNode {
+    /// How long.
+    pub idle_for: Duration,
+    /// How long it was watched in all, when it was never seen active.
+    pub never_active: Option<Duration>,
+    /// CPU that background used meanwhile in the newest interval, as cores;
+    /// `None` when unknown.
+    pub background_cores: Option<MilliCores>,
+    /// What keeps it from being stopped, where that shows.
+    pub kept_alive_by: Option<KeptAliveBy>,
+    /// Who watched.
+    pub seen_by: SeenBy,
+}
+
+/// Who watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeenBy {
+    /// The probe on the node.
+    Probe,
+    /// Metrics of the cloud.
+    Metrics,
+}
+
+/// What keeps an idle node from being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptAliveBy {
+    /// A step that is there and does nothing, by name.
+    QuietStep(String),
+}
+
+/// A job or worker gets nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StuckJob {
+    /// The job's name; `None` for a worker.
+    pub job: Option<String>,
+    /// How the job stands.
+    pub status: Option<JobStatus>,
+    /// For how long.
+    pub stuck_for: Option<Duration>,
+    /// In which way.
+    pub stuck: Stuck,
+}
+
+/// The ways to be stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum Stuck {
+    /// RUNNING, and its step used no CPU, moved no bytes, started nothing.
+    NoProgress {
+        /// CPU that it used in all.
+        cpu: CpuTime,
+        /// Processes that it started.
+        processes: u64,
+    },
+    /// RUNNABLE, and Batch says that it can never start as things are.
+    Blocked {
+        /// Batch's words.
+        reason: String,
+    },
+    /// STARTING for too long.
+    Starting,
+    /// The node is well, and its ECS agent has lost touch.
+    AgentDisconnected,
+}
+
+/// A step uses a fraction of its request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overprovisioned {
+    /// What it asked for.
+    pub requested: Requested,
+    /// The most cores it kept busy; `None` when unknown.
+    pub peak_cores: Option<MilliCores>,
+    /// Cores busy on average over all its samples.
+    pub mean_cores: Option<MilliCores>,
+    /// The most memory it held; `None` when unknown.
+    pub peak_memory: Option<PeakMemory>,
+    /// Steps observed.
+    pub samples: u32,
+    /// How long all of them ran together.
+    pub observed_for: Duration,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IdleNode(e) => e.fmt(f),
+            Self::StuckJob(e) => e.fmt(f),
+            Self::Overprovisioned(e) => e.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for IdleNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seen_by {
+            SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
+            SeenBy::Metrics => write!(f, "quiet metrics for {}", Spoken(self.idle_for))?,
+        }
+        if let Some(seen) = self.never_active {
+            write!(f, ", never active in {} of watching", Spoken(seen))?;
+        }
+        if let Some(cores) = self.background_cores {
+            write!(f, "; background used {:.2} cores", cores.as_cores())?;
+        }
+        if let Some(KeptAliveBy::QuietStep(name)) = &self.kept_alive_by {
+            write!(f, "; step {name} is there and does nothing")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for StuckJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.stuck {
+            Stuck::NoProgress { cpu, processes } => write!(
+                f,
+                "RUNNING, but no CPU, disk or new process for {} ({cpu} of CPU and {processes} \
+                 processes in all)",
+                spoken(self.stuck_for)
+            ),
+            Stuck::Blocked { reason } => {
+                write!(
+                    f,
+                    "RUNNABLE for {} and cannot start: {reason}",
+                    spoken(self.stuck_for)
+                )
+            }
+            Stuck::Starting => write!(f, "STARTING for {}", spoken(self.stuck_for)),
+            Stuck::AgentDisconnected => {
+                f.write_str("ECS agent disconnected while the node's heartbeats are fresh")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Overprovisioned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asked = [
+            self.requested.cores.map(|cores| format!("{cores} vCPU")),
+            self.requested.memory.map(|memory| memory.to_string()),
+        ];
+        let used = [
+            self.peak_cores
+                .map(|cores| format!("{:.1} cores", cores.as_cores())),
+            self.peak_memory.map(|peak| peak.bytes.to_string()),
+        ];
+        let list = |parts: [Option<String>; 2]| {
+            let known: Vec<_> = parts.into_iter().flatten().collect();
+            if known.is_empty() {
+                "an unknown amount".to_owned()
+            } else {
+                known.join(" and ")
+            }
+        };
+        write!(f, "asked for {}, used at most {}", list(asked), list(used))?;
+        let times = if self.samples == 1 { "time" } else { "times" };
+        write!(
+            f,
+            " (seen {} {times}, {} in all)",
+            self.samples,
+            Spoken(self.observed_for)
+        )
+    }
+}
+
+fn spoken(time: Option<Duration>) -> String {
+    time.map_or_else(
+        || "an unknown time".to_owned(),
+        |time| Spoken(time).to_string(),
+    )
+}
+
+impl Overprovisioned {
+    /// The memory peak in bytes.
+    pub fn peak_bytes(&self) -> Option<Bytes> {
+        self.peak_memory.map(|peak| peak.bytes)
+    }
+}

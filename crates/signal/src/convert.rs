@@ -1,0 +1,238 @@
+//! Between the domain's words and the wire's. Reading checks every field.
+
+mod step;
+
+pub(crate) use step::steps;
+
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{
+    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
+};
+use ebb_domain::identity::IdentityError;
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use jiff::Timestamp;
+
+use crate::error::DecodeError;
+use crate::message::{MAX_STEPS_A_HEARTBEAT, allowed};
+use crate::proto;
+
+/// Names from outside keep their first bytes; nothing real is longer.
+const MAX_TEXT_BYTES: usize = 256;
+
+pub(crate) fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeError {
+    DecodeError::Field {
+        field,
+        problem: problem.into(),
+    }
+}
+
+pub(crate) fn named<T>(
+    field: &'static str,
+    name: String,
+    new: impl FnOnce(String) -> Result<T, IdentityError>,
+) -> Result<T, DecodeError> {
+    new(name).map_err(|error| wrong(field, error.to_string()))
+}
+
+pub(crate) fn text(field: &'static str, value: String) -> Result<String, DecodeError> {
+    if value.len() > MAX_TEXT_BYTES {
+        return Err(wrong(field, format!("{} bytes are too many", value.len())));
+    }
+    if value.chars().any(char::is_control) {
+        return Err(wrong(field, "it holds a control character"));
+    }
+    Ok(value)
+}
+
+fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> {
+    value.ok_or_else(|| wrong(field, "it is missing"))
+}
+
+fn wall(field: &'static str, micros: i64) -> Result<Timestamp, DecodeError> {
+    Timestamp::from_microsecond(micros).map_err(|error| wrong(field, error.to_string()))
+}
+
+pub(crate) fn sent(sent: Option<proto::Sent>) -> Result<Sent, DecodeError> {
+    let sent = required("sent", sent)?;
+    Ok(Sent {
+        boot: named("sent.boot", sent.boot, TryInto::try_into)?,
+        clock: BootClock::from_nanos(sent.clock_ns),
+        wall: wall("sent.wall_us", sent.wall_us)?,
+    })
+}
+
+impl From<&Sent> for proto::Sent {
+    fn from(sent: &Sent) -> Self {
+        Self {
+            boot: sent.boot.to_string(),
+            clock_ns: sent.clock.as_nanos(),
+            wall_us: sent.wall.as_microsecond(),
+        }
+    }
+}
+
+pub(crate) fn origin_out(origin: Origin) -> i32 {
+    match origin {
+        Origin::Measured => proto::Origin::Measured,
+        Origin::Simulated => proto::Origin::Simulated,
+    }
+    .into()
+}
+
+pub(crate) fn origin_in(origin: i32) -> Result<Origin, DecodeError> {
+    match proto::Origin::try_from(origin) {
+        Ok(proto::Origin::Measured) => Ok(Origin::Measured),
+        Ok(proto::Origin::Simulated) => Ok(Origin::Simulated),
+        _ => Err(wrong("origin", format!("{origin} is not known here"))),
+    }
+}
+
+impl From<&Heartbeat> for proto::Heartbeat {
+    fn from(h: &Heartbeat) -> Self {
+        Self {
+            node: h.node.to_string(),
+            boot: h.boot.to_string(),
+            probe_start: h.probe_start.to_string(),
+            sequence: h.sequence,
+            start_ns: h.start.as_nanos(),
+            end_ns: h.end.as_nanos(),
+            wall_at_end_us: h.wall_at_end.as_microsecond(),
+            origin: origin_out(h.origin),
+            coverage: Some((&h.coverage).into()),
+            hardware: Some((&h.hardware).into()),
+            workload: Some((&h.workload).into()),
+            background: Some((&h.background).into()),
+            typed_ago_ms: h
+                .typed_ago
+                .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+            steps: h.steps.iter().map(Into::into).collect(),
+            probe: Some((&h.probe).into()),
+        }
+    }
+}
+
+impl TryFrom<proto::Heartbeat> for Heartbeat {
+    type Error = DecodeError;
+
+    fn try_from(h: proto::Heartbeat) -> Result<Self, DecodeError> {
+        allowed("steps of a heartbeat", h.steps.len(), MAX_STEPS_A_HEARTBEAT)?;
+        Ok(Self {
+            node: named("node", h.node, TryInto::try_into)?,
+            boot: named("boot", h.boot, TryInto::try_into)?,
+            probe_start: named("probe_start", h.probe_start, TryInto::try_into)?,
+            sequence: h.sequence,
+            start: BootClock::from_nanos(h.start_ns),
+            end: BootClock::from_nanos(h.end_ns),
+            wall_at_end: wall("wall_at_end_us", h.wall_at_end_us)?,
+            origin: origin_in(h.origin)?,
+            coverage: required("coverage", h.coverage)?.into(),
+            hardware: required("hardware", h.hardware)?.into(),
+            workload: required("workload", h.workload)?.into(),
+            background: required("background", h.background)?.into(),
+            typed_ago: h.typed_ago_ms.map(Duration::from_millis),
+            steps: h
+                .steps
+                .into_iter()
+                .map(TryInto::try_into)
+                .collect::<Result<_, _>>()?,
+            probe: required("probe", h.probe)?.into(),
+        })
+    }
+}
+
+impl From<&Coverage> for proto::Coverage {
+    fn from(c: &Coverage) -> Self {
+        let ppm = |share: Option<Share>| share.map(Share::ppm);
+        Self {
+            cpu: ppm(c.cpu),
+            memory: ppm(c.memory),
+            disk: ppm(c.disk),
+            network: ppm(c.network),
+            gpu: ppm(c.gpu),
+            short_processes: ppm(c.short_processes),
+        }
+    }
+}
+
+impl From<proto::Coverage> for Coverage {
+    fn from(c: proto::Coverage) -> Self {
+        let share = |ppm: Option<u32>| ppm.map(Share::from_ppm);
+        Self {
+            cpu: share(c.cpu),
+            memory: share(c.memory),
+            disk: share(c.disk),
+            network: share(c.network),
+            gpu: share(c.gpu),
+            short_processes: share(c.short_processes),
+        }
+    }
+}
+
+impl From<&Hardware> for proto::Hardware {
+    fn from(h: &Hardware) -> Self {
+        Self {
+            milli_cores: h.cores.0,
+            memory_bytes: h.memory.0,
+            gpus: h.gpus,
+        }
+    }
+}
+
+impl From<proto::Hardware> for Hardware {
+    fn from(h: proto::Hardware) -> Self {
+        Self {
+            cores: MilliCores(h.milli_cores),
+            memory: Bytes(h.memory_bytes),
+            gpus: h.gpus,
+        }
+    }
+}
+
+impl From<&Usage> for proto::Usage {
+    fn from(u: &Usage) -> Self {
+        Self {
+            cpu_ns: u.cpu.map(|cpu| cpu.0),
+            disk_bytes: u.disk.map(|bytes| bytes.0),
+            network_bytes: u.network.map(|bytes| bytes.0),
+            gpu_ppm: u.gpu.map(Share::ppm),
+            processes_started: u.processes_started,
+        }
+    }
+}
+
+impl From<proto::Usage> for Usage {
+    fn from(u: proto::Usage) -> Self {
+        Self {
+            cpu: u.cpu_ns.map(CpuTime),
+            disk: u.disk_bytes.map(Bytes),
+            network: u.network_bytes.map(Bytes),
+            gpu: u.gpu_ppm.map(Share::from_ppm),
+            processes_started: u.processes_started,
+        }
+    }
+}
+
+impl From<&ProbeCost> for proto::ProbeCost {
+    fn from(p: &ProbeCost) -> Self {
+        Self {
+            cpu_ns: p.cpu.0,
+            resident_bytes: p.resident.map(|bytes| bytes.0),
+            events_lost: p.events_lost,
+            records_dropped: p.records_dropped,
+            spool_depth_bytes: p.spool_depth.0,
+        }
+    }
+}
+
+impl From<proto::ProbeCost> for ProbeCost {
+    fn from(p: proto::ProbeCost) -> Self {
+        Self {
+            cpu: CpuTime(p.cpu_ns),
+            resident: p.resident_bytes.map(Bytes),
+            events_lost: p.events_lost,
+            records_dropped: p.records_dropped,
+            spool_depth: Bytes(p.spool_depth_bytes),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Whole messages: bounds, text layer and compression around the protobuf.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ebb_domain::heartbeat::{Heartbeat, Sent};
+use ebb_domain::step::StepBatch;
+use prost::Message;
+
+use crate::error::{DecodeError, EncodeError};
+use crate::header::{self, Schema};
+use crate::proto;
+
+/// Heartbeats in one message at most.
+pub const MAX_HEARTBEATS: usize = 5;
+/// One message at most: 64 KiB, which is what SQS bills as one request.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+/// What a message may unpack to; five full heartbeats take about a quarter.
+pub const MAX_UNPACKED_MESSAGE_BYTES: usize = 1 << 20;
+/// One object at most.
+pub const MAX_OBJECT_BYTES: usize = 4 << 20;
+/// What an object may unpack to.
+pub const MAX_UNPACKED_OBJECT_BYTES: usize = 32 << 20;
+/// Running steps in one heartbeat at most.
+pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
+/// Finished steps in one object at most.
+pub const MAX_STEPS_AN_OBJECT: usize = 10_000;
+/// Executables named for one step at most.
+pub const MAX_TOOLS_A_STEP: usize = 16;
+
+/// Level 3 is zstd's own default; higher ones cost the node CPU for few bytes.
+const ZSTD_LEVEL: i32 = 3;
+
+/// What one SQS message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeartbeatMessage {
+    /// The sender's clocks at the send.
+    pub sent: Sent,
+    /// Its heartbeats, oldest first.
+    pub heartbeats: Vec<Heartbeat>,
+}
+
+/// What one S3 object says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepObject {
+    /// The sender's clocks at the send.
+    pub sent: Sent,
+    /// Its steps.
+    pub batch: StepBatch,
+}
+
+/// Encodes up to [`MAX_HEARTBEATS`] heartbeats as the body of one message.
+///
+/// # Errors
+/// `TooMany` or `TooLarge` when they do not fit; the caller sends fewer.
+pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String, EncodeError> {
+    fits("heartbeats", heartbeats.len(), MAX_HEARTBEATS)?;
+    for heartbeat in heartbeats {
+        fits(
+            "steps of a heartbeat",
+            heartbeat.steps.len(),
+            MAX_STEPS_A_HEARTBEAT,
+        )?;
+        for step in &heartbeat.steps {
+            fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
+        }
+    }
+    let message = proto::Heartbeats {
+        sent: Some(sent.into()),
+        heartbeats: heartbeats.iter().map(Into::into).collect(),
+    };
+    let packed = pack(&message)?;
+    let body = format!("{}\n{}", header::HEARTBEAT.line, STANDARD.encode(packed));
+    small_enough("message", body.len(), MAX_MESSAGE_BYTES)?;
+    Ok(body)
+}
+
+/// Decodes the body of one message; nothing of it is believed yet.
+///
+/// # Errors
+/// Says what is wrong in words for the dead-letter place. Memory is bounded by
+/// [`MAX_UNPACKED_MESSAGE_BYTES`] whatever the body holds.
+pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
+    let rest = opened(
+        header::HEARTBEAT,
+        body.as_bytes(),
+        "message",
+        MAX_MESSAGE_BYTES,
+    )?;
+    let packed = STANDARD.decode(rest).map_err(DecodeError::Base64)?;
+    let message: proto::Heartbeats = unpack(&packed, MAX_UNPACKED_MESSAGE_BYTES)?;
+    allowed("heartbeats", message.heartbeats.len(), MAX_HEARTBEATS)?;
+    Ok(HeartbeatMessage {
+        sent: crate::convert::sent(message.sent)?,
+        heartbeats: message
+            .heartbeats
+            .into_iter()
+            .map(TryInto::try_into)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// Encodes finished steps as one object.
+///
+/// # Errors
+/// `TooMany` or `TooLarge` when they do not fit; the caller writes fewer.
+pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeError> {
+    fits("steps", batch.steps.len(), MAX_STEPS_AN_OBJECT)?;
+    for step in &batch.steps {
+        fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
+    }
+    let packed = pack(&crate::convert::steps(sent, batch))?;
+    let mut object = format!("{}\n", header::STEPS.line).into_bytes();
+    object.extend(packed);
+    small_enough("object", object.len(), MAX_OBJECT_BYTES)?;
+    Ok(object)
+}
+
+/// Decodes one object of finished steps; nothing of it is believed yet.
+///
+/// # Errors
+/// As [`decode_heartbeats`], bounded by [`MAX_UNPACKED_OBJECT_BYTES`].
+pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
+    let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
+    let message: proto::Steps = unpack(packed, MAX_UNPACKED_OBJECT_BYTES)?;
+    allowed("steps", message.steps.len(), MAX_STEPS_AN_OBJECT)?;
+    message.try_into()
+}
+
+fn opened<'a>(
+    schema: Schema,
+    bytes: &'a [u8],
+    what: &'static str,
+    max: usize,
+) -> Result<&'a [u8], DecodeError> {
+    if bytes.len() > max {
+        return Err(DecodeError::TooLarge { what, max });
+    }
+    header::open(schema, bytes)
+}
+
+fn pack(message: &impl Message) -> Result<Vec<u8>, EncodeError> {
+    zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
+}
+
+fn unpack<M: Message + Default>(packed: &[u8], max: usize) -> Result<M, DecodeError> {
+    let plain = zstd::bulk::decompress(packed, max)
+        .map_err(|source| DecodeError::Unpack { max, source })?;
+    M::decode(plain.as_slice()).map_err(DecodeError::Protobuf)
+}
+
+fn fits(what: &'static str, count: usize, max: usize) -> Result<(), EncodeError> {
+    if count > max {
+        Err(EncodeError::TooMany { what, count, max })
+    } else {
+        Ok(())
+    }
+}
+
+fn small_enough(what: &'static str, bytes: usize, max: usize) -> Result<(), EncodeError> {
+    if bytes > max {
+        Err(EncodeError::TooLarge { what, bytes, max })
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn allowed(what: &'static str, count: usize, max: usize) -> Result<(), DecodeError> {
+    if count > max {
+        Err(DecodeError::TooMany { what, count, max })
+    } else {
+        Ok(())
+    }
+}
