@@ -16,7 +16,7 @@ variable "tags" {
 }
 
 variable "bucket_name" {
-  description = "Name of the bucket; null makes <name>-<account>-<region>."
+  description = "Name of the bucket; null makes one of name, account and region."
   type        = string
   default     = null
 
