@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * What the kernel tells the probe: births, programs, ends and the state of
+ * every task. Tracepoints and one iterator only; nothing here is on a hot
+ * path, and nothing reads payload, environment or file contents.
+ *
+ * A process that lives for a microsecond is seen as surely as one that lives
+ * for a year: each fork, exec and end is a record, and a record that found no
+ * room is counted.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "event.h"
+
+/* The helpers that read kernel memory are offered to GPL programs only. */
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before load: which hierarchy holds the memory controller, 0 for v2. */
+const volatile __u32 memory_hierarchy = 0;
+/* Set before load: wake the reader when so much is waiting. */
+const volatile __u64 wake_bytes = 262144;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
+
+/* By kind: records that found no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, EBB_KINDS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+struct process {
+	__u32 tgid;
+	__u32 unused;
+	__u64 start_ns;
+};
+
+struct disk {
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
+/*
+ * What the ended threads of a process moved. The kernel's own sum, signal->ioac,
+ * also holds every child that was waited for, and so counts it twice.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct process);
+	__type(value, struct disk);
+} ended_threads SEC(".maps");
+
+static __always_inline void *reserve(__u32 kind, __u64 size)
+{
+	void *record = bpf_ringbuf_reserve(&events, size, 0);
+	if (record)
+		return record;
+	__u64 *count = bpf_map_lookup_elem(&lost, &kind);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+/* The reader polls; it is woken early only when the buffer fills. */
+static __always_inline void submit(void *record)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+	bpf_ringbuf_submit(record, waiting >= wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * On a v1 host the default hierarchy says nothing, so the memory controller's
+ * cgroup stands for the process.
+ */
+static __always_inline __u64 cgroup_of(struct task_struct *task, __u32 *flags)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup *cgroup = 0;
+
+	if (!memory_hierarchy) {
+		cgroup = BPF_CORE_READ(set, dfl_cgrp);
+	} else if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id)) {
+		__u64 index = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+		__u64 base = bpf_core_field_offset(struct css_set, subsys);
+		struct cgroup_subsys_state *css = 0;
+
+		bpf_probe_read_kernel(&css, sizeof(css), (char *)set + base + index * sizeof(css));
+		cgroup = BPF_CORE_READ(css, cgroup);
+	}
+	if (!cgroup)
+		return 0;
+	*flags |= EBB_HAS_CGROUP;
+	return BPF_CORE_READ(cgroup, kn, id);
+}
+
+static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct task_struct *leader)
+{
+	__u32 flags = 0;
+
+	head->kind = kind;
+	head->at_ns = bpf_ktime_get_boot_ns();
+	head->start_ns = BPF_CORE_READ(leader, start_boottime);
+	head->cgroup_id = cgroup_of(leader, &flags);
+	head->tgid = BPF_CORE_READ(leader, tgid);
+	head->ppid = BPF_CORE_READ(leader, real_parent, tgid);
+	BPF_CORE_READ_STR_INTO(&head->comm, leader, comm);
+	if (bpf_core_field_exists(struct task_io_accounting, read_bytes))
+		flags |= EBB_HAS_IO;
+	head->flags = flags;
+}
+
+struct rss {
+	__u64 file;
+	__u64 anon;
+	__u64 shmem;
+};
+
+/* A per-CPU counter is approximate and can be below zero for a moment. */
+static __always_inline __u64 not_negative(__s64 pages)
+{
+	return pages < 0 ? 0 : pages;
+}
+
+static __always_inline void read_rss(struct mm_struct *mm, struct rss *rss)
+{
+	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		struct mm_struct___array *old = (void *)mm;
+
+		rss->file = not_negative(BPF_CORE_READ(old, rss_stat.count[0].counter));
+		rss->anon = not_negative(BPF_CORE_READ(old, rss_stat.count[1].counter));
+		rss->shmem = not_negative(BPF_CORE_READ(old, rss_stat.count[3].counter));
+	} else {
+		struct mm_struct___percpu *new = (void *)mm;
+
+		rss->file = not_negative(BPF_CORE_READ(new, rss_stat[0].count));
+		rss->anon = not_negative(BPF_CORE_READ(new, rss_stat[1].count));
+		rss->shmem = not_negative(BPF_CORE_READ(new, rss_stat[3].count));
+	}
+}
+
+static __always_inline bool is_kernel_thread(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, flags) & PF_KTHREAD;
+}
+
+static __always_inline bool is_leader(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, pid) == BPF_CORE_READ(task, tgid);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (!is_leader(child) || is_kernel_thread(child))
+		return 0;
+	struct ebb_head *record = reserve(EBB_FORK, sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(record, EBB_FORK, child);
+	submit(record);
+	return 0;
+}
+
+/*
+ * A Nextflow task starts as `bash -ue .command.run` in its work folder. The
+ * arguments are compared here and never leave the kernel.
+ */
+static __always_inline bool runs_nextflow_task(struct task_struct *task)
+{
+	static const char wanted[] = ".command.run";
+	char tail[sizeof(wanted)] = {};
+	unsigned long end = BPF_CORE_READ(task, mm, arg_end);
+
+	if (bpf_probe_read_user(tail, sizeof(tail), (void *)(end - sizeof(tail))))
+		return 0;
+	for (int i = 0; i < sizeof(wanted); i++)
+		if (tail[i] != wanted[i])
+			return 0;
+	return 1;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *binary)
+{
+	struct ebb_exec *record = reserve(EBB_EXEC, sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(&record->head, EBB_EXEC, task);
+	record->maxrss_pages = BPF_CORE_READ(task, signal, maxrss);
+	record->work_parent[0] = 0;
+	record->work_leaf[0] = 0;
+	if (runs_nextflow_task(task)) {
+		struct dentry *folder = BPF_CORE_READ(task, fs, pwd.dentry);
+
+		record->head.flags |= EBB_NEXTFLOW;
+		bpf_probe_read_kernel_str(record->work_leaf, sizeof(record->work_leaf),
+					  BPF_CORE_READ(folder, d_name.name));
+		bpf_probe_read_kernel_str(record->work_parent, sizeof(record->work_parent),
+					  BPF_CORE_READ(folder, d_parent, d_name.name));
+	}
+	submit(record);
+	return 0;
+}
+
+static __always_inline struct process process_of(struct task_struct *leader)
+{
+	struct process process = {
+		.tgid = BPF_CORE_READ(leader, tgid),
+		.start_ns = BPF_CORE_READ(leader, start_boottime),
+	};
+	return process;
+}
+
+static __always_inline struct disk disk_of(struct task_struct *task)
+{
+	struct disk disk = {};
+
+	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
+		disk.read_bytes = BPF_CORE_READ(task, ioac.read_bytes);
+		disk.write_bytes = BPF_CORE_READ(task, ioac.write_bytes);
+	}
+	return disk;
+}
+
+/* A process of one thread, which is most of them, needs no entry. */
+static __always_inline void keep_disk_of_ended(struct task_struct *task, struct task_struct *leader)
+{
+	struct process process = process_of(leader);
+	struct disk disk = disk_of(task);
+	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
+
+	if (!sum) {
+		if (!disk.read_bytes && !disk.write_bytes)
+			return;
+		if (task == leader && BPF_CORE_READ(task, signal, nr_threads) == 1)
+			return;
+		if (!bpf_map_update_elem(&ended_threads, &process, &disk, BPF_NOEXIST))
+			return;
+		sum = bpf_map_lookup_elem(&ended_threads, &process);
+		if (!sum)
+			return;
+	}
+	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
+	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
+}
+
+static __always_inline void fill_disk(struct ebb_exit *record, struct task_struct *leader)
+{
+	struct process process = process_of(leader);
+	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
+	struct disk disk = sum ? *sum : disk_of(leader);
+
+	record->read_bytes = disk.read_bytes;
+	record->write_bytes = disk.write_bytes;
+}
+
+/* CPU of the ended threads, and how the process ended. */
+static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader)
+{
+	struct signal_struct *signal = BPF_CORE_READ(leader, signal);
+
+	record->cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime);
+	record->maxrss_pages = BPF_CORE_READ(signal, maxrss);
+	record->rss_pages = 0;
+	record->hiwater_pages = 0;
+	record->unused = 0;
+	record->exit_code = BPF_CORE_READ(signal, flags) & SIGNAL_GROUP_EXIT ?
+				    BPF_CORE_READ(signal, group_exit_code) :
+				    BPF_CORE_READ(leader, exit_code);
+	fill_disk(record, leader);
+}
+
+/*
+ * Two threads that end at once can both see nobody left alive: the reader
+ * keeps the greater of each total.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	if (is_kernel_thread(task))
+		return 0;
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	keep_disk_of_ended(task, leader);
+	if (BPF_CORE_READ(task, signal, live.counter) != 0)
+		return 0;
+	struct ebb_exit *record = reserve(EBB_EXIT, sizeof(*record));
+	if (!record)
+		return 0;
+	fill_head(&record->head, EBB_EXIT, leader);
+	fill_totals(record, leader);
+	record->cpu_ns += BPF_CORE_READ(task, se.sum_exec_runtime);
+
+	/* Gone already up to 6.12, still there from 6.17 on. */
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	if (mm) {
+		struct rss rss = {};
+
+		read_rss(mm, &rss);
+		record->rss_pages = rss.file + rss.anon + rss.shmem;
+		record->hiwater_pages = BPF_CORE_READ(mm, hiwater_rss);
+		record->head.flags |= EBB_HAS_MM;
+	}
+	submit(record);
+	return 0;
+}
+
+/*
+ * The scheduler adds a task's last slice of CPU after the exit tracepoint, and
+ * a short process has little else: only here are the totals complete.
+ */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_free, struct task_struct *task)
+{
+	if (!is_leader(task) || is_kernel_thread(task))
+		return 0;
+	struct ebb_exit *record = reserve(EBB_REAP, sizeof(*record));
+	if (!record)
+		return 0;
+	record->head.kind = EBB_REAP;
+	record->head.flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
+	record->head.at_ns = bpf_ktime_get_boot_ns();
+	record->head.start_ns = BPF_CORE_READ(task, start_boottime);
+	record->head.cgroup_id = 0;
+	record->head.tgid = BPF_CORE_READ(task, tgid);
+	record->head.ppid = 0;
+	BPF_CORE_READ_STR_INTO(&record->head.comm, task, comm);
+	fill_totals(record, task);
+	submit(record);
+	struct process process = process_of(task);
+	bpf_map_delete_elem(&ended_threads, &process);
+	return 0;
+}
+
+/*
+ * The arguments of the raw tracepoint differ between backports; the record of
+ * the classic one has had the victim's pid first since it exists. The current
+ * task is whoever asked for memory, not the victim.
+ */
+struct mark_victim {
+	__u64 common;
+	__s32 pid;
+};
+
+SEC("tracepoint/oom/mark_victim")
+int on_oom(struct mark_victim *victim)
+{
+	struct ebb_head *record = reserve(EBB_OOM, sizeof(*record));
+	if (!record)
+		return 0;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->kind = EBB_OOM;
+	record->at_ns = bpf_ktime_get_boot_ns();
+	record->tgid = victim->pid;
+	submit(record);
+	return 0;
+}
+
+/* The path must be kept from birth: a short container's is gone when asked for. */
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(on_cgroup, struct cgroup *cgroup, const char *path)
+{
+	if (BPF_CORE_READ(cgroup, root, hierarchy_id) != memory_hierarchy)
+		return 0;
+	struct ebb_cgroup *record = reserve(EBB_CGROUP, sizeof(*record));
+	if (!record)
+		return 0;
+	__builtin_memset(&record->head, 0, sizeof(record->head));
+	record->head.kind = EBB_CGROUP;
+	record->head.flags = EBB_HAS_CGROUP;
+	record->head.at_ns = bpf_ktime_get_boot_ns();
+	record->head.cgroup_id = BPF_CORE_READ(cgroup, kn, id);
+	record->path[0] = 0;
+	bpf_probe_read_kernel_str(record->path, sizeof(record->path), path);
+	submit(record);
+	return 0;
+}
+
+static __always_inline void fill_ended_threads(struct ebb_task *record, struct task_struct *leader)
+{
+	struct signal_struct *signal = BPF_CORE_READ(leader, signal);
+	struct process process = process_of(leader);
+	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
+
+	record->ended_cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime);
+	if (sum) {
+		record->ended_read_bytes = sum->read_bytes;
+		record->ended_write_bytes = sum->write_bytes;
+	}
+	record->maxrss_pages = BPF_CORE_READ(signal, maxrss);
+}
+
+static __always_inline void fill_memory(struct ebb_task *record, struct mm_struct *mm)
+{
+	struct rss rss = {};
+
+	read_rss(mm, &rss);
+	record->file_pages = rss.file;
+	record->anon_pages = rss.anon;
+	record->shmem_pages = rss.shmem;
+	record->hiwater_pages = BPF_CORE_READ(mm, hiwater_rss);
+	record->head.flags |= EBB_HAS_MM;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct ebb_task record = {};
+
+	if (!task)
+		return 0;
+	fill_head(&record.head, 0, BPF_CORE_READ(task, group_leader));
+	record.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	/* What an ending thread moved is about to be, or is already, kept elsewhere. */
+	if (!(BPF_CORE_READ(task, flags) & PF_EXITING)) {
+		struct disk disk = disk_of(task);
+
+		record.read_bytes = disk.read_bytes;
+		record.write_bytes = disk.write_bytes;
+	}
+	if (is_kernel_thread(task))
+		record.head.flags |= EBB_KTHREAD;
+	if (BPF_CORE_READ(task, exit_state))
+		record.head.flags |= EBB_ZOMBIE;
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+
+	if (is_leader(task))
+		fill_ended_threads(&record, task);
+	else
+		record.head.flags |= EBB_THREAD;
+	/* A leader that ended before its threads has no address space left. */
+	if (mm && !(record.head.flags & EBB_KTHREAD) &&
+	    (is_leader(task) || !BPF_CORE_READ(task, group_leader, mm)))
+		fill_memory(&record, mm);
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}

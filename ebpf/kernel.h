@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * The few kernel types that the programs read, by hand.
+ *
+ * Only names and nesting matter: every access is relocated at load against the
+ * BTF of the running kernel, so a struct lists what is read and nothing else.
+ * A type whose layout differs between kernels has a flavour for each, marked
+ * by three underscores. What is shared with the user half stands in event.h.
+ */
+#ifndef EBB_KERNEL_H
+#define EBB_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef _Bool bool;
+
+#define PF_EXITING 0x00000004
+#define PF_KTHREAD 0x00200000
+#define SIGNAL_GROUP_EXIT 0x00000004
+#define NR_MM_COUNTERS 4
+#define CGROUP_SUBSYS_MAX 16
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum {
+	BPF_NOEXIST = 1,
+};
+
+enum {
+	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+/* The value is relocated: the index depends on the kernel's configuration. */
+enum cgroup_subsys_id {
+	memory_cgrp_id = 4,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_root {
+	int hierarchy_id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[CGROUP_SUBSYS_MAX];
+	struct cgroup *dfl_cgrp;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	long counter;
+} atomic_long_t;
+
+struct percpu_counter {
+	__s64 count;
+};
+
+struct mm_rss_stat {
+	atomic_long_t count[NR_MM_COUNTERS];
+};
+
+struct mm_struct {
+	unsigned long hiwater_rss;
+	unsigned long arg_end;
+};
+
+/* Up to 6.1. */
+struct mm_struct___array {
+	struct mm_rss_stat rss_stat;
+};
+
+/* From 6.2 on. */
+struct mm_struct___percpu {
+	struct percpu_counter rss_stat[NR_MM_COUNTERS];
+};
+
+struct task_io_accounting {
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct signal_struct {
+	atomic_t live;
+	int nr_threads;
+	int group_exit_code;
+	unsigned int flags;
+	unsigned long long sum_sched_runtime;
+	unsigned long maxrss;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path pwd;
+};
+
+struct task_struct {
+	unsigned int flags;
+	struct sched_entity se;
+	struct mm_struct *mm;
+	int exit_state;
+	int exit_code;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	__u64 start_boottime;
+	char comm[16];
+	struct fs_struct *fs;
+	struct signal_struct *signal;
+	struct css_set *cgroups;
+	struct task_io_accounting ioac;
+};
+
+struct linux_binprm;
+
+#pragma clang attribute pop
+
+#endif

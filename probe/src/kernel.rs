@@ -1,0 +1,218 @@
+//! What the kernel tells, in the probe's words: processes, their totals, their
+//! births and ends. Loading and attaching stand in [`programs`]; nothing here
+//! decides what a process belongs to.
+
+pub mod programs;
+mod record;
+mod threads;
+
+use std::fmt;
+
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::units::{Bytes, CpuTime};
+
+pub use programs::{KernelError, KernelHalf};
+
+/// A process: its number, and its start, which tells it from a later process of
+/// the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessKey {
+    /// The process id, which the kernel calls thread group id.
+    pub pid: u32,
+    /// When it was forked.
+    pub start: BootClock,
+}
+
+/// The kernel's id of a cgroup in the hierarchy that holds the memory controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CgroupId(pub u64);
+
+/// The name of a program as the kernel keeps it: at most 15 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// The name, cut at the kernel's 15 bytes.
+    pub fn new(name: &str) -> Self {
+        let mut bytes = [0; 16];
+        for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
+            *to = from;
+        }
+        Self(bytes)
+    }
+
+    /// From the kernel's own bytes.
+    pub(crate) const fn from_kernel(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Comm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&record::text(&self.0))
+    }
+}
+
+/// Bytes that really went to and came from block devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskBytes {
+    /// Read.
+    pub read: Bytes,
+    /// Written.
+    pub written: Bytes,
+}
+
+/// What a process used since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// CPU time, user and system, of all its threads.
+    pub cpu: CpuTime,
+    /// Disk bytes; `None` when this kernel does not count them for each task.
+    pub disk: Option<DiskBytes>,
+}
+
+/// What a process holds in memory at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Resident {
+    /// Its own pages.
+    pub anon: Bytes,
+    /// Pages of files.
+    pub file: Bytes,
+    /// Pages of shared memory.
+    pub shmem: Bytes,
+    /// The most that it held at once, as last noted by the kernel.
+    pub high_water: Bytes,
+}
+
+impl Resident {
+    /// All that is resident.
+    pub fn sum(&self) -> Bytes {
+        self.anon
+            .saturating_add(self.file)
+            .saturating_add(self.shmem)
+    }
+
+    /// The most it ever held; the kernel notes the high-water mark only when
+    /// memory is given back.
+    pub fn peak(&self) -> Bytes {
+        self.high_water.max(self.sum())
+    }
+}
+
+/// Who a process is, as every record of it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its identity.
+    pub key: ProcessKey,
+    /// The process id of its parent at that moment.
+    pub parent: u32,
+    /// Its cgroup; `None` when the kernel has none.
+    pub cgroup: Option<CgroupId>,
+    /// The name of its program.
+    pub comm: Comm,
+}
+
+/// Whether a task is a program or a part of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    /// A process.
+    User,
+    /// A kernel thread.
+    Kernel,
+}
+
+/// One process at one pass of the iterator, its threads summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskSample {
+    /// Who it is.
+    pub process: Process,
+    /// Program or kernel thread.
+    pub kind: TaskKind,
+    /// True totals only if no thread ended between two reads of the pass; a
+    /// later sample puts it right.
+    pub totals: Totals,
+    /// Its memory; `None` for kernel threads and for what has ended.
+    pub resident: Option<Resident>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this status.
+    Code(u8),
+    /// By a signal.
+    Signal(u8),
+}
+
+impl ExitStatus {
+    /// From the kernel's code: the low seven bits are the signal, the next byte
+    /// the status.
+    pub const fn from_kernel(code: u32) -> Self {
+        match (code & 0x7f) as u8 {
+            0 => Self::Code((code >> 8) as u8),
+            signal => Self::Signal(signal),
+        }
+    }
+}
+
+/// The folder of a Nextflow task: the last two names of its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkFolder {
+    /// Two hexadecimal digits.
+    pub parent: String,
+    /// The other thirty.
+    pub leaf: String,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessEvent {
+    /// A process was forked.
+    Forked(Process),
+    /// A process began a program.
+    Executed {
+        /// Who it is now.
+        process: Process,
+        /// What `maxrss` stood at: memory of the program before, not of this one.
+        maxrss_before: Bytes,
+        /// The work folder, if this is the start of a Nextflow task.
+        work_folder: Option<WorkFolder>,
+    },
+    /// The last thread ended. Totals may lack the last slice of CPU.
+    Ended {
+        /// Who it was.
+        process: Process,
+        /// When.
+        at: BootClock,
+        /// How.
+        status: ExitStatus,
+        /// What it used so far.
+        totals: Totals,
+        /// The peak from its address space; `None` when the kernel had let go of
+        /// that already (up to 6.12).
+        peak: Option<Bytes>,
+        /// The kernel's `maxrss`.
+        maxrss: Bytes,
+    },
+    /// The process is gone and its totals are final.
+    Reaped {
+        /// Which.
+        key: ProcessKey,
+        /// What it used.
+        totals: Totals,
+        /// The kernel's `maxrss`.
+        maxrss: Bytes,
+    },
+    /// The kernel chose a victim for want of memory.
+    OutOfMemory {
+        /// A process or thread id.
+        pid: u32,
+    },
+    /// A cgroup was made.
+    CgroupMade {
+        /// Its id.
+        id: CgroupId,
+        /// Its path below the mount.
+        path: String,
+    },
+}

@@ -1,0 +1,262 @@
+//! The bytes that cross from the kernel half: twins of the structs in
+//! `ebpf/event.h`, and their translation. Nothing else knows these layouts.
+
+use bytemuck::{Pod, Zeroable};
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::units::{Bytes, CpuTime};
+
+use super::{
+    CgroupId, Comm, DiskBytes, ExitStatus, Process, ProcessEvent, ProcessKey, Totals, WorkFolder,
+};
+
+const FORK: u32 = 1;
+const EXEC: u32 = 2;
+const EXIT: u32 = 3;
+const REAP: u32 = 4;
+const OOM: u32 = 5;
+const CGROUP: u32 = 6;
+/// How many counters of lost records there are.
+pub(super) const KINDS: u32 = 7;
+
+const HAS_CGROUP: u32 = 1;
+pub(super) const HAS_MM: u32 = 2;
+const HAS_IO: u32 = 4;
+pub(super) const THREAD: u32 = 8;
+pub(super) const KERNEL_THREAD: u32 = 16;
+pub(super) const ZOMBIE: u32 = 32;
+const NEXTFLOW: u32 = 64;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Head {
+    pub(super) kind: u32,
+    pub(super) flags: u32,
+    pub(super) at_ns: u64,
+    pub(super) start_ns: u64,
+    pub(super) cgroup_id: u64,
+    pub(super) tgid: u32,
+    pub(super) ppid: u32,
+    pub(super) comm: [u8; 16],
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Exec {
+    head: Head,
+    maxrss_pages: u64,
+    work_parent: [u8; 16],
+    work_leaf: [u8; 48],
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Exit {
+    head: Head,
+    cpu_ns: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    rss_pages: u64,
+    hiwater_pages: u64,
+    maxrss_pages: u64,
+    exit_code: u32,
+    unused: u32,
+}
+
+const PATH_BYTES: usize = 328;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Task {
+    pub(super) head: Head,
+    pub(super) cpu_ns: u64,
+    pub(super) read_bytes: u64,
+    pub(super) write_bytes: u64,
+    pub(super) ended_cpu_ns: u64,
+    pub(super) ended_read_bytes: u64,
+    pub(super) ended_write_bytes: u64,
+    pub(super) anon_pages: u64,
+    pub(super) file_pages: u64,
+    pub(super) shmem_pages: u64,
+    pub(super) hiwater_pages: u64,
+    pub(super) maxrss_pages: u64,
+}
+
+impl Head {
+    pub(super) fn process(&self) -> Process {
+        Process {
+            key: ProcessKey {
+                pid: self.tgid,
+                start: BootClock::from_nanos(self.start_ns),
+            },
+            parent: self.ppid,
+            cgroup: (self.flags & HAS_CGROUP != 0).then_some(CgroupId(self.cgroup_id)),
+            comm: Comm::from_kernel(self.comm),
+        }
+    }
+
+    pub(super) fn totals(&self, cpu_ns: u64, read_bytes: u64, write_bytes: u64) -> Totals {
+        Totals {
+            cpu: CpuTime(cpu_ns),
+            disk: (self.flags & HAS_IO != 0).then_some(DiskBytes {
+                read: Bytes(read_bytes),
+                written: Bytes(write_bytes),
+            }),
+        }
+    }
+}
+
+pub(super) fn pages(count: u64) -> Bytes {
+    Bytes(count.saturating_mul(rustix::param::page_size() as u64))
+}
+
+/// The text up to the first zero byte.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn read<T: Pod>(bytes: &[u8]) -> Option<T> {
+    bytemuck::try_pod_read_unaligned(bytes.get(..size_of::<T>())?).ok()
+}
+
+/// One record of the ring; `None` when it is of a kind or size that this
+/// program does not know, which its own kernel half never sends.
+pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
+    let head: Head = read(bytes)?;
+    Some(match head.kind {
+        FORK => ProcessEvent::Forked(head.process()),
+        EXEC => {
+            let exec: Exec = read(bytes)?;
+            ProcessEvent::Executed {
+                process: head.process(),
+                maxrss_before: pages(exec.maxrss_pages),
+                work_folder: (head.flags & NEXTFLOW != 0).then(|| WorkFolder {
+                    parent: text(&exec.work_parent),
+                    leaf: text(&exec.work_leaf),
+                }),
+            }
+        }
+        EXIT => ended(&head, &read(bytes)?),
+        REAP => {
+            let exit: Exit = read(bytes)?;
+            ProcessEvent::Reaped {
+                key: head.process().key,
+                totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
+                maxrss: pages(exit.maxrss_pages),
+            }
+        }
+        OOM => ProcessEvent::OutOfMemory { pid: head.tgid },
+        CGROUP => ProcessEvent::CgroupMade {
+            id: CgroupId(head.cgroup_id),
+            path: text(bytes.get(size_of::<Head>()..size_of::<Head>() + PATH_BYTES)?),
+        },
+        _ => return None,
+    })
+}
+
+fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
+    ProcessEvent::Ended {
+        process: head.process(),
+        at: BootClock::from_nanos(head.at_ns),
+        status: ExitStatus::from_kernel(exit.exit_code),
+        totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
+        peak: (head.flags & HAS_MM != 0).then(|| pages(exit.rss_pages.max(exit.hiwater_pages))),
+        maxrss: pages(exit.maxrss_pages),
+    }
+}
+
+/// The tasks in what one read of the iterator gave; a torn last record is left.
+pub(super) fn tasks(bytes: &[u8]) -> impl Iterator<Item = Task> {
+    bytes.chunks_exact(size_of::<Task>()).filter_map(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::mem::offset_of;
+
+    use super::*;
+
+    const EVENT_H: &str = include_str!("../../../ebpf/event.h");
+
+    /// What `event.h` asserts about its structs, as `(struct.field, number)`.
+    fn asserted() -> BTreeMap<String, usize> {
+        let claim = |line: &str| {
+            let inner = line.strip_prefix("_Static_assert(")?;
+            let (what, number) = inner.split_once(" == ")?;
+            let (number, _) = number.split_once(',')?;
+            let what = what
+                .trim_start_matches("__builtin_offsetof(struct ")
+                .trim_start_matches("sizeof(struct ")
+                .trim_end_matches(')')
+                .replace(", ", ".");
+            Some((what, number.parse().ok()?))
+        };
+        EVENT_H.lines().filter_map(claim).collect()
+    }
+
+    #[test]
+    fn each_record_has_the_layout_that_the_kernel_half_asserts() {
+        macro_rules! twins {
+            ($($c:literal $rust:ident { $($field:ident)* })*) => {
+                BTreeMap::from([$(
+                    ($c.to_owned(), size_of::<$rust>()),
+                    $((format!("{}.{}", $c, stringify!($field)), offset_of!($rust, $field)),)*
+                )*])
+            };
+        }
+        let mut ours = twins! {
+            "ebb_head" Head { flags at_ns start_ns cgroup_id tgid ppid comm }
+            "ebb_exec" Exec { maxrss_pages work_parent work_leaf }
+            "ebb_exit" Exit { cpu_ns read_bytes write_bytes rss_pages hiwater_pages maxrss_pages exit_code }
+            "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages }
+        };
+        ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);
+        ours.insert("ebb_cgroup.path".into(), size_of::<Head>());
+        assert_eq!(asserted(), ours);
+    }
+
+    #[test]
+    fn the_kinds_and_flags_have_the_numbers_of_the_kernel_half() {
+        let check = |name: &str, number: u32| {
+            let line = format!("\t{name} = {number},\n");
+            assert!(EVENT_H.contains(&line), "{line}");
+        };
+        check("EBB_FORK", FORK);
+        check("EBB_EXEC", EXEC);
+        check("EBB_EXIT", EXIT);
+        check("EBB_REAP", REAP);
+        check("EBB_OOM", OOM);
+        check("EBB_CGROUP", CGROUP);
+        check("EBB_KINDS", KINDS);
+        check("EBB_HAS_CGROUP", HAS_CGROUP);
+        check("EBB_HAS_MM", HAS_MM);
+        check("EBB_HAS_IO", HAS_IO);
+        check("EBB_THREAD", THREAD);
+        check("EBB_KTHREAD", KERNEL_THREAD);
+        check("EBB_ZOMBIE", ZOMBIE);
+        check("EBB_NEXTFLOW", NEXTFLOW);
+    }
+
+    #[test]
+    fn an_exit_code_is_a_signal_in_seven_bits_or_a_status_above_them() {
+        let check = |code: u32, expect: ExitStatus| {
+            assert_eq!(ExitStatus::from_kernel(code), expect, "{code:#x}");
+        };
+        check(0, ExitStatus::Code(0));
+        check(0x0100, ExitStatus::Code(1));
+        check(0xff00, ExitStatus::Code(255));
+        check(9, ExitStatus::Signal(9));
+        check(0x8b, ExitStatus::Signal(11));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_or_of_no_known_kind_is_refused() {
+        let mut head: Head = Zeroable::zeroed();
+        head.kind = EXIT;
+        assert_eq!(event(bytemuck::bytes_of(&head)), None);
+        head.kind = 99;
+        assert_eq!(event(bytemuck::bytes_of(&head)), None);
+        assert_eq!(event(&[1, 0, 0]), None);
+    }
+}

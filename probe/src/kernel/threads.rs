@@ -1,0 +1,130 @@
+//! From tasks to processes: the iterator yields threads, and a process is the
+//! sum of its live threads and of what its ended threads left.
+
+use std::collections::BTreeMap;
+
+use super::record::{self, Task};
+use super::{Resident, TaskKind, TaskSample, Totals};
+use ebb_domain::units::{Bytes, CpuTime};
+
+/// Sums one pass by process, in order of process id. A process whose leader was
+/// not seen is left out: its ended threads' share is unknown. So is one that has
+/// ended and waits for its parent: its end is an event of its own.
+pub(super) fn by_process(tasks: impl Iterator<Item = Task>) -> Vec<TaskSample> {
+    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
+    for task in tasks {
+        groups.entry(task.head.tgid).or_default().add(&task);
+    }
+    groups.into_values().filter_map(Group::finish).collect()
+}
+
+#[derive(Default)]
+struct Group {
+    leader: Option<Task>,
+    totals: Totals,
+    resident: Option<Resident>,
+    living_threads: u32,
+}
+
+impl Group {
+    fn add(&mut self, task: &Task) {
+        if task.head.flags & record::ZOMBIE == 0 {
+            self.living_threads += 1;
+        }
+        self.plus(
+            &task
+                .head
+                .totals(task.cpu_ns, task.read_bytes, task.write_bytes),
+        );
+        if task.head.flags & record::HAS_MM != 0 {
+            self.resident = Some(Resident {
+                anon: record::pages(task.anon_pages),
+                file: record::pages(task.file_pages),
+                shmem: record::pages(task.shmem_pages),
+                high_water: record::pages(task.hiwater_pages),
+            });
+        }
+        if task.head.flags & record::THREAD == 0 {
+            self.plus(&task.head.totals(
+                task.ended_cpu_ns,
+                task.ended_read_bytes,
+                task.ended_write_bytes,
+            ));
+            self.leader = Some(*task);
+        }
+    }
+
+    fn plus(&mut self, more: &Totals) {
+        self.totals.cpu = CpuTime(self.totals.cpu.0.saturating_add(more.cpu.0));
+        if let Some(more) = more.disk {
+            let sum = self.totals.disk.get_or_insert_default();
+            sum.read = Bytes(sum.read.0.saturating_add(more.read.0));
+            sum.written = Bytes(sum.written.0.saturating_add(more.written.0));
+        }
+    }
+
+    fn finish(self) -> Option<TaskSample> {
+        let leader = self.leader.filter(|_| self.living_threads > 0)?;
+        let kernel = leader.head.flags & record::KERNEL_THREAD != 0;
+        Some(TaskSample {
+            process: leader.head.process(),
+            kind: if kernel {
+                TaskKind::Kernel
+            } else {
+                TaskKind::User
+            },
+            totals: self.totals,
+            resident: self.resident,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytemuck::Zeroable;
+
+    use super::*;
+
+    fn task(tgid: u32, flags: u32, cpu_ns: u64, ended_cpu_ns: u64) -> Task {
+        let mut task = Task::zeroed();
+        task.head.tgid = tgid;
+        task.head.flags = flags;
+        task.cpu_ns = cpu_ns;
+        task.ended_cpu_ns = ended_cpu_ns;
+        task
+    }
+
+    #[test]
+    fn a_process_is_its_live_threads_and_what_the_ended_ones_left() {
+        let check = |tasks: &[Task], expect: &[(u32, u64)]| {
+            let got: Vec<_> = by_process(tasks.iter().copied())
+                .iter()
+                .map(|s| (s.process.key.pid, s.totals.cpu.0))
+                .collect();
+            assert_eq!(got, expect);
+        };
+        check(&[], &[]);
+        check(&[task(7, 0, 5, 0)], &[(7, 5)]);
+        check(
+            &[task(7, 0, 5, 100), task(7, record::THREAD, 2, 0)],
+            &[(7, 107)],
+        );
+        // The order of tasks does not matter, and processes do not mix.
+        check(
+            &[
+                task(9, record::THREAD, 1, 0),
+                task(8, 0, 4, 0),
+                task(9, 0, 2, 3),
+            ],
+            &[(8, 4), (9, 6)],
+        );
+        // Threads without their leader tell too little.
+        check(&[task(7, record::THREAD, 2, 0)], &[]);
+        // An ended leader with living threads lives; with none it does not.
+        check(&[task(7, record::ZOMBIE, 5, 1)], &[]);
+        check(
+            &[task(7, record::ZOMBIE, 5, 1), task(7, record::THREAD, 2, 0)],
+            &[(7, 8)],
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! The probe: what one node's processes do, told to the sweep once a minute.
+//! The kernel half stands in `ebpf/`; this is everything above it.
+
+pub mod kernel;
