@@ -58,3 +58,36 @@ resource "aws_iam_instance_profile" "node" {
   role = aws_iam_role.node.name
   tags = local.tags
 }
+
+# The probe itself lies beside its rules, where every node may read.
+resource "aws_s3_object" "probe" {
+  count = var.probe_package == null ? 0 : 1
+
+  bucket      = aws_s3_bucket.ebb.id
+  key         = "config/ebb-probe.tar.gz"
+  source      = var.probe_package
+  source_hash = filesha256(var.probe_package)
+}
+
+locals {
+  cloud_init = var.probe_package == null ? null : templatefile("${path.module}/cloud-init.yaml", {
+    bucket    = aws_s3_bucket.ebb.id
+    key       = aws_s3_object.probe[0].key
+    queue_url = aws_sqs_queue.heartbeats.url
+    region    = local.region
+    sha256    = filesha256(var.probe_package)
+  })
+
+  # Launch templates of AWS Batch take user data in MIME parts only.
+  node_user_data = local.cloud_init == null ? null : join("\n", [
+    "MIME-Version: 1.0",
+    "Content-Type: multipart/mixed; boundary=\"ebb\"",
+    "",
+    "--ebb",
+    "Content-Type: text/cloud-config; charset=\"us-ascii\"",
+    "",
+    local.cloud_init,
+    "--ebb--",
+    "",
+  ])
+}

@@ -38,6 +38,11 @@ output "node_instance_profile" {
   value       = aws_iam_instance_profile.node.name
 }
 
+output "node_user_data" {
+  description = "User data for an instance or launch template, Batch included, that installs the probe; null without probe_package."
+  value       = local.node_user_data
+}
+
 output "sweeper_function_name" {
   description = "Lambda of the sweep; invoke it to sweep now."
   value       = aws_lambda_function.sweeper.function_name

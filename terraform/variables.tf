@@ -85,6 +85,17 @@ variable "tune_package" {
   }
 }
 
+variable "probe_package" {
+  description = "Path of the probe's archive (made by scripts/package-probe), to be fetched by nodes; null leaves installing to you."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.probe_package == null || can(filesha256(var.probe_package))
+    error_message = "probe_package must be the path of an existing archive; scripts/package-probe makes one from the built probe."
+  }
+}
+
 variable "architecture" {
   description = "What the programs in both packages are built for: x86_64 or arm64."
   type        = string

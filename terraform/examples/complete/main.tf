@@ -26,6 +26,11 @@ variable "tune_package" {
   type        = string
 }
 
+variable "probe_package" {
+  description = "Archive of the probe: scripts/package-probe target/.../ebb-probe ebb-probe.tar.gz"
+  type        = string
+}
+
 variable "slack_webhook_url" {
   description = "Slack webhook for the digest; give it as TF_VAR_slack_webhook_url."
   type        = string
@@ -38,6 +43,7 @@ module "ebb" {
 
   sweeper_package = var.sweeper_package
   tune_package    = var.tune_package
+  probe_package   = var.probe_package
 
   regions           = ["eu-central-1", "us-east-1"]
   slack_webhook_url = var.slack_webhook_url
