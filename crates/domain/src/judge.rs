@@ -1,40 +1,126 @@
 //! From facts to a report: runs every rule over every resource.
 
-use std::collections::BTreeMap;
+mod facts;
+mod price;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+pub(crate) use facts::labelled;
+pub use facts::{
+    Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
+};
+pub(crate) use price::Price;
 
-use crate::units::{Share, Usd};
+use crate::finding::{Finding, PriceBasis};
+use crate::fleet::InstanceState;
+use crate::heartbeat::Origin;
+use crate::report::{NotJudged, Report, Totals};
+use crate::rules::{self, Verdict};
+use crate::units::{Usd, UsdPerHour};
 
-/// Utilization of one node over time, from metrics of the cloud.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricSeries {
-    /// Points in order of time.
-    pub points: Vec<MetricPoint>,
+/// Judges all there is. The same facts give the same report.
+pub fn judge(facts: &Facts<'_>) -> Report {
+    let verdicts = [
+        rules::idle::judge,
+        rules::batch::judge,
+        rules::overprovisioned::judge,
+    ]
+    .into_iter()
+    .flat_map(|rule| rule(facts));
+    let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
+    for verdict in verdicts {
+        match verdict {
+            Verdict::Waste(finding) => findings.push(*finding),
+            Verdict::NotJudged(reason) => not_judged.push(reason),
+        }
+    }
+    findings.sort_by(|a, b| {
+        (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
+    });
+    not_judged.sort();
+    not_judged.dedup();
+    Report {
+        schema: Report::SCHEMA.to_owned(),
+        at: facts.now,
+        origin: origin(facts, &findings),
+        totals: totals(facts, &findings, &not_judged),
+        findings,
+        not_judged,
+        gaps: facts.inventory.gaps.clone(),
+    }
 }
 
-/// One point: what a period of `period_seconds` ending at `end` saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricPoint {
-    /// The end of the period.
-    pub end: Timestamp,
-    /// The length of the period.
-    pub period_seconds: u32,
-    /// Greatest CPU utilization of the whole machine; `None` without data.
-    pub cpu_max: Option<Share>,
-    /// Bytes in and out; `None` without data.
-    pub network_bytes: Option<u64>,
-    /// Bytes to and from disks; `None` without data.
-    pub disk_bytes: Option<u64>,
+fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
+    let nodes = facts
+        .state
+        .nodes
+        .values()
+        .filter_map(|node| node.latest.as_ref());
+    let instances = facts.inventory.instances.values();
+    nodes
+        .map(|latest| latest.origin)
+        .chain(instances.map(|instance| labelled(&instance.tags)))
+        .chain(findings.iter().map(|finding| finding.resource.origin))
+        .max()
+        .unwrap_or(Origin::Measured)
 }
 
-/// What the bill says one resource cost, net and amortized, by closed day.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ResourceCost {
-    /// Cost by day (`YYYY-MM-DD`, UTC); days without a charge are left out.
-    pub by_day: BTreeMap<String, Usd>,
+fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> Totals {
+    let running: Vec<_> = facts
+        .inventory
+        .instances
+        .values()
+        .filter(|instance| instance.state == InstanceState::Running)
+        .collect();
+    let probed = |id| {
+        facts
+            .state
+            .nodes
+            .get(id)
+            .is_some_and(|node| node.latest.is_some())
+    };
+    let with_probe = running.iter().filter(|i| probed(&i.id)).count();
+    let refused: std::collections::BTreeSet<&str> =
+        not_judged.iter().map(|n| n.resource.as_str()).collect();
+    let on_metrics = running
+        .iter()
+        .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
+        .filter(|i| !refused.contains(i.id.as_str()))
+        .count();
+    let costs = || findings.iter().filter_map(|finding| finding.cost.as_ref());
+    Totals {
+        running_instances: running.len(),
+        with_probe,
+        on_metrics,
+        jobs: facts.inventory.batch.jobs.len(),
+        waste_per_hour: UsdPerHour(costs().map(|cost| cost.per_hour.0).sum()),
+        spent: costs().map(|cost| cost.spent).sum::<Usd>(),
+        saving_a_month: costs().map(|cost| cost.saving_a_month).sum(),
+        without_price: findings
+            .iter()
+            .filter(|finding| finding.cost.is_none())
+            .count(),
+        price_bases: bases(findings),
+    }
+}
+
+fn bases(findings: &[Finding]) -> Vec<PriceBasis> {
+    let used: std::collections::BTreeSet<PriceBasis> = findings
+        .iter()
+        .filter_map(|f| f.cost.as_ref())
+        .map(|cost| cost.basis)
+        .collect();
+    used.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::World;
+
+    #[test]
+    fn no_facts_give_no_findings_and_no_money() {
+        let report = World::default().judge();
+        assert_eq!((report.findings.len(), report.not_judged.len()), (0, 0));
+        assert_eq!(report.totals.saving_a_month, Usd::ZERO);
+        assert_eq!(report.origin, Origin::Measured);
+    }
 }

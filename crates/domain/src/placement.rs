@@ -38,7 +38,7 @@ fn usable(memory: Bytes) -> Bytes {
 
 /// The cheapest type of the region that holds the request; burstable types are
 /// left out, because their price holds only while the step mostly idles, and so
-/// are types of earlier generations. `None` when nothing fits or the request is
+/// are bare metal and types of earlier generations. `None` when nothing fits or the request is
 /// not known.
 pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<Placement> {
     let (cores, memory) = (needs.request.cores?, needs.request.memory?);
@@ -47,7 +47,9 @@ pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<
             && usable(spec.memory) >= memory
             && spec.architecture == needs.architecture
             && spec.gpus.is_none()
+            && spec.accelerators.is_none()
             && !spec.burstable
+            && !spec.metal
             && spec.current_generation
     };
     catalogue
@@ -78,4 +80,96 @@ pub fn share_of_price(
         per_hour.part(memory.0.min(all.0), all.0)
     });
     by_cores.into_iter().chain(by_memory).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(cores: u64, memory: Bytes, architecture: Architecture) -> Needs {
+        let request = SizedRequest {
+            cores: Some(MilliCores::cores(cores)),
+            memory: Some(memory),
+        };
+        Needs {
+            request,
+            architecture,
+        }
+    }
+
+    fn region() -> Region {
+        Region::new("us-east-1").expect("a region")
+    }
+
+    #[test]
+    fn the_cheapest_type_holds_the_request_and_the_memory_that_ecs_keeps() {
+        let check = |cores: u64, gib: u64, architecture: Architecture| {
+            let wanted = needs(cores, Bytes::gib(gib), architecture);
+            let placed = cheapest(Catalogue::built_in(), &region(), wanted).expect("one fits");
+            let spec = Catalogue::built_in()
+                .spec(&placed.instance_type)
+                .expect("it has specs");
+            assert!(
+                u64::from(spec.vcpus) >= cores && spec.memory > Bytes::gib(gib),
+                "{placed:?}"
+            );
+            assert_eq!(spec.architecture, architecture);
+            assert!(!spec.burstable && spec.gpus.is_none());
+            for (other, per_hour) in Catalogue::built_in().types_in(&region()) {
+                let fits =
+                    u64::from(other.vcpus) >= cores && usable(other.memory) >= Bytes::gib(gib);
+                let eligible = other.architecture == architecture
+                    && other.gpus.is_none()
+                    && other.accelerators.is_none()
+                    && !other.burstable
+                    && !other.metal
+                    && other.current_generation;
+                assert!(
+                    !(fits && eligible && per_hour < placed.per_hour),
+                    "{other:?} is cheaper"
+                );
+            }
+        };
+        check(2, 4, Architecture::X86_64);
+        check(3, 8, Architecture::Arm64);
+        check(16, 100, Architecture::X86_64);
+    }
+
+    #[test]
+    fn what_nothing_holds_or_is_not_known_has_no_placement() {
+        let place = |wanted| cheapest(Catalogue::built_in(), &region(), wanted);
+        assert_eq!(
+            place(needs(10_000, Bytes::gib(1), Architecture::X86_64)),
+            None
+        );
+        let unknown = SizedRequest {
+            cores: None,
+            memory: Some(Bytes::gib(1)),
+        };
+        assert_eq!(
+            place(Needs {
+                request: unknown,
+                architecture: Architecture::X86_64
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn a_step_occupies_the_greater_of_its_shares() {
+        let m5 = InstanceType::new("m5.4xlarge").expect("a type");
+        let spec = Catalogue::built_in().spec(&m5).expect("it has specs");
+        let check = |cores: u64, gib: u64, micros: i64| {
+            let request = SizedRequest {
+                cores: Some(MilliCores::cores(cores)),
+                memory: Some(Bytes::gib(gib)),
+            };
+            let part = share_of_price(spec, UsdPerHour::from_micros(768_000), request);
+            assert_eq!(part, Some(UsdPerHour::from_micros(micros)));
+        };
+        check(4, 1, 192_000);
+        check(16, 1, 768_000);
+        check(99, 1, 768_000);
+        check(1, 64, 768_000);
+    }
 }

@@ -142,15 +142,13 @@ impl IdlePolicy {
     }
 }
 
-/// When Batch is stuck; the start values are those of AWS's own guide to jobs
-/// stuck in RUNNABLE and of ECS's agent time-outs.
+/// When Batch is stuck. A job that Batch itself calls misconfigured or without
+/// capacity is reported on sight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchPolicy {
     /// Seconds that a RUNNING job may go without CPU, disk or a new process.
     pub no_progress_seconds: u64,
-    /// Seconds that a job may stay in STARTING.
-    pub starting_seconds: u64,
     /// Seconds that an ECS agent may be disconnected while its node is well.
     pub agent_disconnected_seconds: u64,
 }
@@ -159,9 +157,20 @@ impl Default for BatchPolicy {
     fn default() -> Self {
         Self {
             no_progress_seconds: 15 * 60,
-            starting_seconds: 15 * 60,
             agent_disconnected_seconds: 5 * 60,
         }
+    }
+}
+
+impl BatchPolicy {
+    /// Time that a RUNNING job may go without progress.
+    pub fn no_progress(&self) -> Duration {
+        Duration::from_secs(self.no_progress_seconds)
+    }
+
+    /// Time that an ECS agent may be disconnected.
+    pub fn agent_disconnected(&self) -> Duration {
+        Duration::from_secs(self.agent_disconnected_seconds)
     }
 }
 
@@ -191,6 +200,11 @@ impl Default for OverprovisionedPolicy {
 }
 
 impl OverprovisionedPolicy {
+    /// A step seen for less says nothing.
+    pub fn min_wall(&self) -> Duration {
+        Duration::from_secs(self.min_wall_seconds)
+    }
+
     /// Savings below this a month are not worth a change.
     pub fn min_saving(&self) -> Usd {
         Usd::from_micros(self.min_saving_usd_micros)
@@ -241,6 +255,18 @@ impl Default for MetricsPolicy {
     }
 }
 
+impl MetricsPolicy {
+    /// Time of quiet metrics before a node is called idle.
+    pub fn idle_after(&self) -> Duration {
+        Duration::from_secs(self.idle_after_seconds)
+    }
+
+    /// CPU of the whole machine below which a period is quiet.
+    pub fn cpu_floor(&self) -> Share {
+        Share::from_ppm(self.cpu_floor_ppm)
+    }
+}
+
 impl Policy {
     /// Reads a policy file; what it leaves out keeps its default.
     ///
@@ -272,7 +298,6 @@ impl Policy {
         some("activity.tick_seconds", self.activity.tick_seconds.into())?;
         some("idle.after_seconds", self.idle.after_seconds)?;
         some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
-        some("batch.starting_seconds", self.batch.starting_seconds)?;
         share("idle.min_coverage_ppm", self.idle.min_coverage_ppm)?;
         share(
             "overprovisioned.needed_share_ppm",

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
 use crate::units::{Usd, UsdPerHour};
@@ -65,4 +65,6 @@ pub struct Totals {
     pub saving_a_month: Usd,
     /// Findings whose price is not known, and so not in the sums.
     pub without_price: usize,
+    /// Where the prices in the sums come from.
+    pub price_bases: Vec<PriceBasis>,
 }

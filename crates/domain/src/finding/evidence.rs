@@ -84,8 +84,6 @@ pub enum Stuck {
         /// Batch's words.
         reason: String,
     },
-    /// STARTING for too long.
-    Starting,
     /// The node is well, and its ECS agent has lost touch.
     AgentDisconnected,
 }
@@ -152,9 +150,12 @@ impl fmt::Display for StuckJob {
                     spoken(self.stuck_for)
                 )
             }
-            Stuck::Starting => write!(f, "STARTING for {}", spoken(self.stuck_for)),
             Stuck::AgentDisconnected => {
-                f.write_str("ECS agent disconnected while the node's heartbeats are fresh")
+                write!(
+                    f,
+                    "ECS agent disconnected for {} while the node's heartbeats are fresh",
+                    spoken(self.stuck_for)
+                )
             }
         }
     }

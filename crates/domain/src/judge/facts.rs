@@ -1,0 +1,112 @@
+//! What a verdict rests on.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::Catalogue;
+use crate::fleet::{Instance, Inventory};
+use crate::heartbeat::Origin;
+use crate::identity::NodeId;
+use crate::policy::Policy;
+use crate::state::FleetState;
+use crate::step::PlacedStep;
+use crate::units::{Share, Usd};
+
+/// What a verdict rests on; nothing else does.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The time of judging.
+    pub now: Timestamp,
+    /// What the probes saw.
+    pub state: &'a FleetState,
+    /// What is there.
+    pub inventory: &'a Inventory,
+    /// Metrics of nodes without a probe.
+    pub metrics: &'a BTreeMap<NodeId, MetricSeries>,
+    /// What the bill says.
+    pub bill: &'a BTreeMap<NodeId, ResourceCost>,
+    /// Steps that ended, from the lake.
+    pub finished: &'a [PlacedStep],
+    /// Since when sweeps have found an ECS agent disconnected; see
+    /// [`disconnected_since`].
+    pub disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
+    /// The thresholds.
+    pub policy: &'a Policy,
+    /// Machine types and list prices.
+    pub catalogue: &'a Catalogue,
+}
+
+/// Carries from sweep to sweep since when each agent has been disconnected; ECS
+/// itself does not say.
+pub fn disconnected_since(
+    before: &BTreeMap<NodeId, Timestamp>,
+    inventory: &Inventory,
+    now: Timestamp,
+) -> BTreeMap<NodeId, Timestamp> {
+    let instances = inventory.batch.container_instances.values();
+    instances
+        .filter(|instance| instance.agent_connected == Some(false))
+        .map(|instance| {
+            let since = before.get(&instance.node).copied().unwrap_or(now);
+            (instance.node.clone(), since)
+        })
+        .collect()
+}
+
+/// Utilization of one node over time, from metrics of the cloud.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricSeries {
+    /// Points in order of time.
+    pub points: Vec<MetricPoint>,
+}
+
+/// One point: what a period of `period_seconds` ending at `end` saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricPoint {
+    /// The end of the period.
+    pub end: Timestamp,
+    /// The length of the period.
+    pub period_seconds: u32,
+    /// Greatest CPU utilization of the whole machine; `None` without data.
+    pub cpu_max: Option<Share>,
+    /// Bytes in and out; `None` without data.
+    pub network_bytes: Option<u64>,
+    /// Bytes to and from disks; `None` without data.
+    pub disk_bytes: Option<u64>,
+}
+
+/// What the bill says one resource cost, net and amortized, by closed day.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceCost {
+    /// Cost by day (`YYYY-MM-DD`, UTC); days without a charge are left out.
+    pub by_day: BTreeMap<String, Usd>,
+}
+
+/// The tag that marks what a generator made, so that every reader says so.
+pub const SIMULATED_TAG: &str = "ebb:simulated";
+
+/// Whether tags label their resource as simulated.
+pub(crate) fn labelled(tags: &BTreeMap<String, String>) -> Origin {
+    match tags.get(SIMULATED_TAG).map(String::as_str) {
+        Some("true") => Origin::Simulated,
+        _ => Origin::Measured,
+    }
+}
+
+impl Facts<'_> {
+    /// The instance that `node` is, when the inventory knows it.
+    pub(crate) fn instance(&self, node: &NodeId) -> Option<&Instance> {
+        self.inventory.instances.get(node)
+    }
+
+    /// What starts and stops an instance, by its tags or by Batch's clusters.
+    pub(crate) fn controller(&self, instance: &Instance) -> Option<crate::fleet::Controller> {
+        let batch = self.inventory.batch.controller_of(&instance.id);
+        batch.or_else(|| instance.controller.clone())
+    }
+}

@@ -1,0 +1,145 @@
+//! What an hour of a resource costs, by the best source there is.
+
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::Facts;
+use crate::finding::{Cost, PriceBasis, Window};
+use crate::fleet::{Instance, Market};
+use crate::units::{Usd, UsdPerHour};
+
+/// A price with its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Price {
+    pub(crate) per_hour: UsdPerHour,
+    pub(crate) basis: PriceBasis,
+    pub(crate) list: Option<UsdPerHour>,
+}
+
+impl Price {
+    /// A part of it, such as a step's share of its machine.
+    pub(crate) fn scaled(self, part: UsdPerHour, whole: UsdPerHour) -> Self {
+        let (numerator, denominator) = (micros(part), micros(whole));
+        Self {
+            per_hour: self.per_hour.part(numerator, denominator),
+            basis: self.basis,
+            list: self.list.map(|list| list.part(numerator, denominator)),
+        }
+    }
+
+    /// What all of it costs while `window` lasts and in a month.
+    pub(crate) fn wasted_over(self, window: Window) -> Cost {
+        Cost {
+            per_hour: self.per_hour,
+            basis: self.basis,
+            list_per_hour: self.list,
+            spent: self.per_hour.over(window.length()),
+            saving_a_month: self.per_hour.a_month(),
+        }
+    }
+}
+
+fn micros(price: UsdPerHour) -> u64 {
+    u64::try_from(price.0.micros()).unwrap_or(0)
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+impl Facts<'_> {
+    /// What an hour of an instance costs: the bill's last closed day in which it
+    /// ran from begin to end, else the list price; `None` when neither is known.
+    pub(crate) fn price_of(&self, instance: &Instance) -> Option<Price> {
+        let list = self
+            .catalogue
+            .on_demand(&instance.region, &instance.instance_type);
+        if let Some(a_day) = self.billed_full_day(instance) {
+            let per_hour = UsdPerHour(a_day).part(1, 24);
+            return Some(Price {
+                per_hour,
+                basis: PriceBasis::Bill,
+                list,
+            });
+        }
+        let basis = match instance.market {
+            Market::OnDemand => PriceBasis::ListPrice,
+            Market::Spot => PriceBasis::ListPriceAsUpperBound,
+        };
+        list.map(|per_hour| Price {
+            per_hour,
+            basis,
+            list: Some(per_hour),
+        })
+    }
+
+    fn billed_full_day(&self, instance: &Instance) -> Option<Usd> {
+        let launched = instance.launched_at?;
+        let full = |day: &str| {
+            let begin = day
+                .parse::<Date>()
+                .ok()?
+                .to_zoned(TimeZone::UTC)
+                .ok()?
+                .timestamp();
+            let end = begin.checked_add(DAY).ok()?;
+            // Bills close about a day after the day ends.
+            let closed = end.checked_add(DAY).ok()? <= self.now;
+            (begin >= launched && closed).then_some(())
+        };
+        let days = self.bill.get(&instance.id)?.by_day.iter().rev();
+        days.filter(|(day, _)| full(day).is_some())
+            .map(|(_, cost)| *cost)
+            .next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::PriceBasis;
+    use crate::fleet::Market;
+    use crate::rules::testing::{World, instance};
+    use crate::units::{Usd, UsdPerHour};
+
+    #[test]
+    fn the_bill_comes_before_the_list_and_a_spot_list_price_is_a_bound() {
+        let check = |day: Option<&str>, market: Market, micros: i64, basis: PriceBasis| {
+            let mut machine = instance(1);
+            machine.market = market;
+            let mut world = World::default();
+            if let Some(day) = day {
+                let costs = &mut world.bill.entry(machine.id.clone()).or_default().by_day;
+                costs.insert(day.to_owned(), Usd::from_micros(2_400_000));
+            }
+            let price = world
+                .facts()
+                .price_of(&machine)
+                .expect("m5.xlarge has a list price");
+            assert_eq!(
+                (price.per_hour, price.basis),
+                (UsdPerHour::from_micros(micros), basis)
+            );
+        };
+        check(None, Market::OnDemand, 192_000, PriceBasis::ListPrice);
+        check(
+            None,
+            Market::Spot,
+            192_000,
+            PriceBasis::ListPriceAsUpperBound,
+        );
+        check(Some("2026-09-18"), Market::Spot, 100_000, PriceBasis::Bill);
+        // The day before its launch, and a day that is not closed yet.
+        check(
+            Some("2026-09-01"),
+            Market::OnDemand,
+            192_000,
+            PriceBasis::ListPrice,
+        );
+        check(
+            Some("2026-09-21"),
+            Market::OnDemand,
+            192_000,
+            PriceBasis::ListPrice,
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The table of cases of the Batch rule.
+
+use crate::finding::{Evidence, Stuck};
+use crate::fleet::JobStatus;
+use crate::rules::testing::{World, asked, instance, step};
+use crate::state::testing::{at, clock, node};
+use crate::units::CpuTime;
+
+fn running() -> World {
+    World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 4))
+}
+
+fn check(world: &World, expect: &str) {
+    let got = match world.verdict() {
+        Ok(finding) => finding.evidence.to_string(),
+        Err(said) => said,
+    };
+    assert!(got.contains(expect), "'{got}' should say '{expect}'");
+}
+
+/// Watches an hour in which the job's step makes progress until `progress_s`.
+fn watch_step(world: &mut World, progress_s: u64) {
+    world.watch(1, 0, 60, |minute, h| {
+        let observed = minute * 60 + 60;
+        h.workload.cpu = Some(CpuTime::from_millis(2_000));
+        h.steps = vec![step(observed, |s| {
+            s.last_progress = clock(observed.min(progress_s))
+        })];
+    });
+}
+
+#[test]
+fn a_running_job_is_stuck_when_its_step_did_nothing_for_long_enough() {
+    let mut world = running();
+    watch_step(&mut world, 30 * 60);
+    check(
+        &world,
+        "RUNNING, but no CPU, disk or new process for 30 min",
+    );
+
+    let mut world = running();
+    watch_step(&mut world, 50 * 60);
+    check(&world, "well");
+}
+
+#[test]
+fn what_cannot_be_told_of_a_running_job_is_said() {
+    let mut world = running();
+    world.now = at(3_600);
+    check(&world, "no probe on its machine");
+
+    let mut world = running();
+    watch_step(&mut world, 0);
+    world.job().task_arn = Some("arn:aws:ecs:us-east-1:1:task/b/other".into());
+    check(&world, "its task was not seen");
+
+    let mut world = running();
+    world.job().container_instance_arn = None;
+    world.now = at(3_600);
+    let reasons: Vec<String> = world
+        .judge()
+        .not_judged
+        .into_iter()
+        .map(|refused| refused.reason)
+        .collect();
+    assert!(
+        reasons
+            .iter()
+            .any(|r| r == "the machine it runs on is not known"),
+        "{reasons:?}"
+    );
+
+    let mut world = running();
+    watch_step(&mut world, 0);
+    world.now = at(7_200);
+    check(&world, "fell silent");
+}
+
+#[test]
+fn a_runnable_job_is_reported_only_when_batch_says_that_it_cannot_start() {
+    let check = |reason: Option<&str>, expect: &str| {
+        let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+        world.job().status_reason = reason.map(str::to_owned);
+        world.now = at(900);
+        check(&world, expect);
+    };
+    check(
+        Some("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - too large"),
+        "RUNNABLE for 15 min and cannot start: MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+    );
+    check(
+        Some("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"),
+        "cannot start: CAPACITY",
+    );
+    check(Some("UNDETERMINED"), "well");
+    check(None, "well");
+}
+
+#[test]
+fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives() {
+    let lost = |since_s: Option<u64>, last_heartbeat_minute: u64| {
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));
+        world.watch(1, 0, last_heartbeat_minute, |_, _| ());
+        world.now = at(3_600);
+        for worker in world.inventory.batch.container_instances.values_mut() {
+            worker.agent_connected = Some(false);
+        }
+        if let Some(since) = since_s {
+            world.disconnected_since.insert(node(1), at(since));
+        }
+        world
+    };
+    let world = lost(Some(3_000), 60);
+    let finding = world.verdict().expect("it is lost");
+    assert!(matches!(
+        finding.evidence,
+        Evidence::StuckJob(ref e) if e.stuck == Stuck::AgentDisconnected
+    ));
+    check(
+        &lost(Some(3_500), 60),
+        "was first seen disconnected 100 s ago",
+    );
+    check(&lost(Some(3_000), 10), "no probe tells whether it lives");
+}

@@ -1,0 +1,227 @@
+//! Idle node: it runs and is billed, and no workload on it did anything.
+
+mod metrics;
+mod remedy;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+use super::Verdict;
+use crate::finding::{
+    Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
+    Window,
+};
+use crate::fleet::{Instance, InstanceState, JobStatus};
+use crate::heartbeat::Origin;
+use crate::judge::Facts;
+use crate::state::{Latest, NodeState};
+use crate::step::StepKind;
+use crate::units::{Share, Spoken};
+
+const KIND: FindingKind = FindingKind::IdleNode;
+
+/// Judges every running instance.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let running = |i: &&Instance| i.state == InstanceState::Running;
+    facts
+        .inventory
+        .instances
+        .values()
+        .filter(running)
+        .filter(|instance| !judged_by_batch(facts, instance))
+        .filter_map(|instance| judge_one(facts, instance))
+        .collect()
+}
+
+/// Where a job is RUNNING or an agent is lost, the Batch rule says what is wrong;
+/// saying it twice would count the same dollars twice.
+fn judged_by_batch(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let batch = &facts.inventory.batch;
+    let runs_here = batch
+        .jobs
+        .values()
+        .any(|job| job.status == JobStatus::Running && batch.node_of(job) == Some(&instance.id));
+    runs_here || facts.disconnected_since.contains_key(&instance.id)
+}
+
+fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+    let undetermined = |reason: String| {
+        Some(Verdict::undetermined(
+            KIND,
+            instance.id.as_str(),
+            instance.name(),
+            reason,
+        ))
+    };
+    if let Some(tag) = standby_tag(facts, instance) {
+        return undetermined(format!("meant to stand by: tag {tag}"));
+    }
+    let watched = facts.state.nodes.get(&instance.id);
+    match watched.and_then(|node| node.latest.as_ref().map(|latest| (node, latest))) {
+        None => metrics::judge(facts, instance),
+        Some((node, latest)) => match observe(facts, instance, node, latest) {
+            Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
+            Ok(None) => None,
+            Err(reason) => undetermined(reason),
+        },
+    }
+}
+
+fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+    let wanted = &facts.policy.idle.standby_tags;
+    let carried = instance
+        .tags
+        .iter()
+        .map(|(key, value)| (key.clone(), format!("{key}={value}")));
+    carried
+        .filter(|(key, pair)| wanted.contains(key) || wanted.contains(pair))
+        .map(|(_, pair)| pair)
+        .next()
+}
+
+/// A quiet time that is long enough and was seen well enough.
+struct Quiet {
+    window: Window,
+    coverage: Share,
+    evidence: IdleNode,
+    origin: Origin,
+    confidence: Confidence,
+}
+
+fn observe(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    node: &NodeState,
+    latest: &Latest,
+) -> Result<Option<Quiet>, String> {
+    let policy = &facts.policy.idle;
+    if let Some(silent) = elapsed(latest.end, facts.now).filter(|age| *age > policy.after()) {
+        return Err(format!("its probe fell silent {} ago", Spoken(silent)));
+    }
+    let Some(from) = quiet_since(instance, node) else {
+        return Ok(None);
+    };
+    let window = Window {
+        from,
+        to: latest.end,
+    };
+    if window.length() < policy.after() {
+        return match node.active_until {
+            Some(_) => Ok(None),
+            None => Err(format!(
+                "watched for only {}; a verdict takes {}",
+                Spoken(window.length()),
+                Spoken(policy.after())
+            )),
+        };
+    }
+    if let Some(unseen) = unseen_signal(facts, instance, latest) {
+        return Err(format!("undetermined: {unseen}"));
+    }
+    let tick = facts.policy.activity.tick();
+    let coverage = node
+        .seen
+        .coverage(window.from, window.to, tick)
+        .unwrap_or(Share::NONE);
+    if coverage < policy.min_coverage() {
+        return Err(format!(
+            "undetermined: only {coverage} of the last {} was seen",
+            Spoken(window.length())
+        ));
+    }
+    Ok(Some(Quiet {
+        window,
+        coverage,
+        evidence: evidence(node, latest, window),
+        origin: latest.origin,
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!("a probe saw {coverage} of the window, process by process"),
+        },
+    }))
+}
+
+/// The end of the last activity, or when watching began; never before the
+/// machine was started, so that a window is never longer than its life.
+fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
+    node.active_until
+        .max(node.first_seen)
+        .max(instance.launched_at)
+}
+
+fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
+    to.duration_since(from).try_into().ok()
+}
+
+/// Hardware that the node has and that its probe cannot see.
+fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
+    let seen = &latest.coverage;
+    if seen.cpu.is_none() {
+        return Some("its probe sees no CPU time");
+    }
+    if seen.disk.is_none() {
+        return Some("its probe sees no disk use");
+    }
+    if seen.network.is_none() {
+        return Some("its probe sees no network use");
+    }
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.accelerators.is_some()) {
+        return Some("it has an accelerator that no probe sees");
+    }
+    let by_type = || spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
+    let unwatched = seen.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
+    match latest.hardware.gpus.or_else(by_type) {
+        Some(0) => None,
+        Some(_) => unwatched.then_some("it has a GPU and its probe sees no GPU use"),
+        None => unwatched.then_some("whether it has a GPU is not known"),
+    }
+}
+
+fn evidence(node: &NodeState, latest: &Latest, window: Window) -> IdleNode {
+    let names_a_step = |kind| !matches!(kind, StepKind::Service | StepKind::Tree);
+    let quiet_step = node
+        .running()
+        .find(|step| names_a_step(step.usage.id.kind))
+        .map(|step| KeptAliveBy::QuietStep(step.usage.name.clone()));
+    IdleNode {
+        idle_for: window.length(),
+        never_active: node.active_until.is_none().then(|| window.length()),
+        background_cores: latest
+            .background
+            .cpu
+            .and_then(|cpu| cpu.cores_over(latest.length)),
+        kept_alive_by: quiet_step,
+        seen_by: SeenBy::Probe,
+    }
+}
+
+fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
+    let controller = facts.controller(instance);
+    let cost = facts
+        .price_of(instance)
+        .map(|price| price.wasted_over(quiet.window));
+    Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window: quiet.window,
+        coverage: Some(quiet.coverage),
+        evidence: Evidence::IdleNode(quiet.evidence),
+        confidence: quiet.confidence,
+        cost,
+        remedy: remedy::of(instance, controller.as_ref()),
+        recommendation: None,
+        resource: Resource {
+            id: instance.id.to_string(),
+            name: instance.name().map(str::to_owned),
+            region: instance.region.clone(),
+            node: None,
+            owner: instance.owner().map(str::to_owned),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller,
+            origin: quiet.origin,
+        },
+    }
+}

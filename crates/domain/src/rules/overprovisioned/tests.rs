@@ -1,0 +1,107 @@
+//! The table of cases of the overprovisioned rule.
+
+use crate::finding::Level;
+use crate::fleet::JobStatus;
+use crate::rules::testing::{World, asked, instance, step};
+use crate::state::testing::{clock, placed_step};
+use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepUsage};
+use crate::units::{Bytes, MilliCores};
+
+fn peak(mib: u64) -> Option<PeakMemory> {
+    Some(PeakMemory {
+        bytes: Bytes::mib(mib),
+        source: MemorySource::CgroupSampled,
+    })
+}
+
+/// A world whose one job asked for `requested` on an m5.4xlarge and whose step
+/// ran for half an hour.
+fn world(requested: Requested, change: impl Fn(&mut StepUsage)) -> World {
+    let mut machine = instance(1);
+    machine.instance_type = crate::identity::InstanceType::new("m5.4xlarge").expect("a type");
+    let mut world = World::with([machine]).with_job(JobStatus::Running, requested);
+    world.watch(1, 0, 30, |minute, h| {
+        h.steps = vec![step(minute * 60 + 60, |s| {
+            s.peak_cores = Some(MilliCores(1_900));
+            s.peak_memory = peak(2_000);
+            change(s);
+        })];
+    });
+    world
+}
+
+#[test]
+fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_request() {
+    let check = |requested: Requested, change: fn(&mut StepUsage), expect: &str| {
+        let got = match world(requested, change).verdict() {
+            Ok(finding) => format!("{} {}", finding.evidence, finding.remedy.advice),
+            Err(said) => said,
+        };
+        assert!(got.contains(expect), "'{got}' should say '{expect}'");
+    };
+    let all = |_: &mut StepUsage| ();
+    check(
+        asked(16, 32),
+        all,
+        "asked for 16 vCPU and 32.0 GiB, used at most 1.9 cores and 2.0 GiB",
+    );
+    check(asked(16, 32), all, "Ask for 2 vCPU and 2.5 GiB instead.");
+    check(asked(16, 4), all, "well");
+    check(asked(2, 32), all, "well");
+    check(asked(16, 32), |s| s.peak_memory = None, "well");
+    check(asked(16, 32), |s| s.peak_cores = None, "well");
+    check(
+        asked(16, 32),
+        |s| s.end = StepEnd::OutOfMemory,
+        "its task was not seen",
+    );
+    check(asked(16, 32), |s| s.started = s.observed, "well");
+    check(Requested::default(), all, "well");
+}
+
+#[test]
+fn a_step_that_hangs_says_nothing_about_what_it_needs() {
+    let report = world(asked(16, 32), |s| s.last_progress = clock(0)).judge();
+    let kinds: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| finding.kind.slug())
+        .collect();
+    assert_eq!(kinds, ["stuck_batch_job"]);
+}
+
+#[test]
+fn the_saving_is_the_part_of_the_machine_that_is_freed() {
+    let finding = world(asked(16, 32), |_| ())
+        .verdict()
+        .expect("it is overprovisioned");
+    let cost = finding.cost.expect("m5.4xlarge has a price");
+    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h.
+    assert_eq!(cost.per_hour.to_string(), "$0.6720/h");
+    assert_eq!(cost.spent.to_string(), "$0.34");
+    let advice = finding.recommendation.expect("it says what to ask for");
+    assert_eq!(advice.samples, 1);
+    let placed = advice.placement.expect("something fits");
+    assert!(
+        placed.per_hour < crate::units::UsdPerHour::from_micros(150_000),
+        "{placed:?}"
+    );
+    assert_eq!(finding.confidence.level, Level::Low);
+}
+
+#[test]
+fn runs_that_ended_count_once_and_make_it_surer() {
+    let mut world = world(asked(16, 32), |_| ());
+    for n in 0..25 {
+        let mut run = placed_step(1, 1_000 + n * 10);
+        run.usage.requested = asked(16, 32);
+        run.usage.name = "align-def".into();
+        run.usage.peak_cores = Some(MilliCores(900));
+        run.usage.peak_memory = peak(100);
+        world.finished.push(run.clone());
+        world.finished.push(run);
+    }
+    let finding = world.verdict().expect("it is overprovisioned");
+    assert_eq!(finding.recommendation.expect("advice").samples, 26);
+    assert_eq!(finding.confidence.level, Level::High);
+}

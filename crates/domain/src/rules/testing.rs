@@ -1,0 +1,202 @@
+//! A small world for the rules' tables of cases.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::catalogue::Catalogue;
+use crate::finding::Finding;
+use crate::fleet::{
+    ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
+    JobStatus, Market,
+};
+use crate::heartbeat::{Heartbeat, Placed};
+use crate::identity::{InstanceType, NodeId, Region};
+use crate::judge::{Facts, MetricSeries, ResourceCost, judge};
+use crate::policy::Policy;
+use crate::report::Report;
+use crate::state::FleetState;
+use crate::state::testing::{at, clock, heartbeat, node};
+use crate::step::{PlacedStep, Requested, StepUsage};
+use crate::units::{Bytes, MilliCores};
+
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    pub(crate) state: FleetState,
+    pub(crate) inventory: Inventory,
+    pub(crate) metrics: BTreeMap<NodeId, MetricSeries>,
+    pub(crate) bill: BTreeMap<NodeId, ResourceCost>,
+    pub(crate) finished: Vec<PlacedStep>,
+    pub(crate) disconnected_since: BTreeMap<NodeId, Timestamp>,
+    pub(crate) policy: Policy,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            now: at(0),
+            state: FleetState::default(),
+            inventory: Inventory::default(),
+            metrics: BTreeMap::new(),
+            bill: BTreeMap::new(),
+            finished: Vec::new(),
+            disconnected_since: BTreeMap::new(),
+            policy: Policy::default(),
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn with(instances: impl IntoIterator<Item = Instance>) -> Self {
+        let mut world = Self::default();
+        for instance in instances {
+            world
+                .inventory
+                .instances
+                .insert(instance.id.clone(), instance);
+        }
+        world
+    }
+
+    /// Folds one heartbeat a minute for minutes `from..to` and sets the clock to
+    /// its end.
+    pub(crate) fn watch(
+        &mut self,
+        n: u8,
+        from: u64,
+        to: u64,
+        change: impl Fn(u64, &mut Heartbeat),
+    ) {
+        for minute in from..to {
+            let mut h = heartbeat(clock(minute * 60), clock(minute * 60 + 60));
+            h.node = node(n);
+            h.sequence = minute;
+            change(minute, &mut h);
+            let placed = Placed {
+                node: node(n),
+                end: at(minute * 60 + 60),
+                heartbeat: h,
+            };
+            self.state.fold_heartbeat(&placed, &self.policy.activity);
+        }
+        self.now = self.now.max(at(to * 60 + 5));
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts {
+            now: self.now,
+            state: &self.state,
+            inventory: &self.inventory,
+            metrics: &self.metrics,
+            bill: &self.bill,
+            finished: &self.finished,
+            disconnected_since: &self.disconnected_since,
+            policy: &self.policy,
+            catalogue: Catalogue::built_in(),
+        }
+    }
+
+    pub(crate) fn judge(&self) -> Report {
+        judge(&self.facts())
+    }
+
+    /// The only finding, or what was said instead.
+    pub(crate) fn verdict(&self) -> Result<Finding, String> {
+        let report = self.judge();
+        match (report.findings.as_slice(), report.not_judged.as_slice()) {
+            ([one], _) => Ok(one.clone()),
+            ([], []) => Err("well".into()),
+            ([], [why, ..]) => Err(why.reason.clone()),
+            (many, _) => Err(format!("{} findings", many.len())),
+        }
+    }
+
+    /// Puts a Batch environment, a worker per instance and one job on node 1.
+    pub(crate) fn with_job(mut self, status: JobStatus, requested: Requested) -> Self {
+        let batch = &mut self.inventory.batch;
+        let cluster = "arn:aws:ecs:us-east-1:1:cluster/b".to_owned();
+        batch.environments.push(ComputeEnvironment {
+            name: "env".into(),
+            region: region(),
+            status: Some("VALID".into()),
+            cluster_arn: Some(cluster.clone()),
+            min_vcpus: Some(0),
+        });
+        for id in self.inventory.instances.keys() {
+            batch.container_instances.insert(
+                format!("arn:{id}"),
+                ContainerInstance {
+                    node: id.clone(),
+                    cluster_arn: cluster.clone(),
+                    region: region(),
+                    agent_connected: Some(true),
+                    running_tasks: Some(1),
+                },
+            );
+        }
+        let id = JobId::new("job-1").expect("a job id");
+        batch.jobs.insert(
+            id.clone(),
+            Job {
+                id,
+                name: "align".into(),
+                definition: Some("align-def".into()),
+                queue: "q".into(),
+                region: region(),
+                status,
+                status_reason: None,
+                created_at: Some(at(0)),
+                started_at: Some(at(0)),
+                stopped_at: None,
+                container_instance_arn: Some(format!("arn:{}", node(1))),
+                task_arn: Some(format!("arn:aws:ecs:us-east-1:1:task/b/{:032x}", 1)),
+                requested,
+                tags: BTreeMap::new(),
+            },
+        );
+        self
+    }
+
+    pub(crate) fn job(&mut self) -> &mut Job {
+        self.inventory
+            .batch
+            .jobs
+            .values_mut()
+            .next()
+            .expect("with_job put one there")
+    }
+}
+
+pub(crate) fn region() -> Region {
+    Region::new("us-east-1").expect("a region")
+}
+
+/// A running m5.xlarge, on demand, launched a fortnight before the clock's zero.
+pub(crate) fn instance(n: u8) -> Instance {
+    let launched = at(0).checked_sub(std::time::Duration::from_secs(14 * 86_400));
+    Instance {
+        id: node(n),
+        account: None,
+        region: region(),
+        instance_type: InstanceType::new("m5.xlarge").expect("a type"),
+        state: InstanceState::Running,
+        launched_at: launched.ok(),
+        market: Market::OnDemand,
+        controller: None,
+        tags: BTreeMap::from([("Owner".to_owned(), "ada".to_owned())]),
+    }
+}
+
+pub(crate) fn asked(cores: u64, gib: u64) -> Requested {
+    Requested {
+        cores: Some(MilliCores::cores(cores)),
+        memory: Some(Bytes::gib(gib)),
+    }
+}
+
+/// The step of the job that [`World::with_job`] puts there.
+pub(crate) fn step(observed_s: u64, change: impl Fn(&mut StepUsage)) -> StepUsage {
+    let mut usage = crate::state::testing::usage(1, clock(observed_s));
+    change(&mut usage);
+    usage
+}
