@@ -198,6 +198,8 @@ pub enum ProcessEvent {
     Reaped {
         /// Which.
         key: ProcessKey,
+        /// When.
+        at: BootClock,
         /// What it used.
         totals: Totals,
         /// The kernel's `maxrss`.

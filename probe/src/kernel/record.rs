@@ -141,6 +141,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
             let exit: Exit = read(bytes)?;
             ProcessEvent::Reaped {
                 key: head.process().key,
+                at: BootClock::from_nanos(head.at_ns),
                 totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
                 maxrss: pages(exit.maxrss_pages),
             }

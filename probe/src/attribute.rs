@@ -1,0 +1,302 @@
+//! Which process belongs to what: background, or a step of the workload. Pure;
+//! who asks keeps the answers. The forms of cgroup paths stand in [`path`].
+
+pub mod path;
+
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::step::{StepId, StepKind};
+
+use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
+use crate::rules::{Children, Class, Rules, Subject};
+
+/// What a process belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// It keeps the node running; what it starts follows its rule.
+    Background(Children),
+    /// It is part of a step.
+    Step(Step),
+}
+
+/// A step as its first process names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Which step.
+    pub id: StepId,
+    /// What a person would call it.
+    pub name: String,
+    /// The cgroup that holds all of it and nothing else; `None` when it has none.
+    pub cgroup: Option<String>,
+}
+
+/// What is known of a process when it is placed.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Who it is.
+    pub key: ProcessKey,
+    /// Program or kernel thread.
+    pub kind: TaskKind,
+    /// The name of its program.
+    pub program: &'a str,
+    /// Its cgroup's path; `None` when unknown.
+    pub cgroup: Option<&'a str>,
+    /// Set when its program is the start of a Nextflow task.
+    pub work_folder: Option<&'a WorkFolder>,
+    /// Where it stood before, or else where its parent stands; `None` when
+    /// neither is known.
+    pub inherited: Option<&'a Placement>,
+}
+
+/// Places a process.
+///
+/// A cgroup that a rule or a container names decides; then a Nextflow task's
+/// start; then the step it was born into. Only what no step holds is judged by
+/// its program, and what no rule knows is the root of a tree of its own.
+pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
+    if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
+        return Placement::Background(Children::Judged);
+    }
+    let subject = Subject {
+        program: facts.program,
+        cgroup: facts.cgroup,
+    };
+    let by_cgroup = rules.by_cgroup(&subject);
+    if let Some(rule) = by_cgroup
+        && rule.class == Class::Background
+    {
+        return Placement::Background(rule.children);
+    }
+    if let Some(step) = facts.cgroup.and_then(path::job) {
+        return in_cgroup(step);
+    }
+    if let Some(folder) = facts.work_folder {
+        return nextflow_task(folder);
+    }
+    let unit = facts.cgroup.and_then(path::unit);
+    match facts.inherited {
+        Some(Placement::Step(step)) if !moved(step, unit.as_ref()) => {
+            return Placement::Step(step.clone());
+        }
+        Some(Placement::Background(Children::Inherit)) => {
+            return Placement::Background(Children::Inherit);
+        }
+        _ => {}
+    }
+    if by_cgroup.is_none()
+        && let Some(rule) = rules.by_program(&subject)
+        && rule.class == Class::Background
+    {
+        return Placement::Background(rule.children);
+    }
+    unit.map_or_else(|| tree(facts), in_cgroup)
+}
+
+/// A session or service step is left for another unit; any other step is left
+/// only for a container or job, which was asked before.
+fn moved(step: &Step, unit: Option<&path::CgroupStep>) -> bool {
+    let of_unit = matches!(step.id.kind, StepKind::Session | StepKind::Service);
+    of_unit && unit.is_some_and(|unit| unit.id != step.id)
+}
+
+fn in_cgroup(step: path::CgroupStep) -> Placement {
+    Placement::Step(Step {
+        id: step.id,
+        name: step.name,
+        cgroup: Some(step.cgroup),
+    })
+}
+
+/// Nextflow shows a task by two digits and six more of its folder's hash.
+fn nextflow_task(folder: &WorkFolder) -> Placement {
+    let WorkFolder { parent, leaf } = folder;
+    Placement::Step(Step {
+        id: StepId {
+            kind: StepKind::NextflowTask,
+            key: format!("{parent}/{leaf}"),
+        },
+        name: format!("{parent}/{}", leaf.chars().take(6).collect::<String>()),
+        cgroup: None,
+    })
+}
+
+fn tree(facts: &Facts<'_>) -> Placement {
+    let ProcessKey { pid, start } = facts.key;
+    Placement::Step(Step {
+        id: StepId {
+            kind: StepKind::Tree,
+            key: tree_key(pid, start),
+        },
+        name: facts.program.to_owned(),
+        cgroup: None,
+    })
+}
+
+fn tree_key(pid: u32, start: BootClock) -> String {
+    format!("{pid}@{}", start.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn background() -> Placement {
+        Placement::Background(Children::Judged)
+    }
+
+    fn born_in(kind: StepKind, key: &str) -> Placement {
+        Placement::Step(Step {
+            id: StepId {
+                kind,
+                key: key.into(),
+            },
+            name: key.into(),
+            cgroup: None,
+        })
+    }
+
+    struct Case<'a> {
+        program: &'a str,
+        cgroup: &'a str,
+        nextflow: Option<WorkFolder>,
+        inherited: Option<Placement>,
+    }
+
+    fn check(case: Case<'_>, expect: &str) {
+        let facts = Facts {
+            key: ProcessKey {
+                pid: 7,
+                start: BootClock::from_nanos(5),
+            },
+            kind: TaskKind::User,
+            program: case.program,
+            cgroup: Some(case.cgroup),
+            work_folder: case.nextflow.as_ref(),
+            inherited: case.inherited.as_ref(),
+        };
+        let got = match place(&facts, &Rules::built_in()) {
+            Placement::Background(_) => "background".to_owned(),
+            Placement::Step(step) => format!("{:?} {}", step.id.kind, step.id.key),
+        };
+        assert_eq!(got, expect, "{} in {}", case.program, case.cgroup);
+    }
+
+    fn case<'a>(program: &'a str, cgroup: &'a str, inherited: Option<Placement>) -> Case<'a> {
+        Case {
+            program,
+            cgroup,
+            nextflow: None,
+            inherited,
+        }
+    }
+
+    #[test]
+    fn a_process_is_placed_by_cgroup_then_birth_then_program() {
+        const TASK: &str = "0123456789abcdef0123456789abcdef";
+        let in_task = format!("/ecs/{TASK}/c");
+        let task = format!("EcsTask {TASK}");
+        // A container's cgroup decides, whatever was inherited and whatever runs.
+        check(case("python3", &in_task, Some(background())), &task);
+        check(case("sshd", &in_task, None), &task);
+        check(
+            case("sh", &in_task, Some(born_in(StepKind::Tree, "1@1"))),
+            &task,
+        );
+        // A known daemon is background, and so is what it forks before its exec.
+        check(
+            case("sshd", "/system.slice/ssh.service", None),
+            "background",
+        );
+        check(case("dockerd", "/", Some(background())), "background");
+        // What a daemon starts is judged by itself.
+        check(case("bash", "/", Some(background())), "Tree 7@5");
+        check(
+            case(
+                "bash",
+                "/user.slice/user-0.slice/session-3.scope",
+                Some(background()),
+            ),
+            "Session 3",
+        );
+        check(
+            case("myd", "/system.slice/myd.service", Some(background())),
+            "Service myd.service",
+        );
+        // A step keeps what is born into it, daemons too.
+        check(
+            case("cron", "/", Some(born_in(StepKind::Tree, "1@1"))),
+            "Tree 1@1",
+        );
+        let session = born_in(StepKind::Session, "3");
+        check(
+            case(
+                "x",
+                "/user.slice/user-0.slice/session-3.scope",
+                Some(session.clone()),
+            ),
+            "Session 3",
+        );
+        // A unit's process that moves to another unit goes with it.
+        check(
+            case("x", "/system.slice/run-1.scope", Some(session)),
+            "Service run-1.scope",
+        );
+    }
+
+    #[test]
+    fn a_nextflow_task_is_a_step_unless_a_container_holds_it() {
+        let task = || WorkFolder {
+            parent: "ab".into(),
+            leaf: "cdef0123".into(),
+        };
+        let check_task = |cgroup: &str, expect: &str| {
+            let inherited = Some(born_in(StepKind::Session, "3"));
+            check(
+                Case {
+                    program: "bash",
+                    cgroup,
+                    nextflow: Some(task()),
+                    inherited,
+                },
+                expect,
+            );
+        };
+        check_task(
+            "/user.slice/user-0.slice/session-3.scope",
+            "NextflowTask ab/cdef0123",
+        );
+        check_task("/", "NextflowTask ab/cdef0123");
+        check_task("/slurm/uid_0/job_5", "SlurmJob 5");
+        // Its children stay in it although the session's cgroup says otherwise.
+        let inherited = Some(born_in(StepKind::NextflowTask, "ab/cdef0123"));
+        check(
+            case(
+                "salmon",
+                "/user.slice/user-0.slice/session-3.scope",
+                inherited,
+            ),
+            "NextflowTask ab/cdef0123",
+        );
+    }
+
+    #[test]
+    fn the_first_process_and_kernel_threads_are_background() {
+        let rules = Rules::built_in();
+        let placed = |pid, kind| {
+            let facts = Facts {
+                key: ProcessKey {
+                    pid,
+                    start: BootClock::from_nanos(0),
+                },
+                kind,
+                program: "anything",
+                cgroup: None,
+                work_folder: None,
+                inherited: None,
+            };
+            place(&facts, &rules)
+        };
+        assert_eq!(placed(1, TaskKind::User), background());
+        assert_eq!(placed(9, TaskKind::Kernel), background());
+        assert_ne!(placed(9, TaskKind::User), background());
+    }
+}

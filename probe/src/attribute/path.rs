@@ -1,0 +1,290 @@
+//! From a cgroup's path to the step that it is, by the forms that container
+//! runtimes, batch systems and systemd give their paths. Pure.
+
+use ebb_domain::step::{StepId, StepKind};
+
+/// A step that a cgroup stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CgroupStep {
+    /// Which step.
+    pub id: StepId,
+    /// What a person would call it.
+    pub name: String,
+    /// The path of the cgroup that holds all of the step and nothing else.
+    pub cgroup: String,
+}
+
+/// The container, pod or job whose cgroup this is or lies in; `None` when it is
+/// none of them.
+pub fn job(path: &str) -> Option<CgroupStep> {
+    let segments = Segments::new(path);
+    ecs(&segments)
+        .or_else(|| pod(&segments))
+        .or_else(|| slurm(&segments))
+        .or_else(|| container(&segments))
+}
+
+/// The login session or service of systemd whose cgroup this is or lies in.
+pub fn unit(path: &str) -> Option<CgroupStep> {
+    let segments = Segments::new(path);
+    if segments.names.last() == Some(&"init.scope") {
+        return None;
+    }
+    session(&segments).or_else(|| service(&segments))
+}
+
+struct Segments<'a> {
+    names: Vec<&'a str>,
+}
+
+impl<'a> Segments<'a> {
+    fn new(path: &'a str) -> Self {
+        Self {
+            names: path.split('/').filter(|name| !name.is_empty()).collect(),
+        }
+    }
+
+    /// The first name that `take` accepts, as a step that its cgroup stands for.
+    fn find(
+        &self,
+        kind: StepKind,
+        take: impl Fn(usize, &'a str) -> Option<String>,
+    ) -> Option<CgroupStep> {
+        let found = |(at, name): (usize, &&'a str)| Some((at, take(at, name)?));
+        let (at, key) = self.names.iter().enumerate().find_map(found)?;
+        Some(self.step(kind, at, key))
+    }
+
+    fn step(&self, kind: StepKind, at: usize, key: String) -> CgroupStep {
+        CgroupStep {
+            name: key.clone(),
+            id: StepId { kind, key },
+            cgroup: format!("/{}", self.names[..=at].join("/")),
+        }
+    }
+}
+
+fn is_hex(text: &str, len: usize) -> bool {
+    text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<_> = text.split('-').collect();
+    let lens = [8, 4, 4, 4, 12];
+    parts.len() == lens.len() && parts.iter().zip(lens).all(|(part, len)| is_hex(part, len))
+}
+
+fn is_task_id(text: &str) -> bool {
+    is_hex(text, 32) || is_uuid(text)
+}
+
+/// `/ecs/<task>/<container>`, `/ecs/<cluster>/<task>/<container>` and
+/// `/ecstasks.slice/ecstasks-<task>.slice/docker-<container>.scope`.
+fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
+    let root = *segments.names.first()?;
+    segments.find(StepKind::EcsTask, |at, name| {
+        let below_ecs = at > 0 && root == "ecs" && is_task_id(name);
+        let slice = name
+            .strip_prefix("ecstasks-")
+            .and_then(|rest| rest.strip_suffix(".slice"));
+        let task = if below_ecs { Some(name) } else { slice };
+        task.map(str::to_owned)
+    })
+}
+
+/// `/kubepods/burstable/pod<uid>/<container>` and
+/// `/kubepods.slice/…/kubepods-burstable-pod<uid>.slice/cri-containerd-<id>.scope`,
+/// where the slice's uid has underscores.
+fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
+    segments.find(StepKind::Pod, |_, name| {
+        let slice = name.strip_suffix(".slice").unwrap_or(name);
+        let (before, uid) = slice.rsplit_once("pod")?;
+        let uid = uid.replace('_', "-");
+        let known_place = before.is_empty() || before.starts_with("kubepods");
+        (known_place && (is_uuid(&uid) || is_hex(&uid, 32))).then_some(uid)
+    })
+}
+
+/// `/slurm/uid_1000/job_7/step_0/task_0` and
+/// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`.
+fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
+    let number = |name: &str| {
+        let number = name.strip_prefix("job_")?;
+        number
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| number.to_owned())
+    };
+    let at = segments
+        .names
+        .iter()
+        .position(|name| number(name).is_some())?;
+    let under_slurm = segments.names[..at]
+        .iter()
+        .any(|name| name.starts_with("slurm"));
+    let job = number(segments.names[at]).filter(|_| under_slurm)?;
+    let step = segments
+        .names
+        .get(at + 1)
+        .and_then(|n| n.strip_prefix("step_"));
+    Some(match step {
+        Some(step) => segments.step(StepKind::SlurmJob, at + 1, format!("{job}.{step}")),
+        None => segments.step(StepKind::SlurmJob, at, job),
+    })
+}
+
+/// A 64-digit container id, bare as under `/docker/`, or between a runtime's
+/// name and `.scope`.
+fn container(segments: &Segments<'_>) -> Option<CgroupStep> {
+    let mut step = segments.find(StepKind::Container, |_, name| {
+        let scope = name.strip_suffix(".scope").unwrap_or(name);
+        let id = scope.rsplit_once('-').map_or(scope, |(_, id)| id);
+        is_hex(id, 64).then(|| id.to_owned())
+    })?;
+    // People and `docker ps` say the first twelve digits.
+    step.name.truncate(12);
+    Some(step)
+}
+
+/// `/user.slice/user-1000.slice/session-5.scope`, and the user's own services.
+fn session(segments: &Segments<'_>) -> Option<CgroupStep> {
+    let user = segments
+        .names
+        .iter()
+        .find_map(|name| name.strip_prefix("user-")?.strip_suffix(".slice"))?;
+    let mut step = segments.find(StepKind::Session, |_, name| {
+        let scope = name
+            .strip_prefix("session-")
+            .and_then(|n| n.strip_suffix(".scope"));
+        let services = name
+            .strip_prefix("user@")
+            .filter(|n| n.ends_with(".service"));
+        match (scope, services) {
+            (Some(number), _) => Some(number.to_owned()),
+            (None, Some(_)) => Some(format!("user-{user}")),
+            (None, None) => None,
+        }
+    })?;
+    step.name = format!("session {} of user {user}", step.id.key);
+    Some(step)
+}
+
+/// `/system.slice/nginx.service`, `/system.slice/run-r1.scope`.
+fn service(segments: &Segments<'_>) -> Option<CgroupStep> {
+    segments.find(StepKind::Service, |at, name| {
+        let is_unit = name.ends_with(".service") || name.ends_with(".scope");
+        (at > 0 && is_unit).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: &str = "0123456789abcdef0123456789abcdef";
+    const ID: &str = "aaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbccccccccccccccccdddddddddddddddd";
+    const UID: &str = "7f1c2d3e-0000-4abc-8def-0123456789ab";
+
+    fn named(step: Option<CgroupStep>) -> Option<(StepKind, String, String)> {
+        step.map(|s| (s.id.kind, s.id.key, s.cgroup))
+    }
+
+    #[test]
+    fn the_path_of_a_job_names_its_step() {
+        use StepKind::{Container, EcsTask, Pod, SlurmJob};
+        let check = |path: &str, expect: Option<(StepKind, &str, &str)>| {
+            let expect = expect.map(|(kind, key, cgroup)| (kind, key.into(), cgroup.into()));
+            assert_eq!(named(job(path)), expect, "{path}");
+        };
+        let ecs = format!("/ecs/{TASK}");
+        check(&format!("{ecs}/{ID}"), Some((EcsTask, TASK, &ecs)));
+        check(&ecs, Some((EcsTask, TASK, &ecs)));
+        let ecs = format!("/ecs/{UID}");
+        check(&format!("{ecs}/{ID}"), Some((EcsTask, UID, &ecs)));
+        let ecs = format!("/ecs/prod/{TASK}");
+        check(&format!("{ecs}/{ID}"), Some((EcsTask, TASK, &ecs)));
+        let ecs = format!("/ecstasks.slice/ecstasks-{TASK}.slice");
+        check(
+            &format!("{ecs}/docker-{ID}.scope"),
+            Some((EcsTask, TASK, &ecs)),
+        );
+        check("/ecs/prod", None);
+
+        let docker = format!("/docker/{ID}");
+        check(&docker, Some((Container, ID, &docker)));
+        check(&format!("{docker}/init"), Some((Container, ID, &docker)));
+        let docker = format!("/system.slice/docker-{ID}.scope");
+        check(&docker, Some((Container, ID, &docker)));
+        let podman = format!("/machine.slice/libpod-{ID}.scope");
+        check(&podman, Some((Container, ID, &podman)));
+        let nerdctl = format!("/default/{ID}");
+        check(&nerdctl, Some((Container, ID, &nerdctl)));
+
+        let pod = format!("/kubepods/burstable/pod{UID}");
+        check(&format!("{pod}/{ID}"), Some((Pod, UID, &pod)));
+        let slice = UID.replace('-', "_");
+        let pod = format!(
+            "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{slice}.slice"
+        );
+        check(
+            &format!("{pod}/cri-containerd-{ID}.scope"),
+            Some((Pod, UID, &pod)),
+        );
+        check("/podman/thing", None);
+
+        check(
+            "/slurm/uid_1000/job_77/step_0/task_0",
+            Some((SlurmJob, "77.0", "/slurm/uid_1000/job_77/step_0")),
+        );
+        check(
+            "/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0",
+            Some((
+                SlurmJob,
+                "7.batch",
+                "/system.slice/slurmstepd.scope/job_7/step_batch",
+            )),
+        );
+        check(
+            "/slurm_node1/uid_0/job_9",
+            Some((SlurmJob, "9", "/slurm_node1/uid_0/job_9")),
+        );
+        check("/elsewhere/job_9", None);
+
+        check("/", None);
+        check("/user.slice/user-1000.slice/session-5.scope", None);
+        check("/system.slice/nginx.service", None);
+    }
+
+    #[test]
+    fn the_path_of_a_unit_names_its_session_or_service() {
+        use StepKind::{Service, Session};
+        let check = |path: &str, expect: Option<(StepKind, &str, &str)>| {
+            let got = unit(path).map(|s| (s.id.kind, s.id.key, s.name));
+            let expect = expect.map(|(kind, key, name)| (kind, key.into(), name.into()));
+            assert_eq!(got, expect, "{path}");
+        };
+        check(
+            "/user.slice/user-1000.slice/session-5.scope",
+            Some((Session, "5", "session 5 of user 1000")),
+        );
+        check(
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service",
+            Some((Session, "user-1000", "session user-1000 of user 1000")),
+        );
+        check(
+            "/user.slice/user-1000.slice/user@1000.service/init.scope",
+            None,
+        );
+        check(
+            "/system.slice/nginx.service",
+            Some((Service, "nginx.service", "nginx.service")),
+        );
+        check(
+            "/system.slice/run-r1.scope",
+            Some((Service, "run-r1.scope", "run-r1.scope")),
+        );
+        check("/init.scope", None);
+        check("/", None);
+        check("/some/folder", None);
+    }
+}

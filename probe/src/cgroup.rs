@@ -1,0 +1,237 @@
+//! The cgroup tree that stands for processes: where it is mounted, and which
+//! path an id has. What a cgroup holds and allows is read in [`reading`].
+
+pub mod reading;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::kernel::CgroupId;
+
+/// Why no cgroup tree was found.
+#[derive(Debug, Error)]
+pub enum CgroupError {
+    /// A file of the kernel's could not be read.
+    #[error("{path} could not be read")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The hierarchy with the memory controller is not mounted.
+    #[error("no cgroup hierarchy with the memory controller is mounted")]
+    NotMounted,
+}
+
+/// Which interface a tree has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Version {
+    /// One tree a controller.
+    V1 {
+        /// The number of the memory controller's hierarchy.
+        memory_hierarchy: u32,
+        /// Where the CPU controller is mounted, if it is.
+        cpu_mount: Option<PathBuf>,
+    },
+    /// One tree for all.
+    V2,
+}
+
+/// The tree that holds the memory controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Its interface.
+    pub version: Version,
+}
+
+impl Hierarchy {
+    /// Finds it on this machine.
+    pub fn find() -> Result<Self, CgroupError> {
+        let read = |path: &str| {
+            fs::read_to_string(path).map_err(|source| CgroupError::Read {
+                path: path.into(),
+                source,
+            })
+        };
+        Self::from_texts(&read("/proc/cgroups")?, &read("/proc/self/mountinfo")?)
+    }
+
+    fn from_texts(cgroups: &str, mounts: &str) -> Result<Self, CgroupError> {
+        // 6.12 and later leave controllers without a v1 tree out of the table.
+        let memory_hierarchy = cgroups
+            .lines()
+            .find_map(|line| line.strip_prefix("memory")?.split_whitespace().next())
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0);
+        let mounts: Vec<Mount<'_>> = mounts.lines().filter_map(Mount::parse).collect();
+        let of_v1 = |controller: &str| {
+            mounts
+                .iter()
+                .find(|m| m.kind == "cgroup" && m.options.split(',').any(|o| o == controller))
+                .map(|m| PathBuf::from(m.point))
+        };
+        let of_v2 = || {
+            mounts
+                .iter()
+                .find(|m| m.kind == "cgroup2")
+                .map(|m| PathBuf::from(m.point))
+        };
+        let (mount, version) = if memory_hierarchy == 0 {
+            (of_v2(), Version::V2)
+        } else {
+            let cpu_mount = of_v1("cpu");
+            (
+                of_v1("memory"),
+                Version::V1 {
+                    memory_hierarchy,
+                    cpu_mount,
+                },
+            )
+        };
+        let mount = mount.ok_or(CgroupError::NotMounted)?;
+        Ok(Self { mount, version })
+    }
+
+    /// What the kernel half is told: 0 for v2.
+    pub const fn memory_hierarchy(&self) -> u32 {
+        match self.version {
+            Version::V1 {
+                memory_hierarchy, ..
+            } => memory_hierarchy,
+            Version::V2 => 0,
+        }
+    }
+
+    fn folder(&self, path: &str) -> PathBuf {
+        below(&self.mount, path)
+    }
+}
+
+fn below(mount: &Path, path: &str) -> PathBuf {
+    mount.join(path.trim_start_matches('/'))
+}
+
+struct Mount<'a> {
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    /// One line of `mountinfo`: `… root point options … - kind source options`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        Some(Self {
+            point: before.split(' ').nth(4)?,
+            kind: after.next()?,
+            options: after.nth(1)?,
+        })
+    }
+}
+
+/// How many paths are kept before those of removed cgroups are let go.
+const KEPT_PATHS: usize = 8_192;
+
+/// Which path each cgroup id has: those found at the start, and those told of by
+/// the kernel since, so that a path is known even after its cgroup is gone.
+#[derive(Debug, Default)]
+pub struct Paths {
+    by_id: HashMap<CgroupId, String>,
+}
+
+impl Paths {
+    /// Reads the whole tree. A folder that goes away meanwhile is left out.
+    pub fn scan(hierarchy: &Hierarchy) -> Self {
+        let mut paths = Self::default();
+        let mut waiting = vec![hierarchy.mount.clone()];
+        while let Some(folder) = waiting.pop() {
+            let Ok(about) = fs::metadata(&folder) else {
+                continue;
+            };
+            let path = folder.strip_prefix(&hierarchy.mount).unwrap_or(&folder);
+            paths.learn(CgroupId(about.ino()), format!("/{}", path.display()));
+            let inside = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let folders = inside.filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+            waiting.extend(folders.map(|entry| entry.path()));
+        }
+        paths
+    }
+
+    /// Takes in what the kernel told of a new cgroup.
+    pub fn learn(&mut self, id: CgroupId, path: String) {
+        self.by_id.insert(id, path);
+    }
+
+    /// The path; `None` when the id was never told.
+    pub fn get(&self, id: CgroupId) -> Option<&str> {
+        self.by_id.get(&id).map(String::as_str)
+    }
+
+    /// Lets go of removed cgroups when many are kept, except those in use.
+    pub fn trim(&mut self, hierarchy: &Hierarchy, in_use: &BTreeSet<CgroupId>) {
+        if self.by_id.len() > KEPT_PATHS {
+            self.by_id
+                .retain(|id, path| in_use.contains(id) || hierarchy.folder(path).is_dir());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1_MOUNTS: &str = "\
+30 24 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755
+31 30 0:27 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup rw,nsdelegate
+32 30 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+33 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory";
+    const V2_MOUNTS: &str =
+        "30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+
+    #[test]
+    fn the_tree_is_the_one_that_holds_the_memory_controller() {
+        let check = |cgroups: &str, mounts: &str, expect: Option<(&str, Version)>| {
+            let got = Hierarchy::from_texts(cgroups, mounts).ok();
+            let expect = expect.map(|(mount, version)| Hierarchy {
+                mount: mount.into(),
+                version,
+            });
+            assert_eq!(got, expect, "{cgroups}");
+        };
+        let v1 = Version::V1 {
+            memory_hierarchy: 4,
+            cpu_mount: Some("/sys/fs/cgroup/cpu,cpuacct".into()),
+        };
+        check(
+            "cpu\t2\t9\t1\nmemory\t4\t88\t1",
+            V1_MOUNTS,
+            Some(("/sys/fs/cgroup/memory", v1)),
+        );
+        // A hybrid host, where v2 holds the controller.
+        check(
+            "cpu\t2\t9\t1\nmemory\t0\t88\t1",
+            V1_MOUNTS,
+            Some(("/sys/fs/cgroup/unified", Version::V2)),
+        );
+        check(
+            "cpu\t0\t9\t1\nmemory\t0\t88\t1",
+            V2_MOUNTS,
+            Some(("/sys/fs/cgroup", Version::V2)),
+        );
+        check(
+            "cpu\t0\t9\t1",
+            V2_MOUNTS,
+            Some(("/sys/fs/cgroup", Version::V2)),
+        );
+        check("memory\t4\t88\t1", V2_MOUNTS, None);
+        check("", "", None);
+    }
+}

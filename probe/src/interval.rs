@@ -1,0 +1,446 @@
+//! Folds what the kernel tells into what one interval was: pure, and the only
+//! place where processes, steps and the node's use are counted.
+
+mod processes;
+mod steps;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{BootClock, Coverage, Usage};
+use ebb_domain::step::{PeakMemory, StepUsage};
+use ebb_domain::units::Bytes;
+
+use self::processes::{Entry, Place, Processes, Stage};
+use self::steps::Steps;
+use self::tally::{Side, Tally};
+use crate::attribute::{self, Facts, Placement};
+use crate::cgroup::Paths;
+use crate::cgroup::reading::Reading;
+use crate::kernel::{
+    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, Totals,
+    WorkFolder,
+};
+use crate::rules::Rules;
+
+/// Executables named for a step that still runs; its end names them all.
+const TOOLS_WHILE_RUNNING: usize = 5;
+
+/// A time between two passes up to this many sample periods was seen whole: the
+/// counters are totals, so a late pass misses nothing but short peaks.
+const PASS_TOLERANCE: u32 = 3;
+
+/// What one interval was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// When it began.
+    pub start: BootClock,
+    /// When it ended.
+    pub end: BootClock,
+    /// What the workload used.
+    pub workload: Usage,
+    /// What all else used.
+    pub background: Usage,
+    /// How much was seen.
+    pub coverage: Coverage,
+    /// Steps that run at the end, the busiest tools of each.
+    pub running: Vec<StepUsage>,
+}
+
+/// Everything that is known from one interval to the next.
+#[derive(Debug)]
+pub struct Fold {
+    rules: Rules,
+    paths: Paths,
+    processes: Processes,
+    steps: Steps,
+    tally: Tally,
+    began: BootClock,
+    sample_period: Duration,
+    lost_before: u64,
+    ended: Vec<StepUsage>,
+}
+
+impl Fold {
+    /// Begins at `now` with what runs already; `work_folder` tells the folder of
+    /// a process that is the start of a Nextflow task.
+    pub fn begin(
+        rules: Rules,
+        paths: Paths,
+        sample_period: Duration,
+        now: BootClock,
+        running: &[TaskSample],
+        work_folder: impl Fn(&Process) -> Option<WorkFolder>,
+    ) -> Self {
+        let mut fold = Self {
+            rules,
+            paths,
+            processes: Processes::default(),
+            steps: Steps::default(),
+            tally: Tally::new(now),
+            began: now,
+            sample_period,
+            lost_before: 0,
+            ended: Vec::new(),
+        };
+        // Parents first, so that each is placed before what it started.
+        let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
+        oldest_first.sort_by_key(|sample| sample.process.key.start);
+        for sample in oldest_first {
+            let folder = work_folder(&sample.process);
+            fold.first_seen(
+                &sample.process,
+                sample.kind,
+                Stage::Executed,
+                folder.as_ref(),
+            );
+            fold.account(sample.process.key, &sample.totals, Used::Before);
+        }
+        fold
+    }
+
+    /// Takes other rules; they hold for what starts from now on.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// The cgroups whose readings the next pass wants.
+    pub fn cgroups(&self) -> BTreeSet<String> {
+        self.steps.cgroups().map(str::to_owned).collect()
+    }
+
+    /// The cgroups in which processes live.
+    pub fn cgroup_ids(&self) -> BTreeSet<CgroupId> {
+        self.processes
+            .iter()
+            .filter_map(|entry| entry.cgroup)
+            .collect()
+    }
+
+    /// The paths of cgroups, to be trimmed by who can look at the disk.
+    pub const fn paths_mut(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+
+    /// Takes in one event.
+    pub fn event(&mut self, event: ProcessEvent) {
+        self.tally.event();
+        match event {
+            ProcessEvent::CgroupMade { id, path } => self.paths.learn(id, path),
+            ProcessEvent::Forked(process) => self.forked(&process),
+            ProcessEvent::Executed {
+                process,
+                maxrss_before,
+                work_folder,
+            } => {
+                self.executed(&process, maxrss_before, work_folder.as_ref());
+            }
+            ProcessEvent::Ended {
+                process,
+                at,
+                status,
+                totals,
+                peak,
+                maxrss,
+            } => {
+                let used = self.known(&process, TaskKind::User);
+                self.account(process.key, &totals, used);
+                self.process_ended(process.key, at, Some(status), |entry| {
+                    entry.peak(peak, maxrss)
+                });
+            }
+            ProcessEvent::Reaped {
+                key,
+                at,
+                totals,
+                maxrss,
+            } => {
+                self.account(key, &totals, Used::Since);
+                // Does nothing unless the end was lost.
+                self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
+                if let Some(entry) = self.processes.remove(key)
+                    && let Some(step) = self.step_of(&entry)
+                {
+                    step.reaped();
+                }
+            }
+            ProcessEvent::OutOfMemory { pid } => {
+                if let Some(entry) = self.processes.get(pid).copied()
+                    && let Some(step) = self.step_of(&entry)
+                {
+                    step.ran_out_of_memory();
+                }
+            }
+        }
+    }
+
+    /// Takes in one pass of the iterator with the readings of cgroups, after the
+    /// events that came before it.
+    pub fn pass(
+        &mut self,
+        at: BootClock,
+        samples: &[TaskSample],
+        readings: &BTreeMap<String, Reading>,
+    ) {
+        let gap = self.tally.pass(at, self.sample_period * PASS_TOLERANCE);
+        for sample in samples {
+            self.sampled(sample);
+        }
+        let seen: HashSet<ProcessKey> = samples.iter().map(|s| s.process.key).collect();
+        for entry in self.processes.take_vanished(|key| seen.contains(&key)) {
+            self.vanished(&entry, at);
+        }
+        for step in self.steps.iter_mut() {
+            let reading = step
+                .step
+                .cgroup
+                .as_ref()
+                .and_then(|path| readings.get(path));
+            step.pass(at, gap, reading);
+        }
+        self.ended.extend(self.steps.take_ended(at));
+    }
+
+    /// The steps that ended since they were last taken.
+    pub fn take_ended(&mut self) -> Vec<StepUsage> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Closes the interval, right after a pass, and begins the next. `lost` is
+    /// the kernel's count of events without room since it started.
+    pub fn close(&mut self, end: BootClock, lost: u64) -> Interval {
+        let tally = std::mem::replace(&mut self.tally, Tally::new(end));
+        let (workload, background) = tally.usage();
+        let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before));
+        self.lost_before = lost;
+        Interval {
+            start: tally.start,
+            end,
+            workload,
+            background,
+            coverage,
+            running: self.steps.running(end, TOOLS_WHILE_RUNNING),
+        }
+    }
+
+    fn forked(&mut self, process: &Process) {
+        // A pass can be ahead of the ring.
+        if self.processes.exact(process.key).is_none() {
+            self.first_seen(process, TaskKind::User, Stage::Forked, None);
+        }
+    }
+
+    /// Makes sure that a process is known, and tells whether its totals hold what
+    /// it used before this probe could see it.
+    fn known(&mut self, process: &Process, kind: TaskKind) -> Used {
+        if self.processes.exact(process.key).is_some() {
+            return Used::Since;
+        }
+        self.first_seen(process, kind, Stage::Executed, None);
+        if process.key.start < self.began {
+            Used::Before
+        } else {
+            Used::Since
+        }
+    }
+
+    fn executed(&mut self, process: &Process, maxrss_before: Bytes, folder: Option<&WorkFolder>) {
+        if self.processes.exact(process.key).is_none() {
+            self.first_seen(process, TaskKind::User, Stage::Executed, folder);
+        } else {
+            self.replace(process, folder);
+        }
+        let Some(entry) = self.processes.exact(process.key) else {
+            return;
+        };
+        entry.program = process.comm;
+        entry.stage = Stage::Executed;
+        entry.maxrss_before = maxrss_before;
+        entry.sampled_peak = None;
+        let entry = *entry;
+        if let Some(step) = self.step_of(&entry) {
+            step.tool_started(entry.program);
+        }
+    }
+
+    fn sampled(&mut self, sample: &TaskSample) {
+        let process = &sample.process;
+        let used = self.known(process, sample.kind);
+        if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
+            self.replace(process, None);
+        }
+        self.account(process.key, &sample.totals, used);
+        let Some(resident) = sample.resident else {
+            return;
+        };
+        let Some(entry) = self.processes.exact(process.key) else {
+            return;
+        };
+        entry.sampled_peak = entry.sampled_peak.max(Some(resident.peak()));
+        let entry = *entry;
+        if let Some(step) = self.step_of(&entry) {
+            step.holds(&resident);
+        }
+    }
+
+    /// Puts a new process where it belongs.
+    fn first_seen(
+        &mut self,
+        process: &Process,
+        kind: TaskKind,
+        stage: Stage,
+        folder: Option<&WorkFolder>,
+    ) {
+        let parent = self.processes.get(process.parent).copied();
+        let place = match parent {
+            // By far the most forks: nothing to decide.
+            Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
+                parent.place
+            }
+            _ => self.place(process, kind, parent.map(|p| p.place), folder),
+        };
+        if let Some(old) = self.processes.put(Entry::new(process, place, stage)) {
+            self.vanished(&old, process.key.start);
+        }
+        if process.key.start >= self.began {
+            self.tally.started(side(place));
+        }
+        if let Place::Step(number) = place
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.joined(process.key.start);
+        }
+    }
+
+    /// Places a known process anew: it runs another program, or was moved.
+    fn replace(&mut self, process: &Process, folder: Option<&WorkFolder>) {
+        let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
+            return;
+        };
+        let new = self.place(process, TaskKind::User, Some(old), folder);
+        if let Some(entry) = self.processes.exact(process.key) {
+            entry.place = new;
+            entry.cgroup = process.cgroup;
+        }
+        if new == old {
+            return;
+        }
+        if side(old) != side(new) && process.key.start >= self.tally.start {
+            self.tally.changed_side(side(old), side(new));
+        }
+        if let Place::Step(number) = old
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.left(process.key.start);
+        }
+        if let Place::Step(number) = new
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.joined(process.key.start);
+        }
+    }
+
+    fn place(
+        &mut self,
+        process: &Process,
+        kind: TaskKind,
+        inherited: Option<Place>,
+        folder: Option<&WorkFolder>,
+    ) -> Place {
+        let inherited = inherited.and_then(|place| match place {
+            Place::Background(children) => Some(Placement::Background(children)),
+            Place::Step(number) => {
+                let step = self.steps.get(number)?;
+                Some(Placement::Step(step.step.clone()))
+            }
+        });
+        let facts = Facts {
+            key: process.key,
+            kind,
+            program: &process.comm.to_string(),
+            cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
+            work_folder: folder,
+            inherited: inherited.as_ref(),
+        };
+        match attribute::place(&facts, &self.rules) {
+            Placement::Background(children) => Place::Background(children),
+            Placement::Step(step) => Place::Step(self.steps.enter(step, process.key)),
+        }
+    }
+
+    /// Counts what a process used since it was last counted. What it used before
+    /// this probe began is its step's, and not this interval's.
+    fn account(&mut self, key: ProcessKey, totals: &Totals, when: Used) {
+        let Some(entry) = self.processes.exact(key) else {
+            return;
+        };
+        let used = entry.count(totals);
+        let entry = *entry;
+        if when == Used::Since {
+            self.tally.add(side(entry.place), &used);
+        }
+        if let Some(step) = self.step_of(&entry) {
+            step.add(entry.program, &used);
+        }
+    }
+
+    fn process_ended(
+        &mut self,
+        key: ProcessKey,
+        at: BootClock,
+        status: Option<ExitStatus>,
+        peak: impl FnOnce(&Entry) -> PeakMemory,
+    ) {
+        let Some(entry) = self.processes.exact(key) else {
+            return;
+        };
+        if entry.stage == Stage::Ended {
+            return;
+        }
+        let before = *entry;
+        entry.stage = Stage::Ended;
+        if let Some(step) = self.step_of(&before) {
+            if before.stage == Stage::Forked {
+                step.tool_started(before.program);
+            }
+            step.process_peak(before.program, peak(&before));
+            step.ended(key, at, status);
+        }
+    }
+
+    /// A process is gone and its end was not told.
+    fn vanished(&mut self, entry: &Entry, at: BootClock) {
+        if let Some(step) = self.step_of(entry) {
+            if entry.stage != Stage::Ended {
+                step.ended(entry.key, at, None);
+            }
+            step.reaped();
+        }
+    }
+
+    fn step_of(&mut self, entry: &Entry) -> Option<&mut steps::State> {
+        match entry.place {
+            Place::Step(number) => self.steps.get_mut(number),
+            Place::Background(_) => None,
+        }
+    }
+}
+
+/// When what a process used was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Used {
+    /// Before this probe began, in part at least.
+    Before,
+    /// Since it was last counted.
+    Since,
+}
+
+const fn side(place: Place) -> Side {
+    match place {
+        Place::Step(_) => Side::Workload,
+        Place::Background(_) => Side::Background,
+    }
+}

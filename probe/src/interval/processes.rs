@@ -1,0 +1,153 @@
+//! The processes that live or have just ended, each with what was counted of it.
+
+use std::collections::HashMap;
+
+use ebb_domain::step::{MemorySource, PeakMemory};
+use ebb_domain::units::{Bytes, CpuTime};
+
+use super::steps::StepNumber;
+use crate::kernel::{CgroupId, Comm, DiskBytes, Process, ProcessKey, Totals};
+use crate::rules::Children;
+
+/// Passes that a process may be missing from before it is taken to be gone: its
+/// end can still wait in the ring at the first.
+const MISSED_PASSES: u8 = 2;
+
+/// Where a process stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Background(Children),
+    Step(StepNumber),
+}
+
+/// How far a process has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Forked, still its parent's program.
+    Forked,
+    /// Runs a program of its own.
+    Executed,
+    /// Ended; its last totals are awaited.
+    Ended,
+}
+
+/// One process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) key: ProcessKey,
+    pub(super) program: Comm,
+    pub(super) cgroup: Option<CgroupId>,
+    pub(super) place: Place,
+    pub(super) stage: Stage,
+    /// What has been accounted for.
+    pub(super) counted: Totals,
+    /// `maxrss` when its program began: memory of the one before.
+    pub(super) maxrss_before: Bytes,
+    /// The greatest high-water mark that a pass saw.
+    pub(super) sampled_peak: Option<Bytes>,
+    pub(super) missed_passes: u8,
+}
+
+impl Entry {
+    pub(super) fn new(process: &Process, place: Place, stage: Stage) -> Self {
+        Self {
+            key: process.key,
+            program: process.comm,
+            cgroup: process.cgroup,
+            place,
+            stage,
+            counted: Totals {
+                cpu: CpuTime::default(),
+                disk: Some(DiskBytes::default()),
+            },
+            maxrss_before: Bytes::default(),
+            sampled_peak: None,
+            missed_passes: 0,
+        }
+    }
+
+    /// What was used since the last count. A counter that went backwards is
+    /// unknown: nothing is counted until it passes its old mark.
+    pub(super) fn count(&mut self, totals: &Totals) -> Totals {
+        let since = |now: u64, before: &mut u64| {
+            let used = now.saturating_sub(*before);
+            *before = now.max(*before);
+            used
+        };
+        let disk = totals.disk.map(|now| {
+            let before = self.counted.disk.get_or_insert_default();
+            DiskBytes {
+                read: Bytes(since(now.read.0, &mut before.read.0)),
+                written: Bytes(since(now.written.0, &mut before.written.0)),
+            }
+        });
+        let cpu = CpuTime(since(totals.cpu.0, &mut self.counted.cpu.0));
+        Totals { cpu, disk }
+    }
+
+    /// The most memory it held, by the best source there is: its address space;
+    /// `maxrss` where this program raised it; the last pass; else a bound.
+    pub(super) fn peak(&self, at_exit: Option<Bytes>, maxrss: Bytes) -> PeakMemory {
+        let (bytes, source) = match (at_exit, self.sampled_peak) {
+            (Some(bytes), _) => (bytes, MemorySource::HighWaterAtExit),
+            (None, _) if maxrss > self.maxrss_before => (maxrss, MemorySource::HighWaterAtExit),
+            (None, Some(bytes)) => (bytes, MemorySource::ProcessesSampled),
+            (None, None) => (maxrss, MemorySource::MaxRssUpperBound),
+        };
+        PeakMemory { bytes, source }
+    }
+}
+
+/// Processes by process id.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    by_pid: HashMap<u32, Entry>,
+}
+
+impl Processes {
+    pub(super) fn get(&self, pid: u32) -> Option<&Entry> {
+        self.by_pid.get(&pid)
+    }
+
+    /// The entry of exactly this process; a later one of the same id is not it.
+    pub(super) fn exact(&mut self, key: ProcessKey) -> Option<&mut Entry> {
+        self.by_pid
+            .get_mut(&key.pid)
+            .filter(|entry| entry.key == key)
+    }
+
+    /// Puts a process in and hands back the one of the same id whose end was
+    /// never told.
+    pub(super) fn put(&mut self, entry: Entry) -> Option<Entry> {
+        self.by_pid.insert(entry.key.pid, entry)
+    }
+
+    pub(super) fn remove(&mut self, key: ProcessKey) -> Option<Entry> {
+        self.exact(key)?;
+        self.by_pid.remove(&key.pid)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.by_pid.values()
+    }
+
+    /// Takes out what lived on without being in the last passes.
+    pub(super) fn take_vanished(&mut self, seen: impl Fn(ProcessKey) -> bool) -> Vec<Entry> {
+        let mut gone = Vec::new();
+        for entry in self.by_pid.values_mut() {
+            if seen(entry.key) {
+                entry.missed_passes = 0;
+                continue;
+            }
+            entry.missed_passes = entry.missed_passes.saturating_add(1);
+            let waits = entry.stage == Stage::Ended && entry.missed_passes < u8::MAX;
+            if entry.missed_passes >= MISSED_PASSES && !waits {
+                gone.push(*entry);
+            }
+        }
+        for entry in &gone {
+            self.by_pid.remove(&entry.key.pid);
+        }
+        gone
+    }
+}

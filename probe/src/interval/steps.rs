@@ -1,0 +1,347 @@
+//! The steps that run: totals of each from its start, and what becomes of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::step::{
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepUsage, ToolUsage,
+};
+use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_signal::MAX_TOOLS_A_STEP;
+
+use crate::attribute::Step;
+use crate::cgroup::reading::Reading;
+use crate::kernel::{Comm, DiskBytes, ExitStatus, ProcessKey, Resident, Totals};
+
+/// How long a step without processes waits for the last totals of those that
+/// nobody has waited for yet.
+const LAST_TOTALS_WAIT: Duration = Duration::from_secs(2);
+
+/// Executables kept apart within a step; more are summed under one name.
+const MAX_TOOLS_KEPT: usize = 200;
+const OTHER_TOOLS: &str = "(others)";
+
+/// Less CPU than this share of a core is the idling of a process that waits,
+/// such as a virtual machine's timers; it is no progress.
+const PROGRESS_CPU_SHARE: f64 = 0.01;
+
+/// A step's place in the table; never used again after its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct StepNumber(u64);
+
+/// Steps by number and by identity.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    by_number: BTreeMap<StepNumber, State>,
+    by_id: HashMap<StepId, StepNumber>,
+    next: u64,
+}
+
+impl Steps {
+    /// The running step of that identity, or a new one whose first process is
+    /// `root`.
+    pub(super) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
+        if let Some(number) = self.by_id.get(&step.id) {
+            return *number;
+        }
+        let number = StepNumber(self.next);
+        self.next += 1;
+        self.by_id.insert(step.id.clone(), number);
+        self.by_number.insert(number, State::new(step, root));
+        number
+    }
+
+    pub(super) fn get(&self, number: StepNumber) -> Option<&State> {
+        self.by_number.get(&number)
+    }
+
+    /// `None` once the step has been handed over as ended.
+    pub(super) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
+        self.by_number.get_mut(&number)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
+        self.by_number.values_mut()
+    }
+
+    pub(super) fn running(&self, at: BootClock, tools: usize) -> Vec<StepUsage> {
+        self.by_number
+            .values()
+            .filter(|step| step.living > 0)
+            .map(|step| step.usage(at, StepEnd::Running, tools))
+            .collect()
+    }
+
+    /// The cgroups that are to be read at the next pass.
+    pub(super) fn cgroups(&self) -> impl Iterator<Item = &str> {
+        self.by_number
+            .values()
+            .filter_map(|s| s.step.cgroup.as_deref())
+    }
+
+    /// Takes out the steps that are over.
+    pub(super) fn take_ended(&mut self, now: BootClock) -> Vec<StepUsage> {
+        let over: Vec<StepNumber> = self
+            .by_number
+            .iter()
+            .filter(|(_, step)| step.is_over(now))
+            .map(|(number, _)| *number)
+            .collect();
+        let mut ended = Vec::with_capacity(over.len());
+        for number in over {
+            if let Some(step) = self.by_number.remove(&number) {
+                self.by_id.remove(&step.step.id);
+                ended.push(step.usage(step.last_end, step.end(), MAX_TOOLS_A_STEP));
+            }
+        }
+        ended
+    }
+}
+
+/// One running step.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) step: Step,
+    root: ProcessKey,
+    root_status: Option<ExitStatus>,
+    out_of_memory: bool,
+    oom_kills_before: Option<u64>,
+    /// Processes that live.
+    living: u64,
+    /// Processes that ended and whose last totals are awaited.
+    unreaped: u64,
+    processes: u64,
+    totals: Totals,
+    disk_unseen: bool,
+    window: Totals,
+    windows: u32,
+    peak_cores: Option<MilliCores>,
+    last_progress: BootClock,
+    last_end: BootClock,
+    requested: Requested,
+    cgroup_held: Option<Bytes>,
+    processes_held: Option<Bytes>,
+    process_peak: Option<PeakMemory>,
+    now_anon: Bytes,
+    now_shared: Bytes,
+    tools: BTreeMap<String, ToolUsage>,
+}
+
+impl State {
+    fn new(step: Step, root: ProcessKey) -> Self {
+        Self {
+            step,
+            root,
+            root_status: None,
+            out_of_memory: false,
+            oom_kills_before: None,
+            living: 0,
+            unreaped: 0,
+            processes: 0,
+            totals: Totals {
+                disk: Some(DiskBytes::default()),
+                ..Totals::default()
+            },
+            disk_unseen: false,
+            window: Totals::default(),
+            windows: 0,
+            peak_cores: None,
+            last_progress: root.start,
+            last_end: root.start,
+            requested: Requested::default(),
+            cgroup_held: None,
+            processes_held: None,
+            process_peak: None,
+            now_anon: Bytes::default(),
+            now_shared: Bytes::default(),
+            tools: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn joined(&mut self, at: BootClock) {
+        self.living += 1;
+        self.processes += 1;
+        self.last_progress = self.last_progress.max(at);
+    }
+
+    /// A process went to another step; it never counted here.
+    pub(super) fn left(&mut self, at: BootClock) {
+        self.living = self.living.saturating_sub(1);
+        self.processes = self.processes.saturating_sub(1);
+        self.last_end = self.last_end.max(at);
+    }
+
+    pub(super) fn ended(&mut self, key: ProcessKey, at: BootClock, status: Option<ExitStatus>) {
+        self.living = self.living.saturating_sub(1);
+        self.unreaped += 1;
+        self.last_end = self.last_end.max(at);
+        if key == self.root {
+            self.root_status = status;
+        }
+    }
+
+    pub(super) const fn reaped(&mut self) {
+        self.unreaped = self.unreaped.saturating_sub(1);
+    }
+
+    pub(super) const fn ran_out_of_memory(&mut self) {
+        self.out_of_memory = true;
+    }
+
+    pub(super) fn add(&mut self, program: Comm, used: &Totals) {
+        plus(&mut self.totals, used);
+        plus(&mut self.window, used);
+        self.disk_unseen |= used.disk.is_none();
+        let tool = self.tool(program);
+        tool.cpu = tool.cpu.saturating_add(used.cpu);
+        tool.disk = match (tool.disk, used.disk) {
+            (Some(sum), Some(more)) => {
+                Some(sum.saturating_add(more.read).saturating_add(more.written))
+            }
+            _ => None,
+        };
+    }
+
+    pub(super) fn tool_started(&mut self, program: Comm) {
+        self.tool(program).processes += 1;
+    }
+
+    pub(super) fn process_peak(&mut self, program: Comm, peak: PeakMemory) {
+        let tool = self.tool(program);
+        tool.peak_memory = tool.peak_memory.max(Some(peak.bytes));
+        // An upper bound is taken only while nothing better was seen.
+        let bound = |peak: &PeakMemory| peak.source == MemorySource::MaxRssUpperBound;
+        self.process_peak = match self.process_peak {
+            Some(old) if bound(&peak) && !bound(&old) => Some(old),
+            Some(old) if bound(&old) == bound(&peak) && old.bytes >= peak.bytes => Some(old),
+            _ => Some(peak),
+        };
+    }
+
+    fn tool(&mut self, program: Comm) -> &mut ToolUsage {
+        let mut name = program.to_string();
+        if self.tools.len() >= MAX_TOOLS_KEPT && !self.tools.contains_key(&name) {
+            name = OTHER_TOOLS.into();
+        }
+        self.tools.entry(name).or_insert_with_key(|name| ToolUsage {
+            name: name.clone(),
+            processes: 0,
+            cpu: CpuTime::default(),
+            peak_memory: None,
+            disk: Some(Bytes::default()),
+        })
+    }
+
+    /// Counts a live process's memory towards this pass.
+    pub(super) fn holds(&mut self, resident: &Resident) {
+        self.now_anon = self.now_anon.saturating_add(resident.anon);
+        // Processes of one step mostly share the same segments: counted once.
+        self.now_shared = self.now_shared.max(resident.shmem);
+    }
+
+    /// Ends a pass: `gap` is the time since the one before.
+    pub(super) fn pass(&mut self, at: BootClock, gap: Duration, reading: Option<&Reading>) {
+        let held =
+            std::mem::take(&mut self.now_anon).saturating_add(std::mem::take(&mut self.now_shared));
+        if self.living > 0 {
+            self.processes_held = self.processes_held.max(Some(held));
+        }
+        let window = std::mem::take(&mut self.window);
+        self.windows += 1;
+        // The first window began before the step did.
+        if self.windows > 1 {
+            self.peak_cores = self.peak_cores.max(window.cpu.cores_over(gap));
+        }
+        let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
+        if moved || window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64() {
+            self.last_progress = self.last_progress.max(at);
+        }
+        if let Some(reading) = reading {
+            self.read(reading);
+        }
+    }
+
+    pub(super) fn read(&mut self, reading: &Reading) {
+        self.cgroup_held = self.cgroup_held.max(reading.held);
+        self.requested.cores = reading.allowed.cores.or(self.requested.cores);
+        self.requested.memory = reading.allowed.memory.or(self.requested.memory);
+        match (self.oom_kills_before, reading.oom_kills) {
+            (Some(before), Some(now)) => self.out_of_memory |= now > before,
+            (None, now) => self.oom_kills_before = now,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn is_over(&self, now: BootClock) -> bool {
+        let waited = now
+            .since(self.last_end)
+            .is_some_and(|t| t >= LAST_TOTALS_WAIT);
+        self.living == 0 && (self.unreaped == 0 || waited)
+    }
+
+    fn end(&self) -> StepEnd {
+        match self.root_status {
+            _ if self.out_of_memory => StepEnd::OutOfMemory,
+            Some(ExitStatus::Code(status)) => StepEnd::Exited(status),
+            Some(ExitStatus::Signal(signal)) => StepEnd::Signalled(signal),
+            None => StepEnd::Unknown,
+        }
+    }
+
+    /// The greatest of what each source saw, and which source that was. A sample
+    /// can miss a peak; the high-water mark of one process cannot.
+    fn peak_memory(&self) -> Option<PeakMemory> {
+        let sampled = match (self.cgroup_held, self.processes_held) {
+            (Some(bytes), _) => Some(PeakMemory {
+                bytes,
+                source: MemorySource::CgroupSampled,
+            }),
+            (None, Some(bytes)) => Some(PeakMemory {
+                bytes,
+                source: MemorySource::ProcessesSampled,
+            }),
+            (None, None) => None,
+        };
+        match (sampled, self.process_peak) {
+            (Some(sampled), Some(process)) => {
+                let exact = process.source != MemorySource::MaxRssUpperBound;
+                let missed = exact && process.bytes > sampled.bytes;
+                Some(if missed { process } else { sampled })
+            }
+            (sampled, process) => sampled.or(process),
+        }
+    }
+
+    fn usage(&self, observed: BootClock, end: StepEnd, max_tools: usize) -> StepUsage {
+        let mut tools: Vec<ToolUsage> = self.tools.values().cloned().collect();
+        tools.sort_by(|a, b| b.cpu.cmp(&a.cpu).then_with(|| a.name.cmp(&b.name)));
+        tools.truncate(max_tools);
+        let disk = self.totals.disk.filter(|_| !self.disk_unseen);
+        StepUsage {
+            id: self.step.id.clone(),
+            name: self.step.name.clone(),
+            started: self.root.start,
+            observed: observed.max(self.root.start),
+            end,
+            processes: self.processes,
+            cpu: self.totals.cpu,
+            peak_memory: self.peak_memory(),
+            disk_read: disk.map(|d| d.read),
+            disk_written: disk.map(|d| d.written),
+            requested: self.requested,
+            peak_cores: self.peak_cores,
+            last_progress: self.last_progress,
+            tools,
+        }
+    }
+}
+
+fn plus(sum: &mut Totals, more: &Totals) {
+    sum.cpu = sum.cpu.saturating_add(more.cpu);
+    if let Some(more) = more.disk {
+        let disk = sum.disk.get_or_insert_default();
+        disk.read = disk.read.saturating_add(more.read);
+        disk.written = disk.written.saturating_add(more.written);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the node's processes used in one interval, and how much of it was seen.
+
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{BootClock, Coverage, Usage};
+use ebb_domain::units::{Bytes, CpuTime, Share};
+
+use crate::kernel::Totals;
+
+/// Whose use it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Workload,
+    Background,
+}
+
+/// Counters since the interval began.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) start: BootClock,
+    last_pass: BootClock,
+    covered: Duration,
+    workload: Used,
+    background: Used,
+    events: u64,
+    disk_unseen: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Used {
+    cpu: CpuTime,
+    disk: Bytes,
+    started: u64,
+}
+
+impl Tally {
+    pub(super) fn new(start: BootClock) -> Self {
+        Self {
+            start,
+            last_pass: start,
+            covered: Duration::ZERO,
+            workload: Used::default(),
+            background: Used::default(),
+            events: 0,
+            disk_unseen: false,
+        }
+    }
+
+    fn side(&mut self, side: Side) -> &mut Used {
+        match side {
+            Side::Workload => &mut self.workload,
+            Side::Background => &mut self.background,
+        }
+    }
+
+    pub(super) fn add(&mut self, side: Side, used: &Totals) {
+        let sum = self.side(side);
+        sum.cpu = sum.cpu.saturating_add(used.cpu);
+        match used.disk {
+            Some(disk) => {
+                sum.disk = sum
+                    .disk
+                    .saturating_add(disk.read)
+                    .saturating_add(disk.written);
+            }
+            None => self.disk_unseen = true,
+        }
+    }
+
+    pub(super) fn started(&mut self, side: Side) {
+        self.side(side).started += 1;
+    }
+
+    /// A process counted on one side turned out to be of the other.
+    pub(super) fn changed_side(&mut self, from: Side, to: Side) {
+        let old = self.side(from);
+        old.started = old.started.saturating_sub(1);
+        self.side(to).started += 1;
+    }
+
+    pub(super) const fn event(&mut self) {
+        self.events += 1;
+    }
+
+    /// Notes a pass of the iterator and tells the time since the one before.
+    /// A longer time than `expected` is seen only that far: the machine slept,
+    /// or the probe did.
+    pub(super) fn pass(&mut self, at: BootClock, expected: Duration) -> Duration {
+        let gap = at.since(self.last_pass).unwrap_or_default();
+        self.last_pass = at;
+        self.covered += gap.min(expected);
+        gap
+    }
+
+    pub(super) fn usage(&self) -> (Usage, Usage) {
+        let usage = |used: &Used| Usage {
+            cpu: Some(used.cpu),
+            disk: (!self.disk_unseen).then_some(used.disk),
+            network: None,
+            gpu: None,
+            processes_started: used.started,
+        };
+        (usage(&self.workload), usage(&self.background))
+    }
+
+    /// Network and GPU are not observed by this probe.
+    pub(super) fn coverage(&self, end: BootClock, lost: u64) -> Coverage {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let whole = end.since(self.start).unwrap_or_default();
+        let seen = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
+        let events = Share::of(self.events, self.events.saturating_add(lost));
+        Coverage {
+            cpu: Some(seen),
+            memory: Some(seen),
+            disk: (!self.disk_unseen).then_some(seen),
+            network: None,
+            gpu: None,
+            short_processes: Some(events.unwrap_or(Share::ALL)),
+        }
+    }
+}

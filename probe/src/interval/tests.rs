@@ -1,0 +1,324 @@
+//! Whole intervals from made-up events and passes.
+
+use ebb_domain::step::{MemorySource, StepEnd, StepKind};
+use ebb_domain::units::{CpuTime, MilliCores, Share};
+
+use super::*;
+use crate::kernel::{Comm, DiskBytes, Resident};
+
+const TASK: &str = "0123456789abcdef0123456789abcdef";
+const TASK_CGROUP: CgroupId = CgroupId(9);
+const ROOT_CGROUP: CgroupId = CgroupId(1);
+
+fn at(ms: u64) -> BootClock {
+    BootClock::from_nanos(ms * 1_000_000)
+}
+
+fn process(pid: u32, start_ms: u64, parent: u32, cgroup: CgroupId, program: &str) -> Process {
+    Process {
+        key: ProcessKey {
+            pid,
+            start: at(start_ms),
+        },
+        parent,
+        cgroup: Some(cgroup),
+        comm: Comm::new(program),
+    }
+}
+
+fn totals(cpu_ms: u64, written: u64) -> Totals {
+    let disk = DiskBytes {
+        read: Bytes(0),
+        written: Bytes(written),
+    };
+    Totals {
+        cpu: CpuTime::from_millis(cpu_ms),
+        disk: Some(disk),
+    }
+}
+
+fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
+    let resident = Resident {
+        anon: Bytes::mib(anon_mib),
+        ..Resident::default()
+    };
+    TaskSample {
+        process,
+        kind: TaskKind::User,
+        totals: totals(cpu_ms, 0),
+        resident: Some(resident),
+    }
+}
+
+fn exec(process: Process) -> ProcessEvent {
+    ProcessEvent::Executed {
+        process,
+        maxrss_before: Bytes(0),
+        work_folder: None,
+    }
+}
+
+fn ended(process: Process, at_ms: u64, status: ExitStatus, totals: Totals) -> ProcessEvent {
+    ProcessEvent::Ended {
+        process,
+        at: at(at_ms),
+        status,
+        totals,
+        peak: Some(Bytes::mib(5)),
+        maxrss: Bytes::mib(50),
+    }
+}
+
+fn reaped(process: Process, at_ms: u64, totals: Totals) -> ProcessEvent {
+    ProcessEvent::Reaped {
+        key: process.key,
+        at: at(at_ms),
+        totals,
+        maxrss: Bytes::mib(50),
+    }
+}
+
+/// A fold that began at 1 s, 10 s between passes, with a daemon that runs.
+fn fold() -> Fold {
+    let mut paths = Paths::default();
+    paths.learn(ROOT_CGROUP, "/".into());
+    paths.learn(TASK_CGROUP, format!("/ecs/{TASK}/c"));
+    let running = [sample(daemon(), 500, 1)];
+    let period = Duration::from_secs(10);
+    Fold::begin(
+        Rules::built_in(),
+        paths,
+        period,
+        at(1_000),
+        &running,
+        |_| None,
+    )
+}
+
+fn daemon() -> Process {
+    process(50, 100, 1, ROOT_CGROUP, "containerd")
+}
+
+fn pass(fold: &mut Fold, at_ms: u64, samples: &[TaskSample]) {
+    fold.pass(at(at_ms), samples, &BTreeMap::new());
+}
+
+fn run_in_task(fold: &mut Fold, pid: u32, start_ms: u64) -> Process {
+    let born = process(pid, start_ms, 50, TASK_CGROUP, "runc:[2:INIT]");
+    fold.event(ProcessEvent::Forked(born));
+    let running = Process {
+        comm: Comm::new("bwa"),
+        ..born
+    };
+    fold.event(exec(running));
+    running
+}
+
+#[test]
+fn a_process_between_two_passes_is_counted_in_full_with_its_last_totals() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    fold.event(ended(bwa, 2_500, ExitStatus::Code(0), totals(0, 4096)));
+    fold.event(reaped(bwa, 2_600, totals(7, 4096)));
+    pass(&mut fold, 11_000, &[sample(daemon(), 520, 1)]);
+    let interval = fold.close(at(11_000), 0);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(7)));
+    assert_eq!(interval.workload.disk, Some(Bytes(4096)));
+    assert_eq!(interval.workload.processes_started, 1);
+    // What the daemon used before this probe began is not this interval's.
+    assert_eq!(interval.background.cpu, Some(CpuTime::from_millis(20)));
+    assert_eq!(interval.coverage.cpu, Some(Share::ALL));
+    assert!(interval.running.is_empty());
+
+    let steps = fold.take_ended();
+    let [step] = &steps[..] else {
+        panic!("{steps:?}")
+    };
+    assert_eq!(
+        (step.id.kind, step.id.key.as_str()),
+        (StepKind::EcsTask, TASK)
+    );
+    assert_eq!((step.started, step.observed), (at(2_000), at(2_500)));
+    assert_eq!((step.end, step.processes), (StepEnd::Exited(0), 1));
+    assert_eq!(
+        (step.cpu, step.disk_written),
+        (CpuTime::from_millis(7), Some(Bytes(4096)))
+    );
+    let peak = step.peak_memory.expect("seen at exit");
+    assert_eq!(
+        (peak.bytes, peak.source),
+        (Bytes::mib(5), MemorySource::HighWaterAtExit)
+    );
+    let tools: Vec<_> = step
+        .tools
+        .iter()
+        .map(|t| (t.name.as_str(), t.processes))
+        .collect();
+    assert_eq!(tools, [("bwa", 1)]);
+}
+
+#[test]
+fn a_step_is_cumulative_and_its_peaks_are_the_greatest_of_all_passes() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    pass(
+        &mut fold,
+        11_000,
+        &[sample(daemon(), 500, 1), sample(bwa, 3_000, 30)],
+    );
+    pass(
+        &mut fold,
+        21_000,
+        &[sample(daemon(), 500, 1), sample(bwa, 23_000, 80)],
+    );
+    pass(
+        &mut fold,
+        31_000,
+        &[sample(daemon(), 500, 1), sample(bwa, 23_000, 10)],
+    );
+    let interval = fold.close(at(31_000), 0);
+    let [step] = &interval.running[..] else {
+        panic!("{interval:?}")
+    };
+    assert_eq!(step.end, StepEnd::Running);
+    assert_eq!(step.cpu, CpuTime::from_millis(23_000));
+    assert_eq!(step.peak_cores, Some(MilliCores(2_000)));
+    let peak = step.peak_memory.expect("sampled");
+    assert_eq!(
+        (peak.bytes, peak.source),
+        (Bytes::mib(80), MemorySource::ProcessesSampled)
+    );
+    assert_eq!(step.last_progress, at(21_000));
+    // The next interval starts from nothing, the step does not.
+    pass(
+        &mut fold,
+        41_000,
+        &[sample(daemon(), 500, 1), sample(bwa, 24_000, 10)],
+    );
+    let interval = fold.close(at(41_000), 0);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(1_000)));
+    assert_eq!(interval.running[0].cpu, CpuTime::from_millis(24_000));
+}
+
+#[test]
+fn a_counter_that_goes_backwards_counts_nothing_until_it_is_ahead_again() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    let mut used = Vec::new();
+    for (ms, cpu) in [(11_000, 100), (21_000, 80), (31_000, 150)] {
+        pass(
+            &mut fold,
+            ms,
+            &[sample(daemon(), 500, 1), sample(bwa, cpu, 1)],
+        );
+        used.push(fold.close(at(ms), 0).workload.cpu);
+    }
+    let ms = |ms| Some(CpuTime::from_millis(ms));
+    assert_eq!(used, [ms(100), ms(0), ms(50)]);
+}
+
+#[test]
+fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
+    let check = |status: ExitStatus, killed: Option<u32>, expect: StepEnd| {
+        let mut fold = fold();
+        let first = run_in_task(&mut fold, 60, 2_000);
+        let child = process(61, 2_100, 60, TASK_CGROUP, "bwa");
+        fold.event(ProcessEvent::Forked(child));
+        if let Some(pid) = killed {
+            fold.event(ProcessEvent::OutOfMemory { pid });
+        }
+        fold.event(ended(first, 3_000, status, totals(1, 0)));
+        fold.event(ended(child, 3_001, ExitStatus::Code(77), totals(1, 0)));
+        // Nobody waits for them: after two seconds the step is over all the same.
+        pass(&mut fold, 4_000, &[sample(daemon(), 500, 1)]);
+        assert!(fold.take_ended().is_empty());
+        pass(&mut fold, 6_000, &[sample(daemon(), 500, 1)]);
+        let ends: Vec<_> = fold
+            .take_ended()
+            .iter()
+            .map(|s| (s.end, s.processes))
+            .collect();
+        assert_eq!(ends, [(expect, 2)]);
+    };
+    check(ExitStatus::Code(0), None, StepEnd::Exited(0));
+    check(ExitStatus::Code(3), None, StepEnd::Exited(3));
+    check(ExitStatus::Signal(11), None, StepEnd::Signalled(11));
+    check(ExitStatus::Signal(9), Some(60), StepEnd::OutOfMemory);
+    check(ExitStatus::Code(1), Some(61), StepEnd::OutOfMemory);
+    check(ExitStatus::Code(0), Some(4_000), StepEnd::Exited(0));
+}
+
+#[test]
+fn a_process_whose_end_was_lost_is_missed_after_two_passes() {
+    let mut fold = fold();
+    run_in_task(&mut fold, 60, 2_000);
+    pass(&mut fold, 11_000, &[sample(daemon(), 500, 1)]);
+    assert!(fold.take_ended().is_empty());
+    pass(&mut fold, 21_000, &[sample(daemon(), 500, 1)]);
+    let ends: Vec<_> = fold.take_ended().iter().map(|s| s.end).collect();
+    assert_eq!(ends, [StepEnd::Unknown]);
+}
+
+#[test]
+fn a_process_id_that_comes_again_is_another_process() {
+    let mut fold = fold();
+    let first = run_in_task(&mut fold, 60, 2_000);
+    pass(
+        &mut fold,
+        11_000,
+        &[sample(daemon(), 500, 1), sample(first, 900, 1)],
+    );
+    let second = run_in_task(&mut fold, 60, 12_000);
+    pass(
+        &mut fold,
+        21_000,
+        &[sample(daemon(), 500, 1), sample(second, 40, 1)],
+    );
+    let interval = fold.close(at(21_000), 0);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(940)));
+    assert_eq!(interval.running[0].processes, 2);
+}
+
+#[test]
+fn what_was_not_seen_is_missing_from_the_coverage() {
+    let mut fold = fold();
+    pass(&mut fold, 11_000, &[]);
+    // Five minutes asleep: three periods' worth is believed.
+    pass(&mut fold, 311_000, &[]);
+    let interval = fold.close(at(311_000), 0);
+    assert_eq!(interval.coverage.cpu, Share::of(40, 310));
+    assert_eq!(interval.coverage.short_processes, Some(Share::ALL));
+    // One event seen, three lost; what was lost before is not lost again.
+    run_in_task(&mut fold, 60, 312_000);
+    pass(&mut fold, 321_000, &[]);
+    let interval = fold.close(at(321_000), 6);
+    assert_eq!(interval.coverage.short_processes, Share::of(2, 8));
+    pass(&mut fold, 331_000, &[]);
+    assert_eq!(
+        fold.close(at(331_000), 6).coverage.short_processes,
+        Some(Share::ALL)
+    );
+}
+
+#[test]
+fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
+    let mut fold = fold();
+    let bwa = process(60, 2_000, 50, TASK_CGROUP, "bwa");
+    pass(
+        &mut fold,
+        11_000,
+        &[sample(daemon(), 500, 1), sample(bwa, 100, 1)],
+    );
+    fold.event(ProcessEvent::Forked(bwa));
+    fold.event(exec(bwa));
+    fold.event(ended(bwa, 12_000, ExitStatus::Code(0), totals(150, 0)));
+    fold.event(reaped(bwa, 12_001, totals(160, 0)));
+    pass(&mut fold, 21_000, &[sample(daemon(), 500, 1)]);
+    let interval = fold.close(at(21_000), 0);
+    assert_eq!(interval.workload.processes_started, 1);
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(160)));
+    assert_eq!(
+        fold.take_ended().iter().map(|s| s.processes).sum::<u64>(),
+        1
+    );
+}
