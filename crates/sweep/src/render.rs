@@ -1,0 +1,20 @@
+//! A report as text for people and machines: pure functions, no I/O. Each form
+//! has its own file; the words they share are prepared once, in `view`.
+
+mod csv;
+mod email;
+mod html;
+mod json;
+#[cfg(test)]
+mod sample;
+mod slack;
+mod table;
+mod text;
+mod view;
+
+pub use csv::csv;
+pub use email::{EmailParts, email};
+pub use html::html;
+pub use json::json;
+pub use slack::slack;
+pub use table::{Colour, Look, table};

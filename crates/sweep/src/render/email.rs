@@ -1,0 +1,90 @@
+//! The report as an email: a subject that says the money, a part of text and a
+//! part of HTML with the same words.
+
+use ebb_domain::report::Report;
+
+use super::html::for_mail;
+use super::table::{Colour, Look, of_page};
+use super::view::Page;
+
+/// An email without its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailParts {
+    /// One line.
+    pub subject: String,
+    /// For mail programs that show text.
+    pub text: String,
+    /// For those that show HTML.
+    pub html: String,
+}
+
+/// Findings in the text part; the rest is in the report.
+const FINDINGS: usize = 20;
+
+/// The columns that mail programs show without wrapping.
+const COLUMNS: usize = 78;
+
+/// The report as an email.
+pub fn email(report: &Report) -> EmailParts {
+    let page = Page::of(report);
+    let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
+    let tag = tag.unwrap_or_default();
+    let subject = if page.cards.is_empty() {
+        format!("{tag}Ebb: no waste found")
+    } else {
+        format!("{tag}Ebb: {} a month in {}", page.saving, page.findings)
+    };
+    let html = for_mail(&page);
+    EmailParts {
+        subject,
+        text: text(page),
+        html,
+    }
+}
+
+fn text(mut page: Page) -> String {
+    let look = Look {
+        columns: Some(COLUMNS),
+        colour: Colour::Plain,
+    };
+    let more = page.cards.len().saturating_sub(FINDINGS);
+    page.cards.truncate(FINDINGS);
+    let mut text = of_page(&page, &look);
+    if more > 0 {
+        text.push_str(&format!("\n… and {more} more, in the report.\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn the_subject_says_the_money_and_stays_one_line() {
+        let check = |report: &Report, expect: &str| {
+            let parts = email(report);
+            assert_eq!(parts.subject, expect);
+            assert!(parts.text.contains("SIMULATED") && parts.html.contains("SIMULATED"));
+        };
+        check(&sample::empty(), "[SIMULATED] Ebb: no waste found");
+        check(
+            &sample::small(),
+            "[SIMULATED] Ebb: $1,165.08 a month in 3 findings",
+        );
+        check(
+            &sample::hostile(),
+            "[SIMULATED] Ebb: $0.00 a month in 1 finding",
+        );
+    }
+
+    #[test]
+    fn a_long_report_is_cut_and_says_so() {
+        let parts = email(&sample::many(1_000));
+        assert!(parts.text.contains("… and 980 more"));
+        assert!(parts.html.contains("… and 980 more"));
+        assert!(parts.text.contains("in 1000 findings"), "{}", parts.text);
+        assert!(parts.html.len() < 100_000);
+    }
+}

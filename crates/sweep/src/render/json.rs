@@ -1,0 +1,27 @@
+//! The report as JSON: the very values, in the order of their fields.
+
+use ebb_domain::report::Report;
+
+/// Pretty JSON with a newline at its end; the same report gives the same bytes.
+pub fn json(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(report)
+        .expect("a report holds only values that JSON can express");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn what_is_written_reads_back_as_the_same_report() {
+        for report in [sample::empty(), sample::small(), sample::hostile()] {
+            let text = json(&report);
+            let back: Report = serde_json::from_str(&text).expect("it is a report");
+            assert_eq!(back, report);
+            assert_eq!(json(&back), text);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The report as a table for a terminal: dollars first, then one line of
+//! evidence and one of advice for each finding.
+
+use super::text::{clip, wrap};
+use super::view::{Card, Page};
+use ebb_domain::report::Report;
+
+/// How the table looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the terminal; `None` where there is none, and nothing is cut.
+    pub columns: Option<usize>,
+    /// With or without colour.
+    pub colour: Colour,
+}
+
+/// With or without colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// Plain text.
+    Plain,
+    /// Escape sequences of ANSI terminals.
+    Ansi,
+}
+
+impl Look {
+    /// For a file or a pipe.
+    pub const PLAIN: Self = Self {
+        columns: None,
+        colour: Colour::Plain,
+    };
+}
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+
+/// Under evidence and advice, so that the money stands alone at the left.
+const INDENT: usize = 14;
+
+/// Below this nothing can be read in columns.
+const NARROWEST: usize = 40;
+
+/// A table without a terminal is as wide as its longest names, up to this.
+const WIDEST: usize = 120;
+
+/// The report as a table.
+pub fn table(report: &Report, look: &Look) -> String {
+    of_page(&Page::of(report), look)
+}
+
+/// A prepared report as a table.
+pub(super) fn of_page(page: &Page, look: &Look) -> String {
+    let mut sheet = Sheet::new(look);
+    sheet.head(page);
+    if !page.cards.is_empty() {
+        sheet.findings(&page.cards);
+    }
+    sheet.totals(page);
+    sheet.not_judged(page);
+    sheet.gaps(page);
+    sheet.out
+}
+
+struct Sheet {
+    out: String,
+    width: usize,
+    cuts: Cuts,
+    colour: Colour,
+}
+
+/// Whether names are cut to fit.
+#[derive(PartialEq, Eq)]
+enum Cuts {
+    ToFit,
+    Never,
+}
+
+/// Widths of the columns between the money and the region.
+struct Columns {
+    saving: usize,
+    spent: usize,
+    resource: usize,
+    owner: usize,
+}
+
+impl Sheet {
+    fn new(look: &Look) -> Self {
+        let (width, cuts) = match look.columns {
+            Some(columns) => (columns.max(NARROWEST), Cuts::ToFit),
+            None => (WIDEST, Cuts::Never),
+        };
+        Self {
+            out: String::new(),
+            width,
+            cuts,
+            colour: look.colour,
+        }
+    }
+
+    fn head(&mut self, page: &Page) {
+        if let Some(simulated) = page.simulated {
+            let text = format!("{simulated} input: nothing here was measured in a real account");
+            self.line(YELLOW, &text);
+        }
+        self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
+        if page.cards.is_empty() {
+            self.line(GREEN, "No waste found in what was judged.");
+        }
+        self.out.push('\n');
+    }
+
+    fn findings(&mut self, cards: &[Card]) {
+        let columns = self.columns(cards);
+        let head = columns.row(["SAVING/MONTH", "SPENT", "RESOURCE", "OWNER", "REGION"]);
+        self.line(DIM, &head);
+        for card in cards {
+            let cost = card.cost.as_ref();
+            let cells = [
+                cost.map_or("unknown", |c| &c.saving),
+                cost.map_or("unknown", |c| &c.spent),
+                &card.resource(),
+                card.owner.as_deref().unwrap_or("-"),
+                &card.region,
+            ];
+            let row = if self.cuts == Cuts::ToFit {
+                let cut = [
+                    cells[0].into(),
+                    cells[1].into(),
+                    clip(cells[2], columns.resource),
+                    clip(cells[3], columns.owner),
+                    cells[4].into(),
+                ];
+                columns.row(cut.each_ref().map(|cell| &**cell))
+            } else {
+                columns.row(cells)
+            };
+            self.line(BOLD, &row);
+            self.paragraph("", &evidence(card), INDENT);
+            self.paragraph(DIM, &advice(card), INDENT);
+        }
+        self.out.push('\n');
+    }
+
+    fn columns(&self, cards: &[Card]) -> Columns {
+        let widest = |least: usize, text: &dyn Fn(&Card) -> usize| {
+            cards.iter().map(text).max().unwrap_or(0).max(least)
+        };
+        let chars = |text: &str| text.chars().count();
+        let saving = widest(INDENT - 2, &|c| {
+            c.cost.as_ref().map_or(0, |cost| chars(&cost.saving))
+        });
+        let spent = widest(7, &|c| c.cost.as_ref().map_or(0, |cost| chars(&cost.spent)));
+        let region = widest(6, &|c| chars(&c.region));
+        let owner = widest(5, &|c| c.owner.as_deref().map_or(1, chars));
+        let resource = widest(8, &|c| chars(&c.resource()));
+        let (owner, resource) = if self.cuts == Cuts::ToFit {
+            let owner = owner.min(16);
+            let rest = self
+                .width
+                .saturating_sub(saving + spent + owner + region + 8);
+            (owner, resource.min(rest.max(12)))
+        } else {
+            (owner, resource)
+        };
+        Columns {
+            saving,
+            spent,
+            resource,
+            owner,
+        }
+    }
+
+    fn totals(&mut self, page: &Page) {
+        if !page.cards.is_empty() {
+            let text = format!(
+                "{} a month in {}; {} so far, {} now",
+                page.saving, page.findings, page.spent, page.per_hour
+            );
+            self.line(BOLD, &text);
+        }
+        if let Some(basis) = &page.basis {
+            self.paragraph(DIM, &format!("Prices: {basis}."), 0);
+        }
+        if let Some(without) = &page.without_price {
+            self.paragraph(DIM, &format!("{without}."), 0);
+        }
+    }
+
+    fn not_judged(&mut self, page: &Page) {
+        if page.not_judged.is_empty() {
+            return;
+        }
+        self.out.push('\n');
+        self.line(BOLD, "Not judged");
+        for group in &page.not_judged {
+            let more = group.more.map(|more| format!(" and {more} more"));
+            let text = format!(
+                "{} · {} ({}): {}{}",
+                group.count,
+                group.reason,
+                group.rule,
+                group.named.join(", "),
+                more.unwrap_or_default()
+            );
+            self.paragraph("", &text, 2);
+        }
+    }
+
+    fn gaps(&mut self, page: &Page) {
+        if page.gaps.is_empty() {
+            return;
+        }
+        self.out.push('\n');
+        self.line(BOLD, "Not seen");
+        for gap in &page.gaps {
+            self.paragraph(YELLOW, &format!("{}: {}", gap.scope, gap.reason), 2);
+        }
+    }
+
+    /// Text in lines of the sheet's width, behind `indent` spaces.
+    fn paragraph(&mut self, style: &str, text: &str, indent: usize) {
+        for line in wrap(text, self.width.saturating_sub(indent)) {
+            self.out.push_str(&" ".repeat(indent));
+            self.line(style, &line);
+        }
+    }
+
+    fn line(&mut self, style: &str, text: &str) {
+        let text = text.trim_end();
+        if self.colour == Colour::Plain || style.is_empty() {
+            self.out.push_str(text);
+        } else {
+            self.out.push_str(&format!("{style}{text}\x1b[0m"));
+        }
+        self.out.push('\n');
+    }
+}
+
+impl Columns {
+    fn row(&self, [saving, spent, resource, owner, region]: [&str; 5]) -> String {
+        format!(
+            "{saving:>a$}  {spent:>b$}  {resource:<c$}  {owner:<d$}  {region}",
+            a = self.saving,
+            b = self.spent,
+            c = self.resource,
+            d = self.owner,
+        )
+    }
+}
+
+fn evidence(card: &Card) -> String {
+    let tag = card.simulated.map_or(String::new(), |s| format!("[{s}] "));
+    let machine = card.machine.as_deref().map(|m| format!(" on {m}"));
+    format!(
+        "{tag}{}{}: {} [{} confidence]",
+        card.kind,
+        machine.unwrap_or_default(),
+        card.evidence,
+        card.confidence
+    )
+}
+
+fn advice(card: &Card) -> String {
+    match &card.instead {
+        Some(advice) => format!("{}: {}", card.action, advice.line()),
+        None => format!("{}: {}", card.action, card.advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn a_report_reads_as_dollars_evidence_and_advice() {
+        insta::assert_snapshot!(table(&sample::small(), &Look::PLAIN), @r#"
+        SIMULATED input: nothing here was measured in a real account
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
+
+        SAVING/MONTH    SPENT  RESOURCE                  OWNER  REGION
+             $884.76    $3.74  gpu-notebook (i-0aaa)     ana    eu-central-1
+                      [SIMULATED] Idle node on g5.2xlarge, on demand: no workload for 3 h 05 min; background used 0.02 cores;
+                      step session of ana is there and does nothing [high confidence]
+                      Stop: Stop it; its volumes stay.
+             $280.32    $1.18  variant-call              ana    eu-central-1
+                      [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
+                      1 time, 60 min in all) [high confidence]
+                      Rightsize: ask for 3 vCPU and 4.8 GiB instead of 16 vCPU and 64.0 GiB; fits c6i.xlarge in eu-central-1 at
+                      $0.1940/h
+             unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
+                      Stuck in Batch: RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)
+                      [high confidence]
+                      Investigate: Look at what it waits for.
+
+        $1,165.08 a month in 3 findings; $4.92 so far, $1.5960/h now
+        Prices: effective cost from the bill (1); list price, an upper bound for spot (1).
+        1 finding has no known price and so no part in the sums.
+
+        Not judged
+          2 · coverage 41 %, at least 95 % is needed (idle_node): db-1, i-0ddd
+          1 · tagged ebb:standby=true (idle_node): spare
+
+        Not seen
+          us-east-1: batch:DescribeJobs: AccessDenied: not authorized
+        "#);
+    }
+
+    #[test]
+    fn a_report_without_findings_says_so() {
+        insta::assert_snapshot!(table(&sample::empty(), &Look::PLAIN), @r#"
+        SIMULATED input: nothing here was measured in a real account
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
+        No waste found in what was judged.
+        "#);
+    }
+
+    #[test]
+    fn lines_keep_to_the_terminal_that_is_given() {
+        for columns in [60, 80, 100, 140] {
+            let look = Look {
+                columns: Some(columns),
+                colour: Colour::Plain,
+            };
+            for report in [sample::small(), sample::many(1_000)] {
+                let text = table(&report, &look);
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(columns.max(72)), "{columns}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_from_outside_bring_no_escape_and_no_line_of_their_own() {
+        let text = table(&sample::hostile(), &Look::PLAIN);
+        assert!(!text.contains('\x1b'));
+        assert!(!text.lines().any(|line| line.starts_with("second line")));
+    }
+
+    #[test]
+    fn colour_appears_only_when_told_so() {
+        let colour = |colour| Look {
+            colour,
+            ..Look::PLAIN
+        };
+        let small = sample::small();
+        assert!(table(&small, &colour(Colour::Ansi)).contains(BOLD));
+        assert!(!table(&small, &colour(Colour::Plain)).contains('\x1b'));
+    }
+}

@@ -1,0 +1,111 @@
+//! The words that the forms for people share: each value of a report as text,
+//! prepared once. Text from outside is made one line here; escaping for a form's
+//! own syntax is the form's.
+
+mod card;
+mod groups;
+
+pub(super) use card::Card;
+pub(super) use groups::{Bar, Group};
+
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::report::Report;
+use serde::Serialize;
+
+use super::text::{counted, one_line};
+
+/// A report as words.
+#[derive(Debug, Serialize)]
+pub(super) struct Page {
+    /// When it was judged.
+    pub(super) at: String,
+    /// Says what the input was, when it was not measured.
+    pub(super) simulated: Option<&'static str>,
+    /// What mending everything saves a month.
+    pub(super) saving: String,
+    /// What is wasted an hour.
+    pub(super) per_hour: String,
+    /// What was wasted so far.
+    pub(super) spent: String,
+    /// How many findings there are.
+    pub(super) findings: String,
+    /// What was looked at.
+    pub(super) looked_at: String,
+    /// Findings without a price; `None` when all have one.
+    pub(super) without_price: Option<String>,
+    /// Where the prices come from, and for how many findings.
+    pub(super) basis: Option<String>,
+    /// Findings, the greatest saving first.
+    pub(super) cards: Vec<Card>,
+    /// Saving by owner, the greatest first.
+    pub(super) owners: Vec<Bar>,
+    /// What was not judged, by reason.
+    pub(super) not_judged: Vec<Group>,
+    /// What could not be seen at all.
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// What could not be seen.
+#[derive(Debug, Serialize)]
+pub(super) struct Gap {
+    /// What was asked.
+    pub(super) scope: String,
+    /// Why there is no answer.
+    pub(super) reason: String,
+}
+
+/// What every form says of input that nobody measured.
+pub(super) const SIMULATED: &str = "SIMULATED";
+
+impl Page {
+    pub(super) fn of(report: &Report) -> Self {
+        let totals = &report.totals;
+        let greatest = report.findings.iter().map(|f| f.saving_or_zero()).max();
+        let cards = report
+            .findings
+            .iter()
+            .map(|finding| Card::of(finding, greatest.unwrap_or_default()));
+        Self {
+            at: report.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            simulated: (report.origin == Origin::Simulated).then_some(SIMULATED),
+            saving: totals.saving_a_month.to_string(),
+            per_hour: totals.waste_per_hour.to_string(),
+            spent: totals.spent.to_string(),
+            findings: counted(report.findings.len(), "finding", "findings"),
+            looked_at: looked_at(report),
+            without_price: (totals.without_price > 0).then(|| {
+                let findings = counted(totals.without_price, "finding has", "findings have");
+                format!("{findings} no known price and so no part in the sums")
+            }),
+            basis: groups::basis(&report.findings),
+            cards: cards.collect(),
+            owners: groups::owners(&report.findings),
+            not_judged: groups::not_judged(&report.not_judged),
+            gaps: report
+                .gaps
+                .iter()
+                .map(|gap| Gap {
+                    scope: one_line(&gap.scope),
+                    reason: one_line(&gap.reason),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn looked_at(report: &Report) -> String {
+    let totals = &report.totals;
+    let mut text = counted(
+        totals.running_instances,
+        "running instance",
+        "running instances",
+    );
+    text.push_str(&format!(
+        " ({} with a probe, {} judged on metrics)",
+        totals.with_probe, totals.on_metrics
+    ));
+    if totals.jobs > 0 {
+        text.push_str(&format!(", {}", counted(totals.jobs, "job", "jobs")));
+    }
+    text
+}

@@ -1,0 +1,213 @@
+//! One finding as words.
+
+use ebb_domain::finding::{Finding, Recommendation, Resource, Window};
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::sizing::SizedRequest;
+use ebb_domain::units::{Spoken, Usd};
+use serde::Serialize;
+
+use super::SIMULATED;
+use crate::render::text::{counted, one_line};
+
+/// One finding as words.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct Card {
+    /// The name, or the id when there is none.
+    pub(in crate::render) title: String,
+    /// The id, when the title is not it.
+    pub(in crate::render) id: Option<String>,
+    /// What kind of waste.
+    pub(in crate::render) kind: String,
+    /// The kind's name that travels.
+    pub(in crate::render) slug: &'static str,
+    /// Machine type and how it is bought.
+    pub(in crate::render) machine: Option<String>,
+    /// The node, when that is not the resource itself.
+    pub(in crate::render) node: Option<String>,
+    /// Whom to ask.
+    pub(in crate::render) owner: Option<String>,
+    /// Where.
+    pub(in crate::render) region: String,
+    /// What starts and stops it.
+    pub(in crate::render) controller: Option<String>,
+    /// Says that its evidence was made by a generator.
+    pub(in crate::render) simulated: Option<&'static str>,
+    /// Its money; `None` when no price is known.
+    pub(in crate::render) cost: Option<CostWords>,
+    /// Its share of the greatest saving, in thousandths.
+    pub(in crate::render) bar: i64,
+    /// What shows it.
+    pub(in crate::render) evidence: String,
+    /// The time observed.
+    pub(in crate::render) window: String,
+    /// The share of it that was seen.
+    pub(in crate::render) coverage: Option<String>,
+    /// How sure it is.
+    pub(in crate::render) confidence: String,
+    /// Why.
+    pub(in crate::render) because: String,
+    /// The action.
+    pub(in crate::render) action: String,
+    /// One sentence.
+    pub(in crate::render) advice: String,
+    /// What to start from.
+    pub(in crate::render) command: Option<String>,
+    /// What to run on instead.
+    pub(in crate::render) instead: Option<Advice>,
+}
+
+/// The money of a finding as words.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct CostWords {
+    /// A month of it.
+    pub(in crate::render) saving: String,
+    /// So far.
+    pub(in crate::render) spent: String,
+    /// An hour of it.
+    pub(in crate::render) per_hour: String,
+    /// An hour of it at the list price.
+    pub(in crate::render) list_per_hour: Option<String>,
+    /// Where the price comes from.
+    pub(in crate::render) basis: String,
+}
+
+/// A recommendation as words.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct Advice {
+    /// What it asks for now.
+    pub(in crate::render) now: String,
+    /// What to ask for.
+    pub(in crate::render) ask_for: String,
+    /// The cheapest fitting machine, with its price.
+    pub(in crate::render) machine: Option<String>,
+    /// What an hour costs now.
+    pub(in crate::render) per_hour_now: Option<String>,
+    /// What it would cost.
+    pub(in crate::render) per_hour_then: Option<String>,
+    /// What it rests on.
+    pub(in crate::render) seen: String,
+    /// What was taken for granted.
+    pub(in crate::render) assumptions: Vec<String>,
+}
+
+impl Card {
+    pub(super) fn of(finding: &Finding, greatest: Usd) -> Self {
+        let resource = &finding.resource;
+        let id = one_line(&resource.id);
+        let name = resource.name.as_deref().map(one_line);
+        Self {
+            id: name.is_some().then(|| id.clone()),
+            title: name.unwrap_or(id),
+            kind: finding.kind.to_string(),
+            slug: finding.kind.slug(),
+            machine: machine(resource),
+            node: resource.node.as_deref().map(one_line),
+            owner: resource.owner.as_deref().map(one_line),
+            region: resource.region.to_string(),
+            controller: resource
+                .controller
+                .as_ref()
+                .map(|controller| one_line(&controller.to_string())),
+            simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
+            cost: finding.cost.as_ref().map(|cost| CostWords {
+                saving: cost.saving_a_month.to_string(),
+                spent: cost.spent.to_string(),
+                per_hour: cost.per_hour.to_string(),
+                list_per_hour: cost.list_per_hour.map(|list| list.to_string()),
+                basis: cost.basis.to_string(),
+            }),
+            bar: thousandths(finding.saving_or_zero(), greatest),
+            evidence: one_line(&finding.evidence.to_string()),
+            window: window(&finding.window),
+            coverage: finding.coverage.map(|share| share.to_string()),
+            confidence: finding.confidence.level.to_string(),
+            because: one_line(&finding.confidence.reason),
+            action: finding.remedy.action.to_string(),
+            advice: one_line(&finding.remedy.advice),
+            command: finding.remedy.command.as_deref().map(one_line),
+            instead: finding.recommendation.as_ref().map(Advice::of),
+        }
+    }
+
+    /// Title and id together.
+    pub(in crate::render) fn resource(&self) -> String {
+        match &self.id {
+            Some(id) => format!("{} ({id})", self.title),
+            None => self.title.clone(),
+        }
+    }
+}
+
+impl Advice {
+    fn of(recommendation: &Recommendation) -> Self {
+        let machine = recommendation.placement.as_ref().map(|placement| {
+            format!(
+                "{} in {} at {}",
+                placement.instance_type, placement.region, placement.per_hour
+            )
+        });
+        let samples = usize::try_from(recommendation.samples).unwrap_or(usize::MAX);
+        Self {
+            now: request(recommendation.current),
+            ask_for: request(recommendation.recommended),
+            machine,
+            per_hour_now: recommendation.current_per_hour.map(|p| p.to_string()),
+            per_hour_then: recommendation.recommended_per_hour.map(|p| p.to_string()),
+            seen: counted(samples, "run seen", "runs seen"),
+            assumptions: recommendation
+                .assumptions
+                .iter()
+                .map(|text| one_line(text))
+                .collect(),
+        }
+    }
+
+    /// All of it on one line.
+    pub(in crate::render) fn line(&self) -> String {
+        let machine = self.machine.as_deref().map(|m| format!("; fits {m}"));
+        format!(
+            "ask for {} instead of {}{}",
+            self.ask_for,
+            self.now,
+            machine.unwrap_or_default()
+        )
+    }
+}
+
+fn machine(resource: &Resource) -> Option<String> {
+    let parts = [
+        resource.instance_type.as_ref().map(ToString::to_string),
+        resource.market.map(|market| market.to_string()),
+    ];
+    let known: Vec<_> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+fn request(request: SizedRequest) -> String {
+    let parts = [
+        request.cores.map(|cores| format!("{cores} vCPU")),
+        request.memory.map(|memory| memory.to_string()),
+    ];
+    let known: Vec<_> = parts.into_iter().flatten().collect();
+    if known.is_empty() {
+        "no stated amount".to_owned()
+    } else {
+        known.join(" and ")
+    }
+}
+
+fn window(window: &Window) -> String {
+    let from = window.from.strftime("%Y-%m-%d %H:%M");
+    let to = window.to.strftime("%Y-%m-%d %H:%M UTC");
+    format!("{from} to {to} ({})", Spoken(window.length()))
+}
+
+/// `part` of `whole` in thousandths, between none and all.
+pub(super) fn thousandths(part: Usd, whole: Usd) -> i64 {
+    let (part, whole) = (i128::from(part.micros()), i128::from(whole.micros()));
+    if whole <= 0 {
+        return 0;
+    }
+    let share = (part * 1000 / whole).clamp(0, 1000);
+    i64::try_from(share).unwrap_or(1000)
+}

@@ -1,0 +1,115 @@
+//! Findings by owner and price basis, and what was not judged by reason.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::finding::{Finding, PriceBasis};
+use ebb_domain::report::NotJudged;
+use ebb_domain::units::Usd;
+use serde::Serialize;
+
+use super::card::thousandths;
+use crate::render::text::{counted, one_line};
+
+/// Owners shown by name; the rest are summed up.
+const OWNERS: usize = 8;
+
+/// Resources named in a group; the rest are counted.
+const NAMED: usize = 12;
+
+/// What one owner's findings would save.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct Bar {
+    /// Whose.
+    pub(in crate::render) owner: String,
+    /// How many.
+    pub(in crate::render) findings: String,
+    /// Saving a month.
+    pub(in crate::render) saving: String,
+    /// Its share of the greatest, in thousandths.
+    pub(in crate::render) bar: i64,
+}
+
+/// Resources that were not judged for one reason.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct Group {
+    /// Why.
+    pub(in crate::render) reason: String,
+    /// The rule.
+    pub(in crate::render) rule: String,
+    /// How many.
+    pub(in crate::render) count: usize,
+    /// Some of them.
+    pub(in crate::render) named: Vec<String>,
+    /// How many more there are.
+    pub(in crate::render) more: Option<usize>,
+}
+
+pub(super) fn owners(findings: &[Finding]) -> Vec<Bar> {
+    let mut by_owner: BTreeMap<Option<&str>, (usize, Usd)> = BTreeMap::new();
+    for finding in findings {
+        let sum = by_owner
+            .entry(finding.resource.owner.as_deref())
+            .or_default();
+        *sum = (sum.0 + 1, sum.1 + finding.saving_or_zero());
+    }
+    let mut sums: Vec<(String, usize, Usd)> = by_owner
+        .into_iter()
+        .map(|(owner, (n, saving))| (owner.map_or("no owner".to_owned(), one_line), n, saving))
+        .collect();
+    sums.sort_by(|a, b| (b.2, &a.0).cmp(&(a.2, &b.0)));
+    if sums.len() > OWNERS {
+        let rest = sums.split_off(OWNERS - 1);
+        let saving = rest.iter().map(|sum| sum.2).sum();
+        let n = rest.iter().map(|sum| sum.1).sum();
+        sums.push((counted(rest.len(), "other", "others"), n, saving));
+    }
+    let greatest = sums.iter().map(|sum| sum.2).max().unwrap_or_default();
+    sums.into_iter()
+        .map(|(owner, n, saving)| Bar {
+            owner,
+            findings: counted(n, "finding", "findings"),
+            saving: saving.to_string(),
+            bar: thousandths(saving, greatest),
+        })
+        .collect()
+}
+
+/// Where the prices come from, and for how many findings; `None` without any.
+pub(super) fn basis(findings: &[Finding]) -> Option<String> {
+    let mut counts: BTreeMap<PriceBasis, usize> = BTreeMap::new();
+    for cost in findings.iter().filter_map(|finding| finding.cost.as_ref()) {
+        *counts.entry(cost.basis).or_default() += 1;
+    }
+    let parts: Vec<_> = counts
+        .iter()
+        .map(|(basis, n)| format!("{basis} ({n})"))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+pub(super) fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
+    let mut groups: BTreeMap<(&str, &str), Vec<&NotJudged>> = BTreeMap::new();
+    for one in not_judged {
+        groups
+            .entry((&one.rule, &one.reason))
+            .or_default()
+            .push(one);
+    }
+    let mut groups: Vec<Group> = groups
+        .into_iter()
+        .map(|((rule, reason), of_it)| Group {
+            reason: one_line(reason),
+            rule: one_line(rule),
+            count: of_it.len(),
+            named: of_it.iter().take(NAMED).map(|one| named(one)).collect(),
+            more: of_it.len().checked_sub(NAMED).filter(|more| *more > 0),
+        })
+        .collect();
+    groups.sort_by(|a, b| b.count.cmp(&a.count));
+    groups
+}
+
+fn named(one: &NotJudged) -> String {
+    let name = one.name.as_ref().unwrap_or(&one.resource);
+    one_line(name)
+}
