@@ -1,0 +1,195 @@
+//! The lake as the rest of the program sees it: append a batch once, read what
+//! is new since a version, read some days.
+
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use jiff::civil::Date;
+use thiserror::Error;
+
+use crate::rows::{Judged, Record};
+use crate::store::{self, StoreError};
+use crate::table::{Appended, Batched, Since, Table, TableError, TableLog, Version, Window};
+
+/// The most rows that one batch may have, and so one commit.
+pub const MAX_BATCH_ROWS: usize = 50_000;
+
+/// The most rows that one call reads, unless a single commit has more.
+pub const MAX_READ_ROWS: u64 = 200_000;
+
+/// Why the lake did not do what was asked.
+#[derive(Debug, Error)]
+pub enum LakeError {
+    /// Its place cannot be opened.
+    #[error("opening the lake")]
+    Store(#[from] StoreError),
+    /// One table failed.
+    #[error("table {table} of {url}")]
+    Table {
+        /// Which.
+        table: Table,
+        /// The lake's place.
+        url: String,
+        /// Why.
+        source: Box<TableError>,
+    },
+    /// A batch beyond the bound on memory.
+    #[error("a batch of {rows} rows for {table}, more than {MAX_BATCH_ROWS}")]
+    TooManyRows {
+        /// For which table.
+        table: Table,
+        /// How many.
+        rows: usize,
+    },
+}
+
+/// The number of a batch. Numbers of a shard only grow; gaps are fine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Batch {
+    /// The shard that the sweep folds.
+    pub shard: u16,
+    /// Which batch of it.
+    pub number: u64,
+}
+
+/// The tables of one place.
+pub struct Lake {
+    url: String,
+    heartbeats: TableLog,
+    steps: TableLog,
+    findings: TableLog,
+}
+
+impl Lake {
+    /// Opens `file:///…`, or `s3://bucket/path` where that is built in; nothing is
+    /// read or made yet but a local folder. Must be called on a Tokio runtime
+    /// that outlives the lake.
+    ///
+    /// For S3 region, endpoint and credentials come from the environment as for
+    /// the AWS SDKs (`AWS_REGION`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`,
+    /// `AWS_ACCESS_KEY_ID` and so on), else from the container or the instance.
+    pub async fn open(url: &str) -> Result<Self, LakeError> {
+        let place = store::open(url)?;
+        let log = |table| {
+            TableLog::new(table, &place).map_err(|source| LakeError::Table {
+                table,
+                url: url.to_owned(),
+                source: Box::new(source),
+            })
+        };
+        Ok(Self {
+            heartbeats: log(Table::Heartbeats)?,
+            steps: log(Table::Steps)?,
+            findings: log(Table::Findings)?,
+            url: url.to_owned(),
+        })
+    }
+
+    /// Appends heartbeats as one commit; at most [`MAX_BATCH_ROWS`].
+    pub async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        self.append(&self.heartbeats, rows, batch).await
+    }
+
+    /// Appends steps that ended as one commit; at most [`MAX_BATCH_ROWS`].
+    pub async fn append_steps(
+        &self,
+        rows: &[PlacedStep],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        self.append(&self.steps, rows, batch).await
+    }
+
+    /// Appends what a sweep found as one commit; also when it found nothing, so
+    /// that [`Lake::findings_latest`] tells so.
+    pub async fn append_findings(
+        &self,
+        rows: &[Judged],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        self.append(&self.findings, rows, batch).await
+    }
+
+    /// The number of the newest batch of a shard in one table; `None` before the
+    /// first.
+    pub async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+        let log = match table {
+            Table::Heartbeats => &self.heartbeats,
+            Table::Steps => &self.steps,
+            Table::Findings => &self.findings,
+        };
+        let last = log.last_batch(&app(shard)).await;
+        last.map_err(|e| self.failed(log, e))
+    }
+
+    /// The heartbeats of all commits after `version`, of all if `None`; see
+    /// [`Since`] for when there are more than [`MAX_READ_ROWS`].
+    pub async fn heartbeats_since(
+        &self,
+        version: Option<Version>,
+    ) -> Result<Since<Placed>, LakeError> {
+        let since = self.heartbeats.since(version, MAX_READ_ROWS).await;
+        since.map_err(|e| self.failed(&self.heartbeats, e))
+    }
+
+    /// The ended steps of all commits after `version`, of all if `None`.
+    pub async fn steps_since(
+        &self,
+        version: Option<Version>,
+    ) -> Result<Since<PlacedStep>, LakeError> {
+        let since = self.steps.since(version, MAX_READ_ROWS).await;
+        since.map_err(|e| self.failed(&self.steps, e))
+    }
+
+    /// The steps that ended on the UTC days from `from` to `to`, both included.
+    pub async fn steps_between(
+        &self,
+        from: Date,
+        to: Date,
+    ) -> Result<Window<PlacedStep>, LakeError> {
+        let (from, to) = (from.to_string(), to.to_string());
+        let window = self.steps.between((&from, &to), MAX_READ_ROWS).await;
+        window.map_err(|e| self.failed(&self.steps, e))
+    }
+
+    /// What the newest sweep found; `None` when none has written yet.
+    pub async fn findings_latest(&self) -> Result<Option<Vec<Judged>>, LakeError> {
+        let latest = self.findings.newest_batch().await;
+        latest.map_err(|e| self.failed(&self.findings, e))
+    }
+
+    async fn append<R: Record>(
+        &self,
+        log: &TableLog,
+        rows: &[R],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        if rows.len() > MAX_BATCH_ROWS {
+            return Err(LakeError::TooManyRows {
+                table: log.table(),
+                rows: rows.len(),
+            });
+        }
+        let batched = Batched {
+            app: app(batch.shard),
+            number: batch.number,
+        };
+        let appended = log.append(rows, &batched).await;
+        appended.map_err(|e| self.failed(log, e))
+    }
+
+    fn failed(&self, log: &TableLog, source: TableError) -> LakeError {
+        LakeError::Table {
+            table: log.table(),
+            url: self.url.clone(),
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Whose transaction the batches of a shard are.
+fn app(shard: u16) -> String {
+    format!("ebb-sweep-{shard}")
+}

@@ -1,0 +1,127 @@
+//! The columns of each table, and how domain values go in and come back whole.
+//! The columns are a contract with every reader of the lake; the domain's types
+//! may change freely beside them.
+
+mod column;
+mod finding;
+mod heartbeat;
+mod step;
+mod usage;
+
+pub use column::ColumnError;
+pub use finding::Judged;
+
+use deltalake_core::arrow::array::{ArrayRef, RecordBatch};
+use deltalake_core::arrow::datatypes::{FieldRef, Schema};
+use deltalake_core::arrow::error::ArrowError;
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_arrow::schema::{SchemaLike, TracingOptions};
+use serde_json::json;
+use thiserror::Error;
+
+/// The column that every table is partitioned by: the UTC date.
+pub(crate) const PARTITION: &str = "dt";
+
+/// Why a row cannot be stored, or was not understood when read.
+#[derive(Debug, Error)]
+#[error("row {row}")]
+pub struct RowError {
+    /// Which row: `node/boot/probe start/sequence`, or a finding's id.
+    pub row: String,
+    /// What is wrong with it.
+    pub source: ColumnError,
+}
+
+/// Why rows did not become columns, or columns rows.
+#[derive(Debug, Error)]
+pub enum RowsError {
+    /// One row is at fault.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// A finding's JSON was not written or not understood.
+    #[error("finding {id} as JSON")]
+    Json {
+        /// The finding.
+        id: String,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The columns do not match the row type.
+    #[error("columns do not match the rows")]
+    Shape(#[from] serde_arrow::Error),
+    /// Columns of different lengths or types.
+    #[error("columns do not make a batch")]
+    Arrow(#[from] ArrowError),
+}
+
+/// What a table holds, as values of the rest of the program.
+pub(crate) trait Record: Sized {
+    /// The columns, in order, the partition first.
+    fn fields() -> Result<Vec<FieldRef>, serde_arrow::Error>;
+    /// Rows to columns.
+    fn pack(rows: &[Self]) -> Result<RecordBatch, RowsError>;
+    /// Columns to rows. The partition may be absent: files do not carry it.
+    fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError>;
+}
+
+/// Tells whether a heartbeat fits the table, so that one that does not can be
+/// refused by name before it spoils a batch.
+pub fn check_heartbeat(placed: &Placed) -> Result<(), RowError> {
+    heartbeat::HeartbeatRow::new(placed).map(drop)
+}
+
+/// Tells whether a step fits the table.
+pub fn check_step(placed: &PlacedStep) -> Result<(), RowError> {
+    step::row(placed).map(drop)
+}
+
+/// The columns of a row type. `instants` become UTC timestamps in microseconds,
+/// those of `maybe_instants` nullable.
+fn traced<R: DeserializeOwned>(
+    instants: &[&str],
+    maybe_instants: &[&str],
+) -> Result<Vec<FieldRef>, serde_arrow::Error> {
+    // Engines of the Hadoop family have no large strings or lists.
+    let mut options = TracingOptions::default()
+        .strings_as_large_utf8(false)
+        .sequence_as_large_list(false);
+    for (names, nullable) in [(instants, false), (maybe_instants, true)] {
+        for name in names {
+            let data_type = "Timestamp(Microsecond, Some(\"UTC\"))";
+            let field = json!({"name": name, "data_type": data_type, "nullable": nullable});
+            options = options.overwrite(*name, field)?;
+        }
+    }
+    Vec::from_type::<R>(options)
+}
+
+fn date_field() -> Result<FieldRef, serde_arrow::Error> {
+    let fields = Vec::from_value(json!([{"name": PARTITION, "data_type": "Date32"}]))?;
+    Ok(FieldRef::clone(&fields[0]))
+}
+
+#[derive(Serialize)]
+struct Day {
+    dt: i32,
+}
+
+/// Puts columns that come from several row types side by side, the days first.
+fn side_by_side(
+    days: Vec<i32>,
+    parts: Vec<(Vec<FieldRef>, Vec<ArrayRef>)>,
+) -> Result<RecordBatch, RowsError> {
+    let days: Vec<Day> = days.into_iter().map(|dt| Day { dt }).collect();
+    let mut fields = vec![date_field()?];
+    let mut arrays = serde_arrow::to_arrow(&fields, &days)?;
+    for (more_fields, more_arrays) in parts {
+        fields.extend(more_fields);
+        arrays.extend(more_arrays);
+    }
+    Ok(RecordBatch::try_new(Schema::new(fields).into(), arrays)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! The columns as a contract: readers outside this project rely on every line.
+
+use deltalake_core::arrow::datatypes::DataType;
+use insta::assert_snapshot;
+
+use super::*;
+
+fn shown(fields: Result<Vec<FieldRef>, serde_arrow::Error>) -> String {
+    let fields = fields.expect("row types have columns");
+    fields.iter().map(|f| line(f, 0)).collect()
+}
+
+fn line(field: &FieldRef, depth: usize) -> String {
+    let null = if field.is_nullable() { "?" } else { "" };
+    let (kind, inner) = match field.data_type() {
+        DataType::List(of) => ("list".to_owned(), line(of, depth + 1)),
+        DataType::Struct(of) => {
+            let inner = of.iter().map(|f| line(f, depth + 1)).collect();
+            ("struct".to_owned(), inner)
+        }
+        plain => (plain.to_string(), String::new()),
+    };
+    let indent = "  ".repeat(depth);
+    format!("{indent}{}{null}: {kind}\n{inner}", field.name())
+}
+
+#[test]
+fn heartbeats_have_these_columns() {
+    assert_snapshot!(shown(Placed::fields()), @r#"
+    dt: Date32
+    node: Utf8
+    claimed_node: Utf8
+    boot: Utf8
+    probe_start: Utf8
+    sequence: Int64
+    origin: Utf8
+    started_at?: Timestamp(µs, "UTC")
+    ended_at: Timestamp(µs, "UTC")
+    ended_at_submicro_ns: Int32
+    start_boot_ns: Int64
+    end_boot_ns: Int64
+    wall_at_end: Timestamp(µs, "UTC")
+    wall_at_end_submicro_ns: Int32
+    workload_cpu_ns?: Int64
+    workload_disk_bytes?: Int64
+    workload_network_bytes?: Int64
+    workload_gpu_ppm?: Int32
+    workload_processes_started: Int64
+    background_cpu_ns?: Int64
+    background_disk_bytes?: Int64
+    background_network_bytes?: Int64
+    background_gpu_ppm?: Int32
+    background_processes_started: Int64
+    typed_ago_ns?: Int64
+    coverage_cpu_ppm?: Int32
+    coverage_memory_ppm?: Int32
+    coverage_disk_ppm?: Int32
+    coverage_network_ppm?: Int32
+    coverage_gpu_ppm?: Int32
+    coverage_short_processes_ppm?: Int32
+    millicores: Int64
+    memory_bytes: Int64
+    gpus?: Int64
+    probe_cpu_ns: Int64
+    probe_resident_bytes?: Int64
+    probe_events_lost: Int64
+    probe_records_dropped: Int64
+    probe_spool_bytes: Int64
+    steps: list
+      element: struct
+        step_kind: Utf8
+        step_key: Utf8
+        step_name: Utf8
+        started_boot_ns: Int64
+        observed_boot_ns: Int64
+        last_progress_boot_ns: Int64
+        end_state: Utf8
+        exit_status?: Int32
+        exit_signal?: Int32
+        processes: Int64
+        cpu_ns: Int64
+        peak_memory_bytes?: Int64
+        peak_memory_source?: Utf8
+        disk_read_bytes?: Int64
+        disk_written_bytes?: Int64
+        requested_millicores?: Int64
+        requested_memory_bytes?: Int64
+        peak_millicores?: Int64
+        tools: list
+          element: struct
+            name: Utf8
+            processes: Int64
+            cpu_ns: Int64
+            peak_memory_bytes?: Int64
+            disk_bytes?: Int64
+    "#);
+}
+
+#[test]
+fn steps_have_these_columns() {
+    assert_snapshot!(shown(PlacedStep::fields()), @r#"
+    dt: Date32
+    node: Utf8
+    boot: Utf8
+    probe_start: Utf8
+    sequence: Int64
+    origin: Utf8
+    started_at: Timestamp(µs, "UTC")
+    started_at_submicro_ns: Int32
+    observed_at: Timestamp(µs, "UTC")
+    observed_at_submicro_ns: Int32
+    last_progress_at: Timestamp(µs, "UTC")
+    last_progress_at_submicro_ns: Int32
+    step_kind: Utf8
+    step_key: Utf8
+    step_name: Utf8
+    started_boot_ns: Int64
+    observed_boot_ns: Int64
+    last_progress_boot_ns: Int64
+    end_state: Utf8
+    exit_status?: Int32
+    exit_signal?: Int32
+    processes: Int64
+    cpu_ns: Int64
+    peak_memory_bytes?: Int64
+    peak_memory_source?: Utf8
+    disk_read_bytes?: Int64
+    disk_written_bytes?: Int64
+    requested_millicores?: Int64
+    requested_memory_bytes?: Int64
+    peak_millicores?: Int64
+    tools: list
+      element: struct
+        name: Utf8
+        processes: Int64
+        cpu_ns: Int64
+        peak_memory_bytes?: Int64
+        disk_bytes?: Int64
+    "#);
+}
+
+#[test]
+fn findings_have_these_columns() {
+    assert_snapshot!(shown(Judged::fields()), @r#"
+    dt: Date32
+    judged_at: Timestamp(µs, "UTC")
+    judged_at_submicro_ns: Int32
+    finding_id: Utf8
+    kind: Utf8
+    resource_id: Utf8
+    resource_name?: Utf8
+    region: Utf8
+    node?: Utf8
+    owner?: Utf8
+    instance_type?: Utf8
+    origin: Utf8
+    window_from: Timestamp(µs, "UTC")
+    window_to: Timestamp(µs, "UTC")
+    coverage_ppm?: Int32
+    evidence: Utf8
+    confidence: Utf8
+    price_basis?: Utf8
+    wasted_micro_usd_per_hour?: Int64
+    spent_micro_usd?: Int64
+    saving_micro_usd_per_month?: Int64
+    action: Utf8
+    advice: Utf8
+    finding_json: Utf8
+    "#);
+}

@@ -1,0 +1,221 @@
+//! One Delta table: its name, its place, and that it is created once. What a
+//! commit is stands in `append`, what reading is in `read`.
+
+mod append;
+mod read;
+
+pub use append::Appended;
+pub(crate) use append::Batched;
+pub use read::{Since, Window};
+
+use std::fmt;
+use std::sync::Arc;
+
+use deltalake_core::arrow::datatypes::{FieldRef, Schema};
+use deltalake_core::arrow::error::ArrowError;
+use deltalake_core::kernel::StructType;
+use deltalake_core::kernel::engine::arrow_conversion::TryIntoKernel;
+use deltalake_core::kernel::transaction::CommitProperties;
+use deltalake_core::logstore::{LogStore, LogStoreRef, StorageConfig, default_logstore};
+use deltalake_core::operations::create::CreateBuilder;
+use deltalake_core::parquet::errors::ParquetError;
+use deltalake_core::{DeltaTable, DeltaTableError, TableProperty};
+use thiserror::Error;
+
+use crate::rows::{PARTITION, RowsError};
+use crate::store::Place;
+
+/// A version of one table; each commit makes one, counted from 0.
+pub type Version = u64;
+
+/// The tables of the lake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// What each node did in each interval.
+    Heartbeats,
+    /// Steps that ended.
+    Steps,
+    /// What each sweep found.
+    Findings,
+}
+
+impl Table {
+    /// The table's name and folder.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heartbeats => "heartbeats",
+            Self::Steps => "steps",
+            Self::Findings => "findings",
+        }
+    }
+
+    const fn comment(self) -> &'static str {
+        match self {
+            Self::Heartbeats => "What each node did in each interval, as its probe told it",
+            Self::Steps => "Steps that ended, and what they used in all",
+            Self::Findings => "What each sweep found to be waste",
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What went wrong with one table.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// The log or the store.
+    #[error("{doing}")]
+    Delta {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        source: Box<DeltaTableError>,
+    },
+    /// A data file could not be fetched.
+    #[error("fetching {path}")]
+    Fetch {
+        /// Its path within the table.
+        path: String,
+        /// Why.
+        source: object_store::Error,
+    },
+    /// A data file is not Parquet, or torn.
+    #[error("reading {path}")]
+    Parquet {
+        /// Its path within the table.
+        path: String,
+        /// Why.
+        source: ParquetError,
+    },
+    /// A data file's columns cannot be decoded.
+    #[error("decoding {path}")]
+    Decode {
+        /// Its path within the table.
+        path: String,
+        /// Why.
+        source: ArrowError,
+    },
+    /// A data file's rows are not this table's.
+    #[error("rows of {path}")]
+    File {
+        /// Its path within the table.
+        path: String,
+        /// Why.
+        source: RowsError,
+    },
+    /// Rows to append cannot be stored.
+    #[error("rows to append")]
+    Rows(#[from] RowsError),
+    /// The columns of this program have no Delta type.
+    #[error("columns as a Delta schema")]
+    Schema(#[from] ArrowError),
+    /// The table was created by another version of this program.
+    #[error("the table lacks or differs in column {column}")]
+    OtherSchema {
+        /// The first column that differs.
+        column: String,
+    },
+    /// A commit that should be there is not: the log was cleaned up by someone.
+    #[error("commit {version} is gone from the log")]
+    CommitGone {
+        /// Which.
+        version: Version,
+    },
+    /// A transaction number beyond what a Delta log holds.
+    #[error("transaction number {number} of {app} is too large")]
+    Number {
+        /// Whose.
+        app: String,
+        /// Which.
+        number: u64,
+    },
+    /// Others committed in between every time.
+    #[error("gave up after {attempts} attempts, others committed first each time")]
+    Contended {
+        /// How often it was tried.
+        attempts: usize,
+    },
+}
+
+impl TableError {
+    fn delta(doing: &'static str) -> impl FnOnce(DeltaTableError) -> Self {
+        move |source| Self::Delta {
+            doing,
+            source: Box::new(source),
+        }
+    }
+}
+
+/// The log of one table, which may not have been created yet.
+pub(crate) struct TableLog {
+    table: Table,
+    log: LogStoreRef,
+}
+
+impl TableLog {
+    pub(crate) fn new(table: Table, place: &Place) -> Result<Self, TableError> {
+        let failed = |source| TableError::Delta {
+            doing: "table location",
+            source: Box::new(source),
+        };
+        let url = place.base.join(&format!("{}/", table.name()));
+        let url = url.map_err(|e| failed(DeltaTableError::InvalidTableLocation(e.to_string())))?;
+        let config = StorageConfig::default();
+        let prefixed = config
+            .decorate_store(place.store.clone(), &url)
+            .map_err(failed)?;
+        let log = default_logstore(Arc::from(prefixed), place.store.clone(), &url, &config);
+        Ok(Self { table, log })
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        self.table
+    }
+
+    /// The table at its newest version; `None` when nobody has created it.
+    async fn load(&self) -> Result<Option<DeltaTable>, TableError> {
+        let exists = self.log.is_delta_table_location().await;
+        if !exists.map_err(TableError::delta("looking for the log"))? {
+            return Ok(None);
+        }
+        let mut table = DeltaTable::new(self.log.clone());
+        table
+            .load()
+            .await
+            .map_err(TableError::delta("loading the log"))?;
+        Ok(Some(table))
+    }
+
+    async fn load_or_create(&self, fields: &[FieldRef]) -> Result<DeltaTable, TableError> {
+        if let Some(table) = self.load().await? {
+            return Ok(table);
+        }
+        let schema: StructType = (&Schema::new(fields.to_vec())).try_into_kernel()?;
+        let created = CreateBuilder::new()
+            .with_log_store(self.log.clone())
+            .with_table_name(self.table.name())
+            .with_comment(self.table.comment())
+            .with_columns(schema.fields().cloned())
+            .with_partition_columns([PARTITION])
+            .with_configuration_property(TableProperty::AppendOnly, Some("true"))
+            // Folding walks the log from the version it has folded, however old.
+            .with_configuration_property(TableProperty::EnableExpiredLogCleanup, Some("false"))
+            // Every load reads the commits after the last checkpoint, one request
+            // each.
+            .with_configuration_property(TableProperty::CheckpointInterval, Some("10"))
+            // A second creator must not commit its schema again as version 1.
+            .with_commit_properties(CommitProperties::default().with_max_retries(0))
+            .await;
+        match created {
+            Ok(table) => Ok(table),
+            Err(source) => match self.load().await? {
+                Some(table) => Ok(table),
+                None => Err(TableError::delta("creating the table")(source)),
+            },
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One batch of rows becomes one commit, once: the commit carries the batch's
+//! number as an application transaction, which the log keeps for good.
+
+use deltalake_core::arrow::array::RecordBatch;
+use deltalake_core::arrow::datatypes::{FieldRef, Schema};
+use deltalake_core::kernel::engine::arrow_conversion::TryIntoArrow;
+use deltalake_core::kernel::transaction::{CommitBuilder, CommitProperties, TransactionError};
+use deltalake_core::kernel::{Action, Transaction};
+use deltalake_core::protocol::{DeltaOperation, SaveMode};
+use deltalake_core::writer::{DeltaWriter, RecordBatchWriter};
+use deltalake_core::{DeltaTable, DeltaTableError};
+
+use super::{TableError, TableLog, Version};
+use crate::rows::{PARTITION, Record, RowsError};
+
+/// Other shards commit a few times a minute; losing this often in a row is a
+/// fault, not a race.
+const ATTEMPTS: usize = 10;
+
+/// How an append ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// This call made this version.
+    Committed(Version),
+    /// A batch of this number, or a later one of the same shard, is in the log at
+    /// this version: made by someone else or by an earlier run. Whether it holds
+    /// the same rows, only reading it tells.
+    AlreadyThere(Version),
+}
+
+/// What makes a batch itself and no other.
+pub(crate) struct Batched {
+    pub(crate) app: String,
+    pub(crate) number: u64,
+}
+
+impl TableLog {
+    /// Appends `rows` in one commit that carries `batched`, unless one of that
+    /// number or a later one is there. No rows are a commit too: that there was
+    /// nothing is a fact.
+    pub(crate) async fn append<R: Record>(
+        &self,
+        rows: &[R],
+        batched: &Batched,
+    ) -> Result<Appended, TableError> {
+        let number = i64::try_from(batched.number).map_err(|_| TableError::Number {
+            app: batched.app.clone(),
+            number: batched.number,
+        })?;
+        let fields = R::fields().map_err(RowsError::from)?;
+        let mut table = self.load_or_create(&fields).await?;
+        if let Some(version) = self.holding(&table, &batched.app, number).await? {
+            return Ok(Appended::AlreadyThere(version));
+        }
+        same_columns(&table, &fields)?;
+        // Files that no commit names are invisible, so a crash from here on
+        // leaves nothing but garbage.
+        let files = write(&table, R::pack(rows)?).await?;
+        for _ in 0..ATTEMPTS {
+            let transaction = Transaction::new(&batched.app, number);
+            match self.commit(&table, files.clone(), transaction).await {
+                Ok(version) => return Ok(Appended::Committed(version)),
+                Err(error) => {
+                    // Even after an error the commit may stand: the answer of the
+                    // store was lost, or a checkpoint failed after it.
+                    table
+                        .load()
+                        .await
+                        .map_err(TableError::delta("loading the log"))?;
+                    if let Some(version) = self.holding(&table, &batched.app, number).await? {
+                        return Ok(Appended::AlreadyThere(version));
+                    }
+                    if !is_race(&error) {
+                        return Err(TableError::delta("committing")(error));
+                    }
+                }
+            }
+        }
+        Err(TableError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// The number of the newest batch of `app`; `None` before the first.
+    pub(crate) async fn last_batch(&self, app: &str) -> Result<Option<u64>, TableError> {
+        let doing = "reading the application transactions";
+        let Some(table) = self.load().await? else {
+            return Ok(None);
+        };
+        let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
+        let newest = snapshot.transaction_version(self.log.as_ref(), app).await;
+        let newest = newest.map_err(TableError::delta(doing))?;
+        Ok(newest.and_then(|number| u64::try_from(number).ok()))
+    }
+
+    /// The version of `table` when it holds batch `number` of `app` or a later one.
+    async fn holding(
+        &self,
+        table: &DeltaTable,
+        app: &str,
+        number: i64,
+    ) -> Result<Option<Version>, TableError> {
+        let doing = "reading the application transactions";
+        let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
+        let newest = snapshot.transaction_version(self.log.as_ref(), app).await;
+        let newest = newest.map_err(TableError::delta(doing))?;
+        Ok(newest.filter(|n| *n >= number).map(|_| snapshot.version()))
+    }
+
+    async fn commit(
+        &self,
+        table: &DeltaTable,
+        files: Vec<Action>,
+        transaction: Transaction,
+    ) -> Result<Version, DeltaTableError> {
+        let operation = DeltaOperation::Write {
+            mode: SaveMode::Append,
+            partition_by: Some(vec![PARTITION.to_owned()]),
+            predicate: None,
+        };
+        let properties = CommitProperties::default().with_application_transaction(transaction);
+        let commit = CommitBuilder::from(properties)
+            .with_actions(files)
+            .build(Some(table.snapshot()?), self.log.clone(), operation)
+            .await?;
+        Ok(commit.version())
+    }
+}
+
+async fn write(table: &DeltaTable, batch: RecordBatch) -> Result<Vec<Action>, TableError> {
+    if batch.num_rows() == 0 {
+        return Ok(Vec::new());
+    }
+    let doing = "writing data files";
+    let mut writer = RecordBatchWriter::for_table(table).map_err(TableError::delta(doing))?;
+    writer
+        .write(batch)
+        .await
+        .map_err(TableError::delta(doing))?;
+    let files = writer.flush().await.map_err(TableError::delta(doing))?;
+    Ok(files.into_iter().map(Action::Add).collect())
+}
+
+/// The writer drops columns that the table lacks without a word.
+fn same_columns(table: &DeltaTable, fields: &[FieldRef]) -> Result<(), TableError> {
+    let snapshot = table
+        .snapshot()
+        .map_err(TableError::delta("reading the schema"))?;
+    let stored: Schema = snapshot.schema().as_ref().try_into_arrow()?;
+    let same = |ours: &FieldRef| {
+        let theirs = stored.field_with_name(ours.name());
+        theirs.is_ok_and(|theirs| theirs.data_type() == ours.data_type())
+    };
+    match fields.iter().find(|ours| !same(ours)) {
+        None => Ok(()),
+        Some(other) => Err(TableError::OtherSchema {
+            column: other.name().clone(),
+        }),
+    }
+}
+
+fn is_race(error: &DeltaTableError) -> bool {
+    match error {
+        DeltaTableError::VersionAlreadyExists(_) => true,
+        DeltaTableError::Transaction { source } => matches!(
+            source,
+            TransactionError::CommitConflict(_)
+                | TransactionError::VersionAlreadyExists(_)
+                | TransactionError::MaxCommitAttempts(_)
+        ),
+        _ => false,
+    }
+}

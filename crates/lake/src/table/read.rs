@@ -1,0 +1,242 @@
+//! Reading rows back: by commit, for those who fold what is new, and by day.
+//! Files of one commit are read whole; they are bounded as batches are.
+
+use deltalake_core::kernel::{Action, Add, LogicalFileView};
+use deltalake_core::logstore::{LogStore, get_actions};
+use deltalake_core::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+
+use super::{TableError, TableLog, Version};
+use crate::lake::MAX_BATCH_ROWS;
+use crate::rows::{PARTITION, Record};
+
+/// Files fetched at once: enough to hide the latency of a store, few enough to
+/// bound memory.
+const FILES_AT_ONCE: usize = 8;
+
+/// Rows of some commits in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Since<T> {
+    /// The rows, oldest commit first.
+    pub rows: Vec<T>,
+    /// The version that these rows lead to; `None` when there is no table yet.
+    /// What to ask from next time.
+    pub through: Option<Version>,
+    /// The newest version there is. While it is later than `through`, there is
+    /// more to read.
+    pub newest: Option<Version>,
+}
+
+impl<T> Since<T> {
+    /// Whether a further call would bring more.
+    pub fn is_complete(&self) -> bool {
+        self.through == self.newest
+    }
+}
+
+/// Rows of some days.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window<T> {
+    /// The rows, newest day first.
+    pub rows: Vec<T>,
+    /// Rows within the window that the bound kept out; the oldest ones.
+    pub left_out: u64,
+}
+
+impl TableLog {
+    /// The rows of the commits after `version`, at most `max_rows` unless a
+    /// single commit has more.
+    pub(crate) async fn since<R: Record>(
+        &self,
+        version: Option<Version>,
+        max_rows: u64,
+    ) -> Result<Since<R>, TableError> {
+        let Some(newest) = self.newest(version).await? else {
+            return Ok(Since {
+                rows: Vec::new(),
+                through: None,
+                newest: None,
+            });
+        };
+        let mut rows = Vec::new();
+        let mut through = version;
+        for next in version.map_or(0, |v| v + 1)..=newest {
+            let files = self.files_of(next).await?.files;
+            let more = files.iter().map(|f| f.rows).sum::<u64>();
+            if !rows.is_empty() && rows.len() as u64 + more > max_rows {
+                break;
+            }
+            rows.extend(self.read(files).await?);
+            through = Some(next);
+        }
+        Ok(Since {
+            rows,
+            through,
+            newest: Some(newest),
+        })
+    }
+
+    /// The rows of the newest commit that carries a batch; `None` when there is
+    /// none.
+    pub(crate) async fn newest_batch<R: Record>(&self) -> Result<Option<Vec<R>>, TableError> {
+        let Some(newest) = self.newest(None).await? else {
+            return Ok(None);
+        };
+        for version in (0..=newest).rev() {
+            let commit = self.files_of(version).await?;
+            if commit.is_batch {
+                return Ok(Some(self.read(commit.files).await?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The rows of the days from `from` to `to`, both included and written as
+    /// the partition is, the newest first and at most `max_rows`.
+    pub(crate) async fn between<R: Record>(
+        &self,
+        (from, to): (&str, &str),
+        max_rows: u64,
+    ) -> Result<Window<R>, TableError> {
+        let doing = "listing data files";
+        let mut files = Vec::new();
+        if let Some(table) = self.load().await? {
+            let snapshot = table.snapshot().map_err(TableError::delta(doing))?;
+            let mut views = snapshot.snapshot().file_views(self.log.as_ref(), None);
+            while let Some(view) = views.try_next().await.map_err(TableError::delta(doing))? {
+                files.push(DataFile::seen(&view));
+            }
+        }
+        files.retain(|f| {
+            f.day
+                .as_deref()
+                .is_some_and(|day| (from..=to).contains(&day))
+        });
+        files.sort_by(|a, b| (&b.day, b.written_ms).cmp(&(&a.day, a.written_ms)));
+        let all = files.iter().map(|f| f.rows).sum::<u64>();
+        let mut taken = 0;
+        let fits = |file: &DataFile| {
+            let more = taken + file.rows;
+            let fits = more <= max_rows;
+            if fits {
+                taken = more;
+            }
+            fits
+        };
+        let files = files.into_iter().take_while(fits).collect();
+        Ok(Window {
+            rows: self.read(files).await?,
+            left_out: all - taken,
+        })
+    }
+
+    async fn newest(&self, at_least: Option<Version>) -> Result<Option<Version>, TableError> {
+        let doing = "finding the newest version";
+        if at_least.is_none() {
+            let exists = self.log.is_delta_table_location().await;
+            if !exists.map_err(TableError::delta(doing))? {
+                return Ok(None);
+            }
+        }
+        let newest = self.log.get_latest_version(at_least.unwrap_or(0)).await;
+        newest.map(Some).map_err(TableError::delta(doing))
+    }
+
+    async fn files_of(&self, version: Version) -> Result<Commit, TableError> {
+        let doing = "reading a commit";
+        let bytes = self.log.read_commit_entry(version).await;
+        let bytes = bytes
+            .map_err(TableError::delta(doing))?
+            .ok_or(TableError::CommitGone { version })?;
+        let mut commit = Commit::default();
+        for action in get_actions(version, &bytes).map_err(TableError::delta(doing))? {
+            match action {
+                // Compaction moves rows and adds none.
+                Action::Add(add) if add.data_change => commit.files.push(DataFile::added(&add)),
+                Action::Txn(_) => commit.is_batch = true,
+                _ => {}
+            }
+        }
+        Ok(commit)
+    }
+
+    async fn read<R: Record>(&self, files: Vec<DataFile>) -> Result<Vec<R>, TableError> {
+        let reads = files.into_iter().map(|file| self.read_file(file));
+        stream::iter(reads)
+            .buffered(FILES_AT_ONCE)
+            .try_concat()
+            .await
+    }
+
+    async fn read_file<R: Record>(&self, file: DataFile) -> Result<Vec<R>, TableError> {
+        let path = file.path.to_string();
+        let fetched = |source| TableError::Fetch {
+            path: path.clone(),
+            source,
+        };
+        let found = self.log.object_store(None).get(&file.path).await;
+        let bytes = found.map_err(fetched)?.bytes().await.map_err(fetched)?;
+        let parquet = |source| TableError::Parquet {
+            path: path.clone(),
+            source,
+        };
+        let batches = ParquetRecordBatchReaderBuilder::try_new(bytes)
+            .and_then(ParquetRecordBatchReaderBuilder::build)
+            .map_err(parquet)?;
+        let mut rows = Vec::new();
+        for batch in batches {
+            let batch = batch.map_err(|source| TableError::Decode {
+                path: path.clone(),
+                source,
+            })?;
+            let unpacked = R::unpack(&batch);
+            rows.extend(unpacked.map_err(|source| TableError::File {
+                path: path.clone(),
+                source,
+            })?);
+        }
+        Ok(rows)
+    }
+}
+
+/// What a commit brought.
+#[derive(Default)]
+struct Commit {
+    files: Vec<DataFile>,
+    is_batch: bool,
+}
+
+/// A file of rows, as the log tells of it.
+struct DataFile {
+    path: Path,
+    /// Its rows; a file that the log does not count is not one of ours, and is
+    /// taken for a full one.
+    rows: u64,
+    day: Option<String>,
+    written_ms: i64,
+}
+
+impl DataFile {
+    fn added(add: &Add) -> Self {
+        let stats = add.get_stats().ok().flatten();
+        let rows = stats.and_then(|s| u64::try_from(s.num_records).ok());
+        Self {
+            path: Path::from(add.path.as_str()),
+            rows: rows.unwrap_or(MAX_BATCH_ROWS as u64),
+            day: add.partition_values.get(PARTITION).cloned().flatten(),
+            written_ms: add.modification_time,
+        }
+    }
+
+    fn seen(view: &LogicalFileView) -> Self {
+        let rows = view.num_records().map(|n| n as u64);
+        Self {
+            path: view.object_store_path(),
+            rows: rows.unwrap_or(MAX_BATCH_ROWS as u64),
+            day: view.partition_values_map().remove(PARTITION).flatten(),
+            written_ms: view.modification_time(),
+        }
+    }
+}

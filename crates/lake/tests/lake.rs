@@ -1,0 +1,11 @@
+//! The lake through its public face, on a local folder and on a simulated S3.
+
+#[path = "lake/local.rs"]
+mod local;
+#[path = "lake/once.rs"]
+mod once;
+#[cfg(feature = "s3")]
+#[path = "lake/s3.rs"]
+mod s3;
+#[path = "lake/sample.rs"]
+mod sample;

@@ -1,0 +1,115 @@
+//! A batch is committed once, whoever tries and however often.
+
+use std::collections::BTreeSet;
+
+use ebb_lake::{Appended, Batch, LakeError, MAX_BATCH_ROWS};
+
+use crate::local::{batch, lake};
+use crate::sample::heartbeat;
+
+#[tokio::test]
+async fn the_same_batch_again_is_already_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = [heartbeat(1, 0)];
+    let lake_one = lake(&folder).await;
+    let check = async |number, expect: Appended| {
+        let appended = lake_one.append_heartbeats(&rows, &batch(number)).await;
+        assert_eq!(appended.expect("appends"), expect, "batch {number}");
+    };
+    check(5, Appended::Committed(1)).await;
+    check(5, Appended::AlreadyThere(1)).await;
+    check(4, Appended::AlreadyThere(1)).await;
+    check(6, Appended::Committed(2)).await;
+    let after = lake(&folder)
+        .await
+        .append_heartbeats(&rows, &batch(6))
+        .await;
+    assert_eq!(after.expect("appends"), Appended::AlreadyThere(2));
+    assert_eq!(
+        lake_one
+            .heartbeats_since(None)
+            .await
+            .expect("reads")
+            .rows
+            .len(),
+        2
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_writers_of_one_batch_one_commits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, other) = (lake(&folder).await, lake(&folder).await);
+    let rows = [heartbeat(1, 0)];
+    for number in 1..=5 {
+        let batch = batch(number);
+        let both = futures::join!(
+            one.append_heartbeats(&rows, &batch),
+            other.append_heartbeats(&rows, &batch),
+        );
+        let both = [both.0.expect("appends"), both.1.expect("appends")];
+        let commits = both.iter().filter(|a| matches!(a, Appended::Committed(_)));
+        assert_eq!(commits.count(), 1, "batch {number}: {both:?}");
+    }
+    assert_eq!(
+        one.heartbeats_since(None).await.expect("reads").rows.len(),
+        5
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_of_different_shards_all_commit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let append = async |shard: u16| {
+        let batch = Batch { shard, number: 1 };
+        let rows = [heartbeat(u32::from(shard), 0)];
+        lake(&folder)
+            .await
+            .append_heartbeats(&rows, &batch)
+            .await
+            .expect("appends")
+    };
+    let all = futures::join!(append(1), append(2), append(3), append(4));
+    for appended in [all.0, all.1, all.2, all.3] {
+        assert!(matches!(appended, Appended::Committed(_)), "{appended:?}");
+    }
+    let since = lake(&folder)
+        .await
+        .heartbeats_since(None)
+        .await
+        .expect("reads");
+    let nodes: BTreeSet<_> = since.rows.iter().map(|p| p.node.to_string()).collect();
+    assert_eq!((since.rows.len(), nodes.len()), (4, 4));
+}
+
+#[tokio::test]
+async fn a_batch_beyond_the_bound_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = vec![heartbeat(1, 0); MAX_BATCH_ROWS + 1];
+    let refused = lake(&folder)
+        .await
+        .append_heartbeats(&rows, &batch(1))
+        .await;
+    assert!(matches!(refused, Err(LakeError::TooManyRows { .. })));
+}
+
+/// A checkpoint is written every ten commits; transactions must outlive it.
+#[tokio::test]
+async fn batches_are_remembered_beyond_a_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = lake(&folder).await;
+    for number in 1..=11 {
+        let appended = lake
+            .append_heartbeats(&[heartbeat(1, number)], &batch(number))
+            .await;
+        assert_eq!(appended.expect("appends"), Appended::Committed(number));
+    }
+    let log = folder
+        .path()
+        .join("lake/heartbeats/_delta_log/_last_checkpoint");
+    assert!(log.exists(), "no checkpoint was written");
+    let again = lake.append_heartbeats(&[heartbeat(1, 5)], &batch(5)).await;
+    assert_eq!(again.expect("appends"), Appended::AlreadyThere(11));
+    let since = lake.heartbeats_since(Some(9)).await.expect("reads");
+    assert_eq!(since.rows.len(), 2);
+}
