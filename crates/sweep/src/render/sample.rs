@@ -93,6 +93,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         spent: costs().map(|c| c.spent).sum(),
         saving_a_month: costs().map(|c| c.saving_a_month).sum(),
         without_price: findings.len() - costs().count(),
+        price_bases: Vec::new(),
     };
     Report {
         schema: Report::SCHEMA.to_owned(),

@@ -100,9 +100,8 @@ impl Sheet {
     }
 
     fn head(&mut self, page: &Page) {
-        if let Some(simulated) = page.simulated {
-            let text = format!("{simulated} input: nothing here was measured in a real account");
-            self.line(YELLOW, &text);
+        if let Some(simulated) = page.simulated_means {
+            self.paragraph(YELLOW, simulated, 0);
         }
         self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
         if page.cards.is_empty() {
@@ -277,7 +276,7 @@ mod tests {
     #[test]
     fn a_report_reads_as_dollars_evidence_and_advice() {
         insta::assert_snapshot!(table(&sample::small(), &Look::PLAIN), @r#"
-        SIMULATED input: nothing here was measured in a real account
+        SIMULATED: at least a part of this input was made by a generator, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
 
         SAVING/MONTH    SPENT  RESOURCE                  OWNER  REGION
@@ -311,7 +310,7 @@ mod tests {
     #[test]
     fn a_report_without_findings_says_so() {
         insta::assert_snapshot!(table(&sample::empty(), &Look::PLAIN), @r#"
-        SIMULATED input: nothing here was measured in a real account
+        SIMULATED: at least a part of this input was made by a generator, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
         No waste found in what was judged.
         "#);

@@ -21,6 +21,8 @@ pub(super) struct Page {
     pub(super) at: String,
     /// Says what the input was, when it was not measured.
     pub(super) simulated: Option<&'static str>,
+    /// The same as a sentence.
+    pub(super) simulated_means: Option<&'static str>,
     /// What mending everything saves a month.
     pub(super) saving: String,
     /// What is wasted an hour.
@@ -57,9 +59,14 @@ pub(super) struct Gap {
 /// What every form says of input that nobody measured.
 pub(super) const SIMULATED: &str = "SIMULATED";
 
+/// And what that means, where there is room for a sentence.
+pub(super) const SIMULATED_MEANS: &str =
+    "SIMULATED: at least a part of this input was made by a generator, not measured.";
+
 impl Page {
     pub(super) fn of(report: &Report) -> Self {
         let totals = &report.totals;
+        let simulated = report.origin == Origin::Simulated;
         let greatest = report.findings.iter().map(|f| f.saving_or_zero()).max();
         let cards = report
             .findings
@@ -67,7 +74,8 @@ impl Page {
             .map(|finding| Card::of(finding, greatest.unwrap_or_default()));
         Self {
             at: report.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-            simulated: (report.origin == Origin::Simulated).then_some(SIMULATED),
+            simulated: simulated.then_some(SIMULATED),
+            simulated_means: simulated.then_some(SIMULATED_MEANS),
             saving: totals.saving_a_month.to_string(),
             per_hour: totals.waste_per_hour.to_string(),
             spent: totals.spent.to_string(),
