@@ -5,4 +5,6 @@ pub mod attribute;
 pub mod cgroup;
 pub mod interval;
 pub mod kernel;
+pub mod push;
 pub mod rules;
+pub mod spool;

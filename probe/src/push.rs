@@ -1,0 +1,136 @@
+//! What leaves the node: spooled records, encoded at the moment they are sent,
+//! by one policy of retry. Where they go is behind [`Sink`].
+
+mod outbox;
+mod retry;
+mod sink;
+
+pub use outbox::{Outbox, OutboxError, Urgency};
+pub use sink::{CloudSink, FolderSink, Sink, SinkError};
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{Heartbeat, Sent};
+use ebb_domain::step::StepBatch;
+use ebb_signal::{EncodeError, MAX_HEARTBEATS};
+use tokio::sync::Notify;
+
+use self::retry::Backoff;
+use crate::spool::{RecordNumber, Spool, SpoolError};
+
+/// What is left of the five seconds that a stop may take, after the last pass.
+const LAST_FLUSH: Duration = Duration::from_secs(4);
+
+/// What one attempt came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    /// Nothing waits that must go now.
+    Nothing,
+    /// Something went.
+    Sent,
+    /// It did not go, and stays.
+    Failed,
+}
+
+/// Sends what the outbox holds until it is closed, and then once more what is
+/// left. `now` reads the node's clocks.
+pub async fn run(
+    outbox: &RefCell<Outbox>,
+    changed: &Notify,
+    sink: &impl Sink,
+    now: impl Fn() -> Sent,
+) -> Result<(), SpoolError> {
+    let mut backoff = Backoff::default();
+    loop {
+        if outbox.borrow().is_closed() {
+            let flushed = tokio::time::timeout(LAST_FLUSH, send_all(outbox, sink, &now)).await;
+            return flushed.unwrap_or(Ok(()));
+        }
+        match attempt(outbox, sink, &now).await? {
+            Attempt::Sent => backoff = Backoff::default(),
+            Attempt::Nothing => changed.notified().await,
+            Attempt::Failed => wait(outbox, changed, backoff.next(retry::jitter())).await,
+        }
+    }
+}
+
+/// News does not cut a wait short; the end of the program does.
+async fn wait(outbox: &RefCell<Outbox>, changed: &Notify, pause: Duration) {
+    let closed = async {
+        while !outbox.borrow().is_closed() {
+            changed.notified().await;
+        }
+    };
+    let _ = tokio::time::timeout(pause, closed).await;
+}
+
+async fn send_all(
+    outbox: &RefCell<Outbox>,
+    sink: &impl Sink,
+    now: &impl Fn() -> Sent,
+) -> Result<(), SpoolError> {
+    while attempt(outbox, sink, now).await? == Attempt::Sent {}
+    Ok(())
+}
+
+async fn attempt(
+    outbox: &RefCell<Outbox>,
+    sink: &impl Sink,
+    now: &impl Fn() -> Sent,
+) -> Result<Attempt, SpoolError> {
+    let next = outbox.borrow_mut().next_message(&now())?;
+    if let Some((records, body)) = next {
+        let went = sink.heartbeats(&body).await;
+        return settle(&mut outbox.borrow_mut().heartbeats, &records, went);
+    }
+    let next = outbox.borrow_mut().next_object(&now())?;
+    if let Some((record, key, object)) = next {
+        let went = sink.steps(&key, object).await;
+        return settle(&mut outbox.borrow_mut().steps, &[record], went);
+    }
+    Ok(Attempt::Nothing)
+}
+
+fn settle(
+    spool: &mut Spool,
+    records: &[RecordNumber],
+    went: Result<(), SinkError>,
+) -> Result<Attempt, SpoolError> {
+    if let Err(error) = went {
+        tracing::warn!(%error, waiting = spool.len(), "not sent; it waits in the spool");
+        return Ok(Attempt::Failed);
+    }
+    for record in records {
+        spool.remove(*record)?;
+    }
+    Ok(Attempt::Sent)
+}
+
+/// As many of the oldest heartbeats as fit one message: their number and the
+/// message. `Err` when not even one fits.
+fn encode_fitting(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<(usize, String), EncodeError> {
+    let mut count = heartbeats.len().min(MAX_HEARTBEATS);
+    loop {
+        match ebb_signal::encode_heartbeats(sent, &heartbeats[..count]) {
+            Ok(body) => return Ok((count, body)),
+            Err(error) if count <= 1 => return Err(error),
+            Err(_) => count -= 1,
+        }
+    }
+}
+
+/// Where a batch of finished steps goes. `sender` is what the cloud attests, so
+/// that its policy can hold each node to its own place.
+fn steps_key(sender: &str, batch: &StepBatch) -> String {
+    let StepBatch {
+        boot,
+        probe_start,
+        sequence,
+        ..
+    } = batch;
+    format!("ingest/v1/{sender}/{boot}/{probe_start}/{sequence}.steps.zst")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Sending against a sink that can fail.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Origin, ProbeCost, Usage};
+use ebb_domain::identity::{BootId, NodeId, ProbeStart};
+use ebb_domain::units::{Bytes, MilliCores};
+use jiff::Timestamp;
+
+use super::*;
+
+/// Fails as often as it is told, then takes everything.
+#[derive(Default)]
+struct TestSink {
+    failures: Cell<u32>,
+    sequences: RefCell<Vec<Vec<u64>>>,
+    keys: RefCell<Vec<String>>,
+}
+
+impl TestSink {
+    fn fail(&self) -> Result<(), SinkError> {
+        let left = self.failures.get();
+        self.failures.set(left.saturating_sub(1));
+        if left == 0 {
+            return Ok(());
+        }
+        Err(SinkError::Cloud(ebb_cloud::ports::CloudError::Failed {
+            operation: "sqs:SendMessage".into(),
+            message: "out of reach".into(),
+        }))
+    }
+}
+
+#[async_trait::async_trait(?Send)]
+impl Sink for TestSink {
+    async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
+        self.fail()?;
+        let message = ebb_signal::decode_heartbeats(body).expect("readable");
+        let sequences = message.heartbeats.iter().map(|h| h.sequence).collect();
+        self.sequences.borrow_mut().push(sequences);
+        Ok(())
+    }
+
+    async fn steps(&self, key: &str, _: Vec<u8>) -> Result<(), SinkError> {
+        self.fail()?;
+        self.keys.borrow_mut().push(key.to_owned());
+        Ok(())
+    }
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId::new(name).expect("valid")
+}
+
+fn boot() -> BootId {
+    BootId::new("boot").expect("valid")
+}
+
+fn run_id() -> ProbeStart {
+    ProbeStart::new("run").expect("valid")
+}
+
+fn sent() -> Sent {
+    Sent {
+        boot: boot(),
+        clock: BootClock::from_nanos(9_000_000_000),
+        wall: Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
+    Heartbeat {
+        node: node(from),
+        boot: boot(),
+        probe_start: run_id(),
+        sequence,
+        start: BootClock::from_nanos(1),
+        end: BootClock::from_nanos(2),
+        wall_at_end: Timestamp::UNIX_EPOCH,
+        origin: Origin::Measured,
+        coverage: Coverage {
+            cpu: None,
+            memory: None,
+            disk: None,
+            network: None,
+            gpu: None,
+            short_processes: None,
+        },
+        hardware: Hardware {
+            cores: MilliCores::cores(2),
+            memory: Bytes::gib(1),
+            gpus: None,
+        },
+        workload: Usage::default(),
+        background: Usage::default(),
+        typed_ago: None,
+        steps: Vec::new(),
+        probe: ProbeCost::default(),
+    }
+}
+
+fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
+    let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1)).expect("a spool");
+    let sender = "AROAX:i-1".to_owned();
+    let mut outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
+    // Nothing is left of an earlier run.
+    assert_eq!(outbox.next_message(&sent()).expect("readable"), None);
+    RefCell::new(outbox)
+}
+
+async fn drain(outbox: &RefCell<Outbox>, sink: &TestSink) {
+    send_all(outbox, sink, &sent)
+        .await
+        .expect("the spool works");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_message_waits_for_five_heartbeats_unless_one_is_urgent() {
+    let check = async |urgencies: &[Urgency], expect: &[&[u64]]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+        for (n, urgency) in urgencies.iter().enumerate() {
+            outbox
+                .borrow_mut()
+                .add_heartbeat(&heartbeat("i-1", n as u64), *urgency)
+                .expect("kept");
+            drain(&outbox, &sink).await;
+        }
+        assert_eq!(*sink.sequences.borrow(), expect);
+    };
+    use Urgency::{CanWait, Now};
+    check(&[CanWait; 4], &[]).await;
+    check(&[CanWait; 6], &[&[0, 1, 2, 3, 4]]).await;
+    check(&[CanWait, CanWait, Now, CanWait], &[&[0, 1, 2]]).await;
+    check(&[Now, Now], &[&[0], &[1]]).await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_failed_waits_and_goes_in_order_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    sink.failures.set(2);
+    for n in 0..7 {
+        outbox
+            .borrow_mut()
+            .add_heartbeat(&heartbeat("i-1", n), Urgency::CanWait)
+            .expect("kept");
+        drain(&outbox, &sink).await;
+    }
+    assert_eq!(*sink.sequences.borrow(), [[0, 1, 2, 3, 4]]);
+    outbox.borrow_mut().close();
+    drain(&outbox, &sink).await;
+    assert_eq!(sink.sequences.borrow().last(), Some(&vec![5, 6]));
+    assert_eq!(outbox.borrow().held(), Bytes(0));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_not_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    for name in ["i-2", "i-1"] {
+        let batch = StepBatch {
+            node: node(name),
+            boot: boot(),
+            probe_start: run_id(),
+            sequence: 3,
+            origin: Origin::Measured,
+            steps: Vec::new(),
+        };
+        outbox.borrow_mut().add_steps(&batch).expect("kept");
+    }
+    outbox
+        .borrow_mut()
+        .add_heartbeat(&heartbeat("i-2", 0), Urgency::Now)
+        .expect("kept");
+    drain(&outbox, &sink).await;
+    assert_eq!(
+        *sink.keys.borrow(),
+        ["ingest/v1/AROAX:i-1/boot/run/3.steps.zst"]
+    );
+    assert!(sink.sequences.borrow().is_empty());
+    assert_eq!(outbox.borrow().dropped(), 2);
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_closed_outbox_is_flushed_even_while_it_backs_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let changed = Notify::new();
+    sink.failures.set(1);
+    outbox
+        .borrow_mut()
+        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now)
+        .expect("kept");
+    let close = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        outbox.borrow_mut().close();
+        changed.notify_one();
+    };
+    let began = tokio::time::Instant::now();
+    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
+    done.expect("the spool works");
+    assert_eq!(*sink.sequences.borrow(), [[0]]);
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
