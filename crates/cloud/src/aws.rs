@@ -1,1 +1,122 @@
-//! Being written.
+//! The real ports. Each stands behind a feature, because each brings an SDK.
+//! What all clients share is here: region, retries, timeouts and transport.
+
+#[cfg(feature = "bill")]
+mod bill;
+#[cfg(feature = "email")]
+mod email;
+mod error;
+#[cfg(feature = "identity")]
+mod identity;
+#[cfg(feature = "inventory")]
+mod inventory;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(feature = "objects")]
+mod objects;
+#[cfg(feature = "queue")]
+mod queue;
+#[cfg(feature = "secrets")]
+mod secrets;
+#[cfg(any(feature = "inventory", feature = "metrics", feature = "objects"))]
+mod time;
+#[cfg(any(feature = "inventory", feature = "queue"))]
+mod turns;
+
+#[cfg(feature = "bill")]
+pub use bill::AwsBill;
+#[cfg(feature = "email")]
+pub use email::AwsMailer;
+#[cfg(feature = "identity")]
+pub use identity::{Caller, Machine, caller, machine};
+#[cfg(feature = "inventory")]
+pub use inventory::AwsInventory;
+#[cfg(feature = "metrics")]
+pub use metrics::AwsMetrics;
+#[cfg(feature = "objects")]
+pub use objects::AwsObjects;
+#[cfg(feature = "queue")]
+pub use queue::AwsQueue;
+#[cfg(feature = "secrets")]
+pub use secrets::AwsSecrets;
+
+use std::fmt;
+use std::time::Duration;
+
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{AppName, BehaviorVersion, SdkConfig};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use ebb_domain::identity::Region;
+
+use crate::http;
+
+/// How the names of our requests begin in the account's CloudTrail.
+const APP_NAME: &str = concat!("ebb-", env!("CARGO_PKG_VERSION"));
+
+/// Asked only where nothing names a region: any region lists all regions.
+const FALLBACK_REGION: &str = "us-east-1";
+
+/// Throttled calls are spread by the adaptive mode's token bucket; five attempts
+/// with back-off are about ten seconds.
+const MAX_ATTEMPTS: u32 = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longer than SQS's longest poll, which is 20 s.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Where and as whom AWS is asked. Credentials, endpoints and profile come from
+/// the environment in the SDK's usual order, `AWS_ENDPOINT_URL_<SERVICE>` too.
+#[derive(Clone)]
+pub struct AwsConfig {
+    sdk: SdkConfig,
+}
+
+impl AwsConfig {
+    /// Loads it; `region` wins over what the environment says.
+    pub async fn load(region: Option<&Region>) -> Self {
+        let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
+        let regions = RegionProviderChain::first_try(asked)
+            .or_default_provider()
+            .or_else(FALLBACK_REGION);
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+            .build();
+        let sdk = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(transport())
+            .region(regions)
+            .retry_config(RetryConfig::adaptive().with_max_attempts(MAX_ATTEMPTS))
+            .timeout_config(timeouts)
+            .app_name(AppName::new(APP_NAME).expect("the name has only plain characters"))
+            .load()
+            .await;
+        Self { sdk }
+    }
+
+    /// The region that is asked unless a call names another.
+    pub fn region(&self) -> Option<Region> {
+        Region::new(self.sdk.region()?.as_ref()).ok()
+    }
+
+    #[cfg(any(feature = "inventory", feature = "metrics"))]
+    fn in_region(&self, region: &Region) -> SdkConfig {
+        let there = aws_config::Region::new(region.as_str().to_owned());
+        self.sdk.clone().into_builder().region(there).build()
+    }
+}
+
+fn transport() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new()
+        .tls_provider(http::tls())
+        .build_with_resolver(http::resolver())
+}
+
+impl fmt::Debug for AwsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwsConfig")
+            .field("region", &self.region())
+            .finish_non_exhaustive()
+    }
+}

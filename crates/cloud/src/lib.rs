@@ -6,6 +6,9 @@
 pub mod aws;
 pub mod failing;
 pub mod fake;
+#[cfg(feature = "http")]
+mod http;
+pub mod permissions;
 pub mod ports;
 #[cfg(feature = "webhook")]
 pub mod webhook;

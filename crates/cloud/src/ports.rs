@@ -197,6 +197,14 @@ pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudErro
     }
 }
 
+#[cfg(feature = "http")]
+/// Words of the cloud's as an error may carry them: on one line and not long.
+pub(crate) fn bounded(words: &str) -> String {
+    const MAX_CHARS: usize = 500;
+    let line = |c: char| if c.is_control() { ' ' } else { c };
+    words.chars().map(line).take(MAX_CHARS).collect()
+}
+
 /// How an object is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutOptions {
@@ -204,8 +212,22 @@ pub struct PutOptions {
     pub condition: PutIf,
     /// What a browser is told it is.
     pub content_type: Option<&'static str>,
-    /// User metadata.
+    /// User metadata for people to read; what a header cannot carry becomes `?`,
+    /// and each value is cut at 500 bytes.
     pub metadata: BTreeMap<String, String>,
+}
+
+impl PutOptions {
+    /// The metadata as it is stored.
+    pub(crate) fn plain_metadata(&self) -> BTreeMap<String, String> {
+        const MAX_BYTES: usize = 500;
+        let plain = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+        let pairs = self.metadata.iter().map(|(name, value)| {
+            let value = value.chars().map(plain).take(MAX_BYTES).collect();
+            (name.clone(), value)
+        });
+        pairs.collect()
+    }
 }
 
 impl Default for PutOptions {

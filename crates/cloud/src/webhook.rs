@@ -1,1 +1,212 @@
-//! Being written.
+//! A chat's incoming webhook over HTTP. Its URL is a secret: whoever has it can
+//! post, so neither `Debug` nor an error shows more of it than the host.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_smithy_http_client::Connector;
+use aws_smithy_runtime_api::client::http::HttpConnector;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::byte_stream::ByteStream;
+use thiserror::Error as ThisError;
+
+use crate::http;
+use crate::ports::{CloudError, CloudResult, Webhook, bounded};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of a refusal is read; Slack's are one word.
+const MAX_ANSWER_BYTES: usize = 2_000;
+
+/// The URL is none that a secret may be sent to. It says nothing of the URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
+#[error("the webhook's URL is not https with a host (plain http only on this machine)")]
+pub struct BadWebhookUrl;
+
+/// A webhook that takes JSON by POST.
+pub struct HttpWebhook {
+    connector: Connector,
+    url: String,
+}
+
+impl HttpWebhook {
+    /// Of this URL: https, or plain http to a loopback address.
+    pub fn new(url: &str) -> Result<Self, BadWebhookUrl> {
+        let url = url.trim();
+        if !acceptable(url) {
+            return Err(BadWebhookUrl);
+        }
+        Ok(Self {
+            connector: Connector::builder()
+                .tls_provider(http::tls())
+                .build_with_resolver(http::resolver()),
+            url: url.to_owned(),
+        })
+    }
+
+    fn request(&self, body: &serde_json::Value) -> Result<HttpRequest, BadWebhookUrl> {
+        let mut request = HttpRequest::new(SdkBody::from(body.to_string()));
+        request.set_method("POST").map_err(|_| BadWebhookUrl)?;
+        request
+            .set_uri(self.url.as_str())
+            .map_err(|_| BadWebhookUrl)?;
+        let headers = request.headers_mut();
+        headers.insert("content-type", "application/json");
+        Ok(request)
+    }
+
+    fn failed(&self, words: &str) -> CloudError {
+        let secret = path(&self.url).unwrap_or(&self.url);
+        let mut message = words.replace(&self.url, "(the webhook)");
+        if secret.len() > 1 {
+            message = message.replace(secret, "/…");
+        }
+        CloudError::Failed {
+            operation: "webhook".to_owned(),
+            message: bounded(&message),
+        }
+    }
+}
+
+impl fmt::Debug for HttpWebhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpWebhook").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Webhook for HttpWebhook {
+    async fn post(&self, body: &serde_json::Value) -> CloudResult<()> {
+        let request = self
+            .request(body)
+            .map_err(|e| self.failed(&e.to_string()))?;
+        let talk = async {
+            let answer = self.connector.call(request).await;
+            let answer = answer.map_err(|e| self.failed(&causes(&e)))?;
+            if answer.status().is_success() {
+                return Ok(());
+            }
+            let status = answer.status().as_u16();
+            let words = beginning(answer).await;
+            Err(self.failed(&format!("HTTP {status}: {words}")))
+        };
+        let late = |_| self.failed("no answer in time");
+        tokio::time::timeout(TIMEOUT, talk).await.map_err(late)?
+    }
+}
+
+fn acceptable(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    match scheme {
+        "https" => !host.is_empty() && !authority.contains('@'),
+        "http" => matches!(host, "127.0.0.1" | "localhost" | "[::1]"),
+        _ => false,
+    }
+}
+
+/// From the first slash after the host on: the secret part.
+fn path(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.find(['/', '?']).map(|at| &rest[at..])
+}
+
+fn causes(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        words.push_str(": ");
+        words.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    words
+}
+
+async fn beginning(answer: HttpResponse) -> String {
+    let mut body = ByteStream::new(answer.into_body());
+    let mut bytes = Vec::new();
+    while let Some(Ok(piece)) = body.next().await {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() >= MAX_ANSWER_BYTES {
+            bytes.truncate(MAX_ANSWER_BYTES);
+            break;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn only_a_url_that_keeps_the_secret_is_taken() {
+        let check = |url: &str, expect: bool| assert_eq!(acceptable(url), expect, "{url}");
+        check("https://hooks.slack.com/services/T/B/x", true);
+        check("http://127.0.0.1:9000/hook", true);
+        check("http://hooks.slack.com/services/T/B/x", false);
+        check("http://127.0.0.1.example.com/x", false);
+        check("https://user@example.com/", false);
+        check("https:///x", false);
+        check("ftp://example.com", false);
+        check("", false);
+    }
+
+    /// Answers one request with `answer`, and gives what was asked.
+    async fn serve(listener: TcpListener, answer: &'static str) -> String {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut asked = Vec::new();
+        let mut piece = [0; 4_096];
+        while !asked.ends_with(b"}") {
+            let n = stream.read(&mut piece).await.expect("a request");
+            assert!(n > 0, "the request ended early");
+            asked.extend_from_slice(&piece[..n]);
+        }
+        let sent = stream.write_all(answer.as_bytes()).await;
+        sent.expect("the answer is sent");
+        String::from_utf8(asked).expect("text")
+    }
+
+    #[tokio::test]
+    async fn what_is_posted_arrives_and_a_refusal_keeps_the_secret() {
+        let check = async |answer, expect: Result<(), &str>| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
+            let body = serde_json::json!({"text": "3 findings"});
+            let (asked, got) = tokio::join!(serve(listener, answer), hook.post(&body));
+            assert!(asked.starts_with("POST /secret HTTP/1.1\r\n"), "{asked}");
+            assert!(asked.ends_with(r#"{"text":"3 findings"}"#), "{asked}");
+            let told = got.map_err(|e| e.to_string());
+            assert_eq!(told.as_ref().map_err(String::as_str).copied(), expect);
+        };
+        check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", Ok(())).await;
+        check(
+            "HTTP/1.1 403 Forbidden\r\ncontent-length: 15\r\n\r\nno /secret here",
+            Err("webhook failed: HTTP 403: no /… here"),
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_webhook_that_is_not_there_keeps_the_secret() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
+        let error = hook.post(&serde_json::json!({})).await.expect_err("no one");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        assert!(!format!("{hook:?}").contains("secret"));
+    }
+}

@@ -107,7 +107,7 @@ impl Objects for FakeObjects {
             bytes,
             modified_at: self.clock.now(),
             content_type: options.content_type,
-            metadata: options.metadata,
+            metadata: options.plain_metadata(),
         };
         let etag = object.etag();
         stored.insert(key.to_owned(), object);

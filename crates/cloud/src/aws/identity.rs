@@ -1,0 +1,76 @@
+//! Who this machine is, and as whom AWS knows its credentials.
+
+use aws_config::imds;
+use aws_config::provider_config::ProviderConfig;
+use ebb_domain::identity::{AccountId, IdentityError, NodeId, Region};
+
+use super::error::{chain, cloud_error};
+use super::{AwsConfig, transport};
+use crate::permissions::GET_CALLER_IDENTITY;
+use crate::ports::{CloudError, CloudResult, bounded};
+
+/// What the instance metadata service says; IAM has no action for it.
+const METADATA: &str = "instance metadata";
+
+/// An EC2 instance as it knows itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Its instance id.
+    pub node: NodeId,
+    /// Where it is.
+    pub region: Region,
+}
+
+/// Asks the instance metadata service (IMDSv2) of the machine it runs on.
+pub async fn machine() -> CloudResult<Machine> {
+    let provider = ProviderConfig::default().with_http_client(transport());
+    let client = imds::Client::builder().configure(&provider).build();
+    let node = read(&client, "/latest/meta-data/instance-id").await?;
+    let region = read(&client, "/latest/meta-data/placement/region").await?;
+    Ok(Machine {
+        node: NodeId::new(node).map_err(unnamed)?,
+        region: Region::new(region).map_err(unnamed)?,
+    })
+}
+
+async fn read(client: &imds::Client, path: &'static str) -> CloudResult<String> {
+    let told = client.get(path).await.map_err(|e| CloudError::Failed {
+        operation: METADATA.to_owned(),
+        message: bounded(&format!("{path}: {}", chain(&e))),
+    })?;
+    Ok(String::from(told))
+}
+
+fn unnamed(error: IdentityError) -> CloudError {
+    CloudError::Failed {
+        operation: METADATA.to_owned(),
+        message: error.to_string(),
+    }
+}
+
+/// As whom AWS knows the credentials in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// `aws:userid`, which is what SQS attests as the sender too.
+    pub user_id: String,
+    /// The account; `None` when the answer did not say.
+    pub account: Option<AccountId>,
+    /// The ARN, for showing; `None` when the answer did not say.
+    pub arn: Option<String>,
+}
+
+/// Asks STS as whom AWS knows the credentials of `config`. Needs no permission.
+pub async fn caller(config: &AwsConfig) -> CloudResult<Caller> {
+    let client = aws_sdk_sts::Client::new(&config.sdk);
+    let answer = client.get_caller_identity().send().await;
+    let answer = answer.map_err(|e| cloud_error(GET_CALLER_IDENTITY, "the caller", &e))?;
+    let user_id = answer.user_id.ok_or_else(|| CloudError::Failed {
+        operation: GET_CALLER_IDENTITY.to_owned(),
+        message: "the answer did not say the user id".to_owned(),
+    })?;
+    Ok(Caller {
+        user_id,
+        account: answer.account.and_then(|id| AccountId::new(id).ok()),
+        arn: answer.arn,
+    })
+}

@@ -1,0 +1,172 @@
+//! EC2 instances.
+
+use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
+use ebb_domain::fleet::{Instance, InstanceState, Market};
+use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
+
+use super::super::error::cloud_error;
+use super::super::time::timestamp;
+use super::{Clients, Part};
+use crate::permissions::DESCRIBE_INSTANCES;
+
+/// The most that one call describes.
+const PAGE: i32 = 1_000;
+
+/// All instances of the region, in every state.
+pub(super) async fn describe(clients: &Clients) -> Part<Instance> {
+    let mut part = Part::default();
+    let mut pages = clients
+        .ec2
+        .describe_instances()
+        .into_paginator()
+        .page_size(PAGE)
+        .send();
+    while let Some(page) = pages.next().await {
+        match page {
+            Ok(page) => {
+                for reservation in page.reservations() {
+                    read(reservation, &clients.region, &mut part);
+                }
+            }
+            Err(error) => {
+                let refused = cloud_error(DESCRIBE_INSTANCES, "instances", &error);
+                part.refused.push(refused);
+                break;
+            }
+        }
+    }
+    part
+}
+
+fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
+    let account = reservation
+        .owner_id()
+        .and_then(|id| AccountId::new(id).ok());
+    for told in reservation.instances() {
+        let read = instance(told, account.clone(), region);
+        part.take(DESCRIBE_INSTANCES, read);
+    }
+}
+
+fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<Instance, String> {
+    let id = told.instance_id().ok_or("an instance has no id")?;
+    let about = |what: String| format!("{id}: {what}");
+    let instance_type = told
+        .instance_type()
+        .ok_or_else(|| about("no type".to_owned()))?;
+    let state = told
+        .state()
+        .and_then(|s| s.name())
+        .and_then(state)
+        .ok_or_else(|| about("no state that is known".to_owned()))?;
+    let tags = told.tags().iter().filter_map(|tag| {
+        let value = tag.value().unwrap_or_default();
+        Some((tag.key()?.to_owned(), value.to_owned()))
+    });
+    Ok(Instance {
+        id: NodeId::new(id).map_err(|e| e.to_string())?,
+        account,
+        region: region.clone(),
+        instance_type: InstanceType::new(instance_type.as_str())
+            .map_err(|e| about(e.to_string()))?,
+        state,
+        launched_at: told.launch_time().and_then(timestamp),
+        market: match told.instance_lifecycle() {
+            Some(InstanceLifecycleType::Spot) => Market::Spot,
+            _ => Market::OnDemand,
+        },
+        controller: None,
+        tags: tags.collect(),
+    })
+}
+
+fn state(name: &InstanceStateName) -> Option<InstanceState> {
+    match name {
+        InstanceStateName::Pending => Some(InstanceState::Pending),
+        InstanceStateName::Running => Some(InstanceState::Running),
+        InstanceStateName::ShuttingDown | InstanceStateName::Stopping => {
+            Some(InstanceState::Stopping)
+        }
+        InstanceStateName::Stopped => Some(InstanceState::Stopped),
+        InstanceStateName::Terminated => Some(InstanceState::Terminated),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_ec2::primitives::DateTime;
+    use aws_sdk_ec2::types::builders::InstanceBuilder;
+    use aws_sdk_ec2::types::{InstanceState as ToldState, InstanceType as ToldType, Tag};
+
+    use super::*;
+
+    fn told() -> InstanceBuilder {
+        let running = ToldState::builder()
+            .name(InstanceStateName::Running)
+            .build();
+        Told::builder()
+            .instance_id("i-0abc")
+            .instance_type(ToldType::M5Xlarge)
+            .state(running)
+    }
+
+    fn part(told: InstanceBuilder) -> Part<Instance> {
+        let reservation = Reservation::builder()
+            .owner_id("123456789012")
+            .instances(told.build())
+            .build();
+        let mut part = Part::default();
+        read(
+            &reservation,
+            &Region::new("eu-west-1").expect("a region"),
+            &mut part,
+        );
+        part
+    }
+
+    #[test]
+    fn an_instance_is_read_as_it_is_told() {
+        let name = Tag::builder().key("Name").value("worker").build();
+        let read = part(
+            told()
+                .launch_time(DateTime::from_secs(1_700_000_000))
+                .instance_lifecycle(InstanceLifecycleType::Spot)
+                .tags(name),
+        );
+        let instance = &read.found[0];
+        assert_eq!(instance.instance_type.as_str(), "m5.xlarge");
+        assert_eq!(instance.market, Market::Spot);
+        assert_eq!(instance.name(), Some("worker"));
+        assert_eq!(
+            instance.launched_at.map(|t| t.as_second()),
+            Some(1_700_000_000)
+        );
+        assert_eq!(
+            instance.account.as_ref().map(AccountId::as_str),
+            Some("123456789012")
+        );
+        let plain = part(told());
+        assert_eq!(plain.found[0].market, Market::OnDemand);
+        assert_eq!(plain.found[0].launched_at, None);
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_a_gap() {
+        let check = |told: InstanceBuilder, reason: &str| {
+            let read = part(told);
+            assert!(read.found.is_empty());
+            let shown = read.refused[0].to_string();
+            assert_eq!(shown, format!("ec2:DescribeInstances failed: {reason}"));
+        };
+        check(Told::builder(), "an instance has no id");
+        check(Told::builder().instance_id("i-1"), "i-1: no type");
+        check(told().set_state(None), "i-0abc: no state that is known");
+        let later = ToldState::builder().name("resting".into()).build();
+        check(told().state(later), "i-0abc: no state that is known");
+        check(
+            told().instance_id("i 1"),
+            "node id 'i 1' holds a character outside A-Z a-z 0-9 . _ : / @ = + -",
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! Jobs of Batch: listed by queue and status, then described in hundreds.
+
+mod detail;
+
+use std::time::Duration;
+
+use aws_sdk_batch::types::{JobStatus as Status, JobSummary};
+use ebb_domain::fleet::{Job, JobQueue};
+use jiff::Timestamp;
+
+use super::super::error::cloud_error;
+use super::super::turns::in_turns;
+use super::{Clients, Part, unreadable};
+use crate::permissions::{DESCRIBE_JOBS, LIST_JOBS};
+
+/// The most that one call lists or describes.
+const PAGE: usize = 100;
+
+/// The most jobs that are read of one queue and status; beyond that a gap says so.
+const MAX_LISTED: usize = 5_000;
+
+/// Ended jobs are of interest for a day; Batch keeps them for a week.
+const ENDED_WITHIN: Duration = Duration::from_secs(24 * 3_600);
+
+/// `ListJobs` tells RUNNING alone unless it is asked for each.
+const STATUSES: [Status; 7] = [
+    Status::Submitted,
+    Status::Pending,
+    Status::Runnable,
+    Status::Starting,
+    Status::Running,
+    Status::Succeeded,
+    Status::Failed,
+];
+
+/// What jobs are listed of.
+#[derive(Debug, Clone)]
+enum Of {
+    Queue(String),
+    Array(String),
+}
+
+/// A job that was listed and is not yet described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    id: String,
+    is_array: Array,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Array {
+    Parent,
+    No,
+}
+
+/// The ids of all live jobs and of those that ended within a day before `now`,
+/// the children of live array jobs among them.
+pub(super) async fn list(clients: &Clients, queues: &[JobQueue], now: Timestamp) -> Part<String> {
+    let of_queues = queues.iter().map(|queue| Of::Queue(queue.name.clone()));
+    let mut all = list_each(clients, of_queues.collect(), now).await;
+    let parents = all
+        .found
+        .iter()
+        .filter(|seen| seen.is_array == Array::Parent);
+    let of_arrays = parents.map(|seen| Of::Array(seen.id.clone())).collect();
+    all.absorb(list_each(clients, of_arrays, now).await);
+    let mut ids: Vec<_> = all.found.into_iter().map(|seen| seen.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Part {
+        found: ids,
+        refused: all.refused,
+    }
+}
+
+async fn list_each(clients: &Clients, sources: Vec<Of>, now: Timestamp) -> Part<Seen> {
+    let calls = sources
+        .into_iter()
+        .flat_map(|of| STATUSES.map(|status| list_one(clients.clone(), of.clone(), status, now)));
+    let mut all = Part::default();
+    for part in in_turns(calls.collect::<Vec<_>>()).await {
+        all.absorb(part);
+    }
+    all
+}
+
+async fn list_one(clients: Clients, of: Of, status: Status, now: Timestamp) -> Part<Seen> {
+    let mut part = Part::default();
+    let call = clients.batch.list_jobs().job_status(status);
+    let (call, name) = match of {
+        Of::Queue(name) => (call.job_queue(&name), name),
+        Of::Array(id) => (call.array_job_id(&id), id),
+    };
+    let mut jobs = call
+        .into_paginator()
+        .page_size(i32::try_from(PAGE).unwrap_or(i32::MAX))
+        .items()
+        .send();
+    let mut listed = 0;
+    while let Some(job) = jobs.next().await {
+        match job {
+            Ok(job) => {
+                listed += 1;
+                part.found.extend(seen(&job, now));
+            }
+            Err(error) => {
+                part.refused.push(cloud_error(LIST_JOBS, &name, &error));
+                break;
+            }
+        }
+        if listed == MAX_LISTED {
+            let message = format!("{name}: only the first {MAX_LISTED} jobs of a status were read");
+            part.refused.push(unreadable(LIST_JOBS, &message));
+            break;
+        }
+    }
+    part
+}
+
+/// `None` for a job that ended too long ago.
+fn seen(job: &JobSummary, now: Timestamp) -> Option<Seen> {
+    let ended = matches!(job.status(), Some(Status::Succeeded | Status::Failed));
+    let last = job.stopped_at().or(job.created_at());
+    let last = last.and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    let since = now.saturating_sub(ENDED_WITHIN).unwrap_or(Timestamp::MIN);
+    if ended && last.is_some_and(|last| last < since) {
+        return None;
+    }
+    let parent = !ended && job.array_properties().is_some_and(|a| a.size().is_some());
+    Some(Seen {
+        id: job.job_id()?.to_owned(),
+        is_array: if parent { Array::Parent } else { Array::No },
+    })
+}
+
+/// The jobs of these ids. One that Batch has forgotten meanwhile is left out.
+pub(super) async fn describe(clients: &Clients, ids: Vec<String>) -> Part<Job> {
+    let calls = ids
+        .chunks(PAGE)
+        .map(|page| describe_page(clients.clone(), page.to_vec()));
+    let mut all = Part::default();
+    for part in in_turns(calls.collect::<Vec<_>>()).await {
+        all.absorb(part);
+    }
+    all
+}
+
+async fn describe_page(clients: Clients, ids: Vec<String>) -> Part<Job> {
+    let mut part = Part::default();
+    let call = clients.batch.describe_jobs().set_jobs(Some(ids));
+    match call.send().await {
+        Ok(answer) => {
+            for told in answer.jobs() {
+                part.take(DESCRIBE_JOBS, detail::job(told, &clients.region));
+            }
+        }
+        Err(error) => part
+            .refused
+            .push(cloud_error(DESCRIBE_JOBS, "jobs", &error)),
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_batch::types::ArrayPropertiesSummary;
+    use aws_sdk_batch::types::builders::JobSummaryBuilder;
+
+    use super::*;
+
+    #[test]
+    fn live_jobs_are_seen_always_and_ended_ones_for_a_day() {
+        let now: Timestamp = "2026-03-02T12:00:00Z".parse().expect("a time");
+        let hours_ago = |hours: i64| now.as_millisecond() - hours * 3_600_000;
+        let summary = |status| JobSummary::builder().job_id("j").status(status);
+        let check = |job: JobSummaryBuilder, expect: Option<Array>| {
+            let job = job.build();
+            assert_eq!(seen(&job, now).map(|s| s.is_array), expect, "{job:?}");
+        };
+        let array = ArrayPropertiesSummary::builder().size(3).build();
+        check(
+            summary(Status::Running).created_at(hours_ago(100)),
+            Some(Array::No),
+        );
+        check(
+            summary(Status::Pending).array_properties(array),
+            Some(Array::Parent),
+        );
+        check(summary(Status::Failed).created_at(hours_ago(25)), None);
+        check(
+            summary(Status::Succeeded)
+                .created_at(hours_ago(25))
+                .stopped_at(hours_ago(23)),
+            Some(Array::No),
+        );
+        check(summary(Status::Succeeded), Some(Array::No));
+        check(JobSummary::builder().status(Status::Running), None);
+    }
+}

@@ -1,0 +1,237 @@
+//! One job as Batch describes it.
+
+use aws_sdk_batch::types::{
+    ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement, ResourceType,
+};
+use ebb_domain::fleet::{Job, JobId, JobStatus};
+use ebb_domain::identity::Region;
+use ebb_domain::step::Requested;
+use ebb_domain::units::{Bytes, MilliCores};
+use jiff::Timestamp;
+
+pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
+    let id = told.job_id().ok_or("a job has no id")?;
+    let about = |what: &str| format!("{id}: {what}");
+    let container = told.container();
+    let task = told
+        .ecs_properties()
+        .and_then(|p| p.task_properties().first());
+    let placed = container
+        .and_then(ContainerDetail::container_instance_arn)
+        .or_else(|| task.and_then(|t| t.container_instance_arn()));
+    let task_arn = container
+        .and_then(ContainerDetail::task_arn)
+        .or_else(|| task.and_then(|t| t.task_arn()));
+    let in_tasks = || task.iter().flat_map(|t| t.containers());
+    let requested = container.map_or_else(
+        || asked(in_tasks().flat_map(|c| c.resource_requirements())),
+        of_container,
+    );
+    let tags = told.tags().into_iter().flatten();
+    Ok(Job {
+        id: JobId::new(id).map_err(|e| e.to_string())?,
+        name: told.job_name().ok_or_else(|| about("no name"))?.to_owned(),
+        definition: told.job_definition().map(definition),
+        queue: told
+            .job_queue()
+            .ok_or_else(|| about("no queue"))?
+            .to_owned(),
+        region: region.clone(),
+        status: told
+            .status()
+            .and_then(status)
+            .ok_or_else(|| about("no status that is known"))?,
+        status_reason: told.status_reason().map(str::to_owned),
+        created_at: told.created_at().and_then(happened),
+        started_at: told.started_at().and_then(happened),
+        stopped_at: told.stopped_at().and_then(happened),
+        container_instance_arn: placed.map(str::to_owned),
+        task_arn: task_arn.map(str::to_owned),
+        requested,
+        tags: tags.map(|(k, v)| (k.clone(), v.clone())).collect(),
+    })
+}
+
+/// A time of zero is one that has not come.
+fn happened(millis: i64) -> Option<Timestamp> {
+    (millis > 0)
+        .then(|| Timestamp::from_millisecond(millis).ok())
+        .flatten()
+}
+
+fn status(told: &Status) -> Option<JobStatus> {
+    match told {
+        Status::Submitted => Some(JobStatus::Submitted),
+        Status::Pending => Some(JobStatus::Pending),
+        Status::Runnable => Some(JobStatus::Runnable),
+        Status::Starting => Some(JobStatus::Starting),
+        Status::Running => Some(JobStatus::Running),
+        Status::Succeeded => Some(JobStatus::Succeeded),
+        Status::Failed => Some(JobStatus::Failed),
+        _ => None,
+    }
+}
+
+/// The name in `arn:…:job-definition/name:revision`, or in `name:revision`.
+fn definition(arn: &str) -> String {
+    let last = arn.rsplit_once('/').map_or(arn, |(_, last)| last);
+    let named = match last.rsplit_once(':') {
+        Some((name, revision)) if revision.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => last,
+    };
+    named.to_owned()
+}
+
+/// The fields `vcpus` and `memory` are the older form of the same wish.
+fn of_container(container: &ContainerDetail) -> Requested {
+    let newer = asked(container.resource_requirements());
+    let whole = |n: Option<i32>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    Requested {
+        cores: newer
+            .cores
+            .or_else(|| whole(container.vcpus()).map(MilliCores::cores)),
+        memory: newer
+            .memory
+            .or_else(|| whole(container.memory()).map(Bytes::mib)),
+    }
+}
+
+/// Sums what several containers of one task ask for.
+///
+/// Source: Batch API reference, `ResourceRequirement`: VCPU may be a fraction,
+/// MEMORY is in MiB.
+fn asked<'a>(wishes: impl IntoIterator<Item = &'a ResourceRequirement>) -> Requested {
+    let mut sum = Requested::default();
+    for wish in wishes {
+        match wish.r#type() {
+            Some(ResourceType::Vcpu) => {
+                if let Some(more) = wish.value().and_then(cores) {
+                    let so_far = sum.cores.map_or(0, |c| c.0);
+                    sum.cores = Some(MilliCores(so_far.saturating_add(more.0)));
+                }
+            }
+            Some(ResourceType::Memory) => {
+                let mib = wish.value().and_then(|v| v.parse::<u32>().ok());
+                if let Some(more) = mib.map(|mib| Bytes::mib(u64::from(mib))) {
+                    let so_far = sum.memory.unwrap_or_default();
+                    sum.memory = Some(so_far.saturating_add(more));
+                }
+            }
+            _ => {}
+        }
+    }
+    sum
+}
+
+fn cores(text: &str) -> Option<MilliCores> {
+    let cores: f64 = text.parse().ok()?;
+    let real = cores.is_finite() && (0.001..=1e6).contains(&cores);
+    real.then(|| MilliCores((cores * 1_000.0).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_batch::types::builders::ContainerDetailBuilder;
+    use aws_sdk_batch::types::{EcsPropertiesDetail, EcsTaskDetails, TaskContainerDetails};
+
+    use super::*;
+
+    fn told() -> aws_sdk_batch::types::builders::JobDetailBuilder {
+        JobDetail::builder()
+            .job_id("7f9e:3")
+            .job_name("align")
+            .job_queue("q")
+            .status(Status::Running)
+    }
+
+    fn wish(of: ResourceType, value: &str) -> ResourceRequirement {
+        ResourceRequirement::builder()
+            .r#type(of)
+            .value(value)
+            .build()
+    }
+
+    fn read(told: aws_sdk_batch::types::builders::JobDetailBuilder) -> Result<Job, String> {
+        job(&told.build(), &Region::new("eu-west-1").expect("a region"))
+    }
+
+    #[test]
+    fn what_a_job_asked_for_is_read_in_both_forms() {
+        let check = |container: ContainerDetailBuilder, milli_cores, mib: Option<u64>| {
+            let job = read(told().container(container.build())).expect("a job");
+            let memory = mib.map(Bytes::mib);
+            let cores = Option::map(milli_cores, MilliCores);
+            assert_eq!(job.requested, Requested { cores, memory });
+        };
+        let plain = ContainerDetail::builder;
+        check(
+            plain()
+                .resource_requirements(wish(ResourceType::Vcpu, "0.25"))
+                .resource_requirements(wish(ResourceType::Memory, "512")),
+            Some(250),
+            Some(512),
+        );
+        check(plain().vcpus(4).memory(8_192), Some(4_000), Some(8_192));
+        check(plain().vcpus(0), None, None);
+        check(
+            plain()
+                .vcpus(4)
+                .resource_requirements(wish(ResourceType::Vcpu, "16"))
+                .resource_requirements(wish(ResourceType::Gpu, "1")),
+            Some(16_000),
+            None,
+        );
+        check(
+            plain().resource_requirements(wish(ResourceType::Vcpu, "many")),
+            None,
+            None,
+        );
+    }
+
+    #[test]
+    fn containers_of_one_task_ask_together() {
+        let one = TaskContainerDetails::builder()
+            .resource_requirements(wish(ResourceType::Vcpu, "2"))
+            .resource_requirements(wish(ResourceType::Memory, "1024"))
+            .build();
+        let task = EcsTaskDetails::builder()
+            .task_arn("arn:aws:ecs:r:a:task/c/t")
+            .containers(one.clone())
+            .containers(one)
+            .build();
+        let ecs = EcsPropertiesDetail::builder().task_properties(task).build();
+        let job = read(told().ecs_properties(ecs)).expect("a job");
+        assert_eq!(job.requested.cores, Some(MilliCores::cores(4)));
+        assert_eq!(job.requested.memory, Some(Bytes::gib(2)));
+        assert_eq!(job.task_id(), Some("t"));
+    }
+
+    #[test]
+    fn a_jobs_times_and_definition_are_read_as_told() {
+        let job = read(
+            told()
+                .job_definition("arn:aws:batch:r:a:job-definition/align-reads:7")
+                .created_at(1_700_000_000_000)
+                .started_at(0),
+        )
+        .expect("a job");
+        assert_eq!(job.definition.as_deref(), Some("align-reads"));
+        assert_eq!(job.created_at.map(|t| t.as_second()), Some(1_700_000_000));
+        assert_eq!((job.started_at, job.stopped_at), (None, None));
+        assert_eq!(definition("align"), "align");
+        assert_eq!(definition("align:12"), "align");
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_understood_says_why() {
+        let check = |told, reason: &str| {
+            assert_eq!(read(told).err().as_deref(), Some(reason));
+        };
+        check(JobDetail::builder(), "a job has no id");
+        check(told().set_job_name(None), "7f9e:3: no name");
+        check(
+            told().status("RESTING".into()),
+            "7f9e:3: no status that is known",
+        );
+    }
+}

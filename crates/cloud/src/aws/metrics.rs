@@ -1,0 +1,261 @@
+//! Utilization from CloudWatch, for nodes without a probe.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use aws_sdk_cloudwatch::Client;
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::{
+    Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
+};
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::{MetricPoint, MetricSeries};
+use ebb_domain::units::Share;
+use jiff::{SignedDuration, Timestamp};
+
+use super::AwsConfig;
+use super::error::cloud_error;
+use super::time::timestamp;
+use crate::permissions::GET_METRIC_DATA;
+use crate::ports::{CloudResult, METRICS_PER_NODE, MetricsSource};
+
+/// The most queries that one call takes.
+const QUERIES_A_CALL: usize = 500;
+
+/// What EC2 publishes without detailed monitoring.
+const PERIOD_SECONDS: u32 = 300;
+
+/// What is asked about each node, and how a period is summed up. A maximum,
+/// because an average hides a short burst of work.
+const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
+    ("CPUUtilization", "Maximum"),
+    ("NetworkIn", "Sum"),
+    ("NetworkOut", "Sum"),
+    ("EBSReadBytes", "Sum"),
+    ("EBSWriteBytes", "Sum"),
+    ("DiskReadBytes", "Sum"),
+    ("DiskWriteBytes", "Sum"),
+];
+
+/// One period of one node, in the order of [`ASKED`].
+type Period = [Option<f64>; ASKED.len()];
+
+/// CloudWatch in every region of the account.
+#[derive(Debug, Clone)]
+pub struct AwsMetrics {
+    config: AwsConfig,
+    requested: Arc<AtomicU64>,
+}
+
+impl AwsMetrics {
+    /// Of the account behind `config`.
+    pub fn new(config: &AwsConfig) -> Self {
+        Self {
+            config: config.clone(),
+            requested: Arc::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl MetricsSource for AwsMetrics {
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let client = Client::new(&self.config.in_region(region));
+        let mut all = BTreeMap::new();
+        for some in nodes.chunks(QUERIES_A_CALL / ASKED.len()) {
+            let queries = queries(some);
+            let asked = queries.len() as u64;
+            let mut pages = client
+                .get_metric_data()
+                .set_metric_data_queries(Some(queries))
+                .start_time(DateTime::from_millis(from.as_millisecond()))
+                .end_time(DateTime::from_millis(to.as_millisecond()))
+                .scan_by(ScanBy::TimestampAscending)
+                .into_paginator()
+                .send();
+            let mut periods = BTreeMap::new();
+            // Each page asks for every metric again, and is counted as such.
+            self.requested.fetch_add(asked, Ordering::Relaxed);
+            while let Some(page) = pages.next().await {
+                let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, "metrics", &e))?;
+                for result in page.metric_data_results() {
+                    collect(result, &mut periods);
+                }
+                if page.next_token().is_some() {
+                    self.requested.fetch_add(asked, Ordering::Relaxed);
+                }
+            }
+            all.extend(series(some, &periods));
+        }
+        Ok(all)
+    }
+
+    fn metrics_requested(&self) -> u64 {
+        self.requested.load(Ordering::Relaxed)
+    }
+}
+
+fn queries(nodes: &[NodeId]) -> Vec<MetricDataQuery> {
+    let each = nodes.iter().enumerate().flat_map(|(n, node)| {
+        let on = Dimension::builder()
+            .name("InstanceId")
+            .value(node.as_str())
+            .build();
+        ASKED.iter().enumerate().map(move |(m, (name, statistic))| {
+            let metric = Metric::builder()
+                .namespace("AWS/EC2")
+                .metric_name(*name)
+                .dimensions(on.clone())
+                .build();
+            let stat = MetricStat::builder()
+                .metric(metric)
+                .period(PERIOD_SECONDS.cast_signed())
+                .stat(*statistic)
+                .build();
+            MetricDataQuery::builder()
+                .id(query_id(n, m))
+                .metric_stat(stat)
+                .build()
+        })
+    });
+    each.collect()
+}
+
+/// CloudWatch wants an id to begin with a small letter.
+fn query_id(node: usize, metric: usize) -> String {
+    format!("n{node}m{metric}")
+}
+
+fn of_query_id(id: &str) -> Option<(usize, usize)> {
+    let (node, metric) = id.strip_prefix('n')?.split_once('m')?;
+    Some((node.parse().ok()?, metric.parse().ok()?))
+}
+
+/// Puts the values of one query in their places, by node and begin of period.
+fn collect(result: &MetricDataResult, periods: &mut BTreeMap<(usize, Timestamp), Period>) {
+    let Some((node, metric)) = result.id().and_then(of_query_id) else {
+        return;
+    };
+    for (at, value) in result.timestamps().iter().zip(result.values()) {
+        let Some(begin) = timestamp(at) else { continue };
+        let period = periods.entry((node, begin)).or_default();
+        if let Some(place) = period.get_mut(metric) {
+            *place = Some(*value);
+        }
+    }
+}
+
+fn series(
+    nodes: &[NodeId],
+    periods: &BTreeMap<(usize, Timestamp), Period>,
+) -> BTreeMap<NodeId, MetricSeries> {
+    let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
+    for ((node, begin), period) in periods {
+        let (Some(node), Some(point)) = (nodes.get(*node), point(*begin, period)) else {
+            continue;
+        };
+        let series = by_node.entry(node.clone()).or_default();
+        series.points.push(point);
+    }
+    by_node
+}
+
+/// A sum of which one half is missing is unknown, not that half. Instance
+/// storage is missing on most types, so it adds to EBS where it exists.
+fn point(begin: Timestamp, period: &Period) -> Option<MetricPoint> {
+    let [
+        cpu,
+        net_in,
+        net_out,
+        ebs_read,
+        ebs_write,
+        disk_read,
+        disk_write,
+    ] = *period;
+    let both = |a: Option<f64>, b: Option<f64>| Some(bytes(a?)?.saturating_add(bytes(b?)?));
+    let disk = [both(ebs_read, ebs_write), both(disk_read, disk_write)];
+    let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
+    Some(MetricPoint {
+        end: begin.checked_add(length).ok()?,
+        period_seconds: PERIOD_SECONDS,
+        cpu_max: cpu.and_then(percent),
+        network_bytes: both(net_in, net_out),
+        disk_bytes: disk.into_iter().flatten().reduce(u64::saturating_add),
+    })
+}
+
+fn bytes(value: f64) -> Option<u64> {
+    (value.is_finite() && value >= 0.0).then_some(value as u64)
+}
+
+fn percent(value: f64) -> Option<Share> {
+    let real = value.is_finite() && value >= 0.0;
+    real.then(|| Share::from_ppm((value * 10_000.0).round() as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: i64 = 1_700_000_000;
+
+    fn result(id: &str, value: f64) -> MetricDataResult {
+        MetricDataResult::builder()
+            .id(id)
+            .timestamps(DateTime::from_secs(BEGIN))
+            .values(value)
+            .build()
+    }
+
+    fn nodes() -> Vec<NodeId> {
+        let ids = ["i-1", "i-2"];
+        ids.map(|id| NodeId::new(id).expect("a node")).to_vec()
+    }
+
+    #[test]
+    fn every_node_is_asked_for_every_metric_once() {
+        let asked = queries(&nodes());
+        assert_eq!(asked.len() as u64, 2 * METRICS_PER_NODE);
+        let ids: std::collections::BTreeSet<_> = asked.iter().filter_map(|q| q.id()).collect();
+        assert_eq!(ids.len(), asked.len());
+        assert_eq!(of_query_id(&query_id(12, 3)), Some((12, 3)));
+        assert_eq!(of_query_id("q1"), None);
+    }
+
+    #[test]
+    fn missing_metrics_are_unknown_and_a_node_without_data_is_left_out() {
+        let check = |results: &[(&str, f64)], cpu_ppm, network_bytes, disk_bytes| {
+            let mut periods = BTreeMap::new();
+            for (id, value) in results {
+                collect(&result(id, *value), &mut periods);
+            }
+            let told = series(&nodes(), &periods);
+            assert_eq!(told.len(), 1);
+            let got = told[&nodes()[1]].points[0];
+            assert_eq!(got.end.as_second(), BEGIN + 300);
+            assert_eq!(got.cpu_max.map(Share::ppm), cpu_ppm);
+            assert_eq!(
+                (got.network_bytes, got.disk_bytes),
+                (network_bytes, disk_bytes)
+            );
+        };
+        check(&[("n1m0", 12.5)], Some(125_000), None, None);
+        check(&[("n1m1", 7.0), ("n1m2", 8.0)], None, Some(15), None);
+        check(&[("n1m1", 7.0)], None, None, None);
+        check(&[("n1m3", 1.0), ("n1m4", 2.0)], None, None, Some(3));
+        check(
+            &[("n1m3", 1.0), ("n1m4", 2.0), ("n1m5", 4.0), ("n1m6", 8.0)],
+            None,
+            None,
+            Some(15),
+        );
+    }
+}

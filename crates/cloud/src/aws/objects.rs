@@ -1,0 +1,264 @@
+//! A bucket of S3.
+
+use async_trait::async_trait;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Builder;
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{Delete, Object as Entry, ObjectIdentifier};
+use aws_types::service_config::ServiceConfigKey;
+
+use super::AwsConfig;
+use super::error::cloud_error;
+use super::time::timestamp;
+use crate::permissions::{DELETE_OBJECT, GET_OBJECT, LIST_BUCKET, PUT_OBJECT};
+use crate::ports::{
+    CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
+};
+
+/// The most that one call lists or deletes.
+const PAGE: usize = 1_000;
+
+/// One bucket.
+#[derive(Debug, Clone)]
+pub struct AwsObjects {
+    client: Client,
+    bucket: String,
+}
+
+impl AwsObjects {
+    /// The bucket of this name, in the region of `config`.
+    pub fn new(config: &AwsConfig, bucket: impl Into<String>) -> Self {
+        let plain = Builder::from(&config.sdk);
+        let settings = if has_own_endpoint(config) {
+            plain.force_path_style(true)
+        } else {
+            plain
+        };
+        Self {
+            client: Client::from_conf(settings.build()),
+            bucket: bucket.into(),
+        }
+    }
+
+    async fn delete_page(&self, keys: &[String]) -> CloudResult<Vec<String>> {
+        let ids = keys.iter().map(|key| {
+            ObjectIdentifier::builder()
+                .key(key)
+                .build()
+                .expect("the key is set")
+        });
+        let all = Delete::builder()
+            .set_objects(Some(ids.collect()))
+            .quiet(true)
+            .build()
+            .expect("the objects are set");
+        let answer = self
+            .client
+            .delete_objects()
+            .bucket(&self.bucket)
+            .delete(all)
+            .send()
+            .await
+            .map_err(|e| cloud_error(DELETE_OBJECT, &self.bucket, &e))?;
+        let reasons = answer.errors().iter().map(|e| {
+            let key = e.key().unwrap_or("a key");
+            format!("{key}: {}", e.code().unwrap_or("no error code"))
+        });
+        Ok(reasons.collect())
+    }
+}
+
+/// Other stores than AWS seldom have a host name for each bucket.
+fn has_own_endpoint(config: &AwsConfig) -> bool {
+    let key = ServiceConfigKey::builder()
+        .service_id("S3")
+        .env("AWS_ENDPOINT_URL")
+        .profile("endpoint_url")
+        .build()
+        .expect("all fields are set");
+    let named = config.sdk.service_config().and_then(|c| c.load_config(key));
+    named.is_some() || config.sdk.endpoint_url().is_some()
+}
+
+#[async_trait]
+impl Objects for AwsObjects {
+    async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object> {
+        let answer = self
+            .client
+            .get_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .send()
+            .await
+            .map_err(|e| cloud_error(GET_OBJECT, key, &e))?;
+        read(key, answer, max_bytes).await
+    }
+
+    /// A retried write may meet itself and be told as a conflict, so a caller
+    /// reads again before it decides that someone else was there.
+    async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
+        let plain = self
+            .client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .set_content_type(options.content_type.map(str::to_owned))
+            .set_metadata(Some(options.plain_metadata().into_iter().collect()))
+            .body(ByteStream::from(bytes));
+        let call = match &options.condition {
+            PutIf::Always => plain,
+            PutIf::Absent => plain.if_none_match("*"),
+            PutIf::Matches(etag) => plain.if_match(&etag.0),
+        };
+        let answer = call.send().await.map_err(|e| {
+            let told = cloud_error(PUT_OBJECT, key, &e);
+            conditional(told, &options.condition)
+        })?;
+        let etag = answer
+            .e_tag
+            .ok_or_else(|| unsaid(PUT_OBJECT, key, "a version"))?;
+        Ok(Etag(etag))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+        let mut listed = Vec::new();
+        let mut next = None;
+        while listed.len() < limit {
+            let size = PAGE.min(limit - listed.len());
+            let answer = self
+                .client
+                .list_objects_v2()
+                .bucket(&self.bucket)
+                .prefix(prefix)
+                .max_keys(i32::try_from(size).unwrap_or(i32::MAX))
+                .set_continuation_token(next)
+                .send()
+                .await
+                .map_err(|e| cloud_error(LIST_BUCKET, &self.bucket, &e))?;
+            for entry in answer.contents() {
+                listed.push(entry_of(entry)?);
+            }
+            next = answer.next_continuation_token;
+            if next.is_none() {
+                break;
+            }
+        }
+        Ok(listed)
+    }
+
+    async fn delete(&self, keys: &[String]) -> CloudResult<()> {
+        let mut reasons = Vec::new();
+        for page in keys.chunks(PAGE) {
+            reasons.extend(self.delete_page(page).await?);
+        }
+        match reasons.first() {
+            None => Ok(()),
+            Some(first) => Err(CloudError::Failed {
+                operation: DELETE_OBJECT.to_owned(),
+                message: bounded(&format!(
+                    "{} of {} objects were not deleted, one of them {first}",
+                    reasons.len(),
+                    keys.len()
+                )),
+            }),
+        }
+    }
+}
+
+/// The body is read piece by piece: what it claims to be long is a claim.
+async fn read(key: &str, answer: GetObjectOutput, max_bytes: u64) -> CloudResult<Object> {
+    let told = answer.last_modified.as_ref().and_then(timestamp);
+    let modified_at = told.ok_or_else(|| unsaid(GET_OBJECT, key, "when it was written"))?;
+    let etag = answer
+        .e_tag
+        .ok_or_else(|| unsaid(GET_OBJECT, key, "a version"))?;
+    let mut body = answer.body;
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(|e| CloudError::Failed {
+            operation: GET_OBJECT.to_owned(),
+            message: bounded(&format!("{key}: {e}")),
+        })?;
+        if (bytes.len() + piece.len()) as u64 > max_bytes {
+            return Err(too_large(GET_OBJECT, key, max_bytes));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Object {
+        bytes,
+        etag: Etag(etag),
+        modified_at,
+    })
+}
+
+fn entry_of(entry: &Entry) -> CloudResult<Listed> {
+    let key = entry
+        .key()
+        .ok_or_else(|| unsaid(LIST_BUCKET, "an entry", "a key"))?;
+    let size = entry.size().and_then(|size| u64::try_from(size).ok());
+    let modified_at = entry.last_modified().and_then(timestamp);
+    Ok(Listed {
+        key: key.to_owned(),
+        bytes: size.ok_or_else(|| unsaid(LIST_BUCKET, key, "a size"))?,
+        modified_at: modified_at.ok_or_else(|| unsaid(LIST_BUCKET, key, "when it was written"))?,
+    })
+}
+
+/// S3 answers a write that expects a version of an object that is gone with
+/// `NoSuchKey`; for the writer that is a conflict like any other.
+fn conditional(told: CloudError, condition: &PutIf) -> CloudError {
+    match (told, condition) {
+        (CloudError::Missing { operation, what }, PutIf::Matches(_)) => {
+            CloudError::Conflict { operation, what }
+        }
+        (other, _) => other,
+    }
+}
+
+fn unsaid(operation: &str, key: &str, what: &str) -> CloudError {
+    CloudError::Failed {
+        operation: operation.to_owned(),
+        message: format!("the answer about {key} did not say {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_s3::primitives::DateTime;
+
+    use super::*;
+
+    fn answer(bytes: &'static [u8]) -> GetObjectOutput {
+        GetObjectOutput::builder()
+            .e_tag("\"1\"")
+            .last_modified(DateTime::from_secs(1_700_000_000))
+            .content_length(1)
+            .body(ByteStream::from_static(bytes))
+            .build()
+    }
+
+    #[tokio::test]
+    async fn an_object_is_read_up_to_the_bound_whatever_it_claims() {
+        let object = read("k", answer(b"1234"), 4).await.expect("it fits");
+        assert_eq!(object.bytes, b"1234");
+        assert_eq!(object.modified_at.as_second(), 1_700_000_000);
+        assert!(read("k", answer(b"1234"), 3).await.is_err());
+        let silent = GetObjectOutput::builder().build();
+        assert!(read("k", silent, 3).await.is_err());
+    }
+
+    #[test]
+    fn a_version_that_is_gone_is_a_conflict() {
+        let gone = || CloudError::Missing {
+            operation: PUT_OBJECT.to_owned(),
+            what: "k".to_owned(),
+        };
+        let matches = PutIf::Matches(Etag("\"1\"".to_owned()));
+        assert!(matches!(
+            conditional(gone(), &matches),
+            CloudError::Conflict { .. }
+        ));
+        assert_eq!(conditional(gone(), &PutIf::Always), gone());
+    }
+}

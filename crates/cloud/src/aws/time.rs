@@ -1,0 +1,11 @@
+//! The SDK's time as ours.
+
+use aws_smithy_types::DateTime;
+use jiff::{SignedDuration, Timestamp};
+
+/// `None` where it lies outside the range of a timestamp.
+pub(super) fn timestamp(time: &DateTime) -> Option<Timestamp> {
+    let whole = Timestamp::from_second(time.secs()).ok()?;
+    let rest = SignedDuration::from_nanos(i64::from(time.subsec_nanos()));
+    whole.checked_add(rest).ok()
+}

@@ -1,0 +1,105 @@
+//! Every action of IAM that a real adapter calls, once. Adapters name their
+//! operations from here, `ebb doctor` and the policies are held against it.
+//! Not one of them starts, stops or changes a resource of the user's.
+
+/// Which adapter calls an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Adapter {
+    /// Instances, Batch and ECS.
+    Inventory,
+    /// CloudWatch.
+    Metrics,
+    /// Cost Explorer.
+    Bill,
+    /// SQS, Ebb's own queues.
+    Queue,
+    /// S3, Ebb's own bucket.
+    Objects,
+    /// Secrets Manager, Ebb's own secret.
+    Secrets,
+    /// SES.
+    Email,
+    /// STS, which asks for no permission.
+    Identity,
+}
+
+/// One action and who calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    /// The caller.
+    pub adapter: Adapter,
+    /// The action as IAM names it.
+    pub action: &'static str,
+}
+
+macro_rules! permissions {
+    ($($adapter:ident { $($name:ident = $action:literal,)* })*) => {
+        $($(pub(crate) const $name: &str = $action;)*)*
+
+        /// All of them, by adapter.
+        pub const PERMISSIONS: &[Permission] = &[
+            $($(Permission { adapter: Adapter::$adapter, action: $name },)*)*
+        ];
+    };
+}
+
+permissions! {
+    Inventory {
+        DESCRIBE_REGIONS = "ec2:DescribeRegions",
+        DESCRIBE_INSTANCES = "ec2:DescribeInstances",
+        DESCRIBE_COMPUTE_ENVIRONMENTS = "batch:DescribeComputeEnvironments",
+        DESCRIBE_JOB_QUEUES = "batch:DescribeJobQueues",
+        LIST_JOBS = "batch:ListJobs",
+        DESCRIBE_JOBS = "batch:DescribeJobs",
+        LIST_CONTAINER_INSTANCES = "ecs:ListContainerInstances",
+        DESCRIBE_CONTAINER_INSTANCES = "ecs:DescribeContainerInstances",
+    }
+    Metrics {
+        GET_METRIC_DATA = "cloudwatch:GetMetricData",
+    }
+    Bill {
+        GET_COST_WITH_RESOURCES = "ce:GetCostAndUsageWithResources",
+    }
+    Queue {
+        SEND_MESSAGE = "sqs:SendMessage",
+        RECEIVE_MESSAGE = "sqs:ReceiveMessage",
+        DELETE_MESSAGE = "sqs:DeleteMessage",
+    }
+    Objects {
+        GET_OBJECT = "s3:GetObject",
+        PUT_OBJECT = "s3:PutObject",
+        LIST_BUCKET = "s3:ListBucket",
+        DELETE_OBJECT = "s3:DeleteObject",
+    }
+    Secrets {
+        GET_SECRET_VALUE = "secretsmanager:GetSecretValue",
+    }
+    Email {
+        SEND_EMAIL = "ses:SendEmail",
+    }
+    Identity {
+        GET_CALLER_IDENTITY = "sts:GetCallerIdentity",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ebbs_own_is_only_read() {
+        let others = PERMISSIONS.iter().filter(|p| {
+            !matches!(
+                p.adapter,
+                Adapter::Queue | Adapter::Objects | Adapter::Email
+            )
+        });
+        for permission in others {
+            let (_, verb) = permission.action.split_once(':').expect("service:Verb");
+            let reads = ["Describe", "List", "Get"]
+                .iter()
+                .any(|v| verb.starts_with(v));
+            assert!(reads, "{}", permission.action);
+        }
+    }
+}
