@@ -1,1 +1,152 @@
-//! x
+//! The same on S3 as MiniStack plays it: conditional puts decide races there.
+//! The store reads its endpoint from the environment, so this test runs itself
+//! again with the environment set.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_domain::heartbeat::Placed;
+use ebb_lake::{Appended, Lake};
+
+use crate::local::batch;
+use crate::sample::{bare_heartbeat, heartbeat};
+
+const NAME: &str = "s3::a_lake_on_s3_commits_once_and_reads_back";
+const BUCKET: &str = "ebb-lake-test";
+
+#[test]
+fn a_lake_on_s3_commits_once_and_reads_back() {
+    if std::env::var_os("EBB_TEST_ON_S3").is_some() {
+        for mut runtime in [
+            tokio::runtime::Builder::new_current_thread(),
+            tokio::runtime::Builder::new_multi_thread(),
+        ] {
+            let runtime = runtime.enable_all().build().expect("a runtime");
+            runtime.block_on(on_s3());
+        }
+        return;
+    }
+    let server = match Server::start() {
+        Ok(server) => server,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let status = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", NAME, "--nocapture"])
+        .env("EBB_TEST_ON_S3", "1")
+        .env("AWS_ENDPOINT_URL_S3", &server.endpoint)
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_REGION", "us-east-1")
+        .status()
+        .expect("runs");
+    assert!(status.success());
+}
+
+async fn on_s3() {
+    let (one, other) = (open().await, open().await);
+    // Each of the two runtimes finds what the one before it left.
+    let before = one.heartbeats_since(None).await.expect("reads");
+    let number = before.through.map_or(1, |v| v + 1);
+
+    let rows: Vec<Placed> = (0..1_000).map(|node| heartbeat(node, number)).collect();
+    let raced_for = batch(number);
+    let began = Instant::now();
+    let (a, b) = futures::join!(
+        one.append_heartbeats(&rows, &raced_for),
+        other.append_heartbeats(&rows, &raced_for),
+    );
+    let raced = began.elapsed();
+    let both = [a.expect("appends"), b.expect("appends")];
+    let commits = both.iter().filter(|a| matches!(a, Appended::Committed(_)));
+    assert_eq!(commits.count(), 1, "{both:?}");
+
+    let began = Instant::now();
+    let rows: Vec<Placed> = (0..1_000)
+        .map(|node| bare_heartbeat(node, number))
+        .collect();
+    let made = one.append_heartbeats(&rows, &batch(number + 1)).await;
+    let appended = began.elapsed();
+    let Appended::Committed(version) = made.expect("appends") else {
+        panic!("nobody else has batch {}", number + 1);
+    };
+    let began = Instant::now();
+    let since = other
+        .heartbeats_since(Some(version - 1))
+        .await
+        .expect("reads");
+    println!(
+        "1,000 rows on S3: two writers {raced:?}, append {appended:?}, read {:?}",
+        began.elapsed()
+    );
+    assert_eq!(since.rows, rows);
+}
+
+async fn open() -> Lake {
+    let url = format!("s3://{BUCKET}/some/lake");
+    Lake::open(&url).await.expect("a lake")
+}
+
+struct Server {
+    process: Child,
+    endpoint: String,
+}
+
+impl Server {
+    fn start() -> Result<Self, String> {
+        let home = std::env::var("HOME").map_err(|_| "no HOME".to_owned())?;
+        let python = PathBuf::from(home).join(".cache/ebb/venv/bin/python");
+        let script = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/sim/ministack_server.py"
+        );
+        for needed in [&python, &PathBuf::from(script)] {
+            if !needed.exists() {
+                return Err(format!("{} is not there", needed.display()));
+            }
+        }
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let address = free.map_err(|e| format!("no free port: {e}"))?;
+        let process = Command::new(python)
+            .args([script, "--port", &address.port().to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("the simulator does not start: {e}"))?;
+        let mut server = Self {
+            process,
+            endpoint: format!("http://{address}"),
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(address).is_err() {
+            let ended = server.process.try_wait().expect("a child");
+            assert!(ended.is_none(), "the simulator ended: {ended:?}");
+            assert!(Instant::now() < deadline, "the simulator does not answer");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        server.make_bucket();
+        Ok(server)
+    }
+
+    fn make_bucket(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let url = format!("{}/{BUCKET}", self.endpoint);
+        let put = reqwest::Client::new().put(url).send();
+        let answer = runtime
+            .expect("a runtime")
+            .block_on(put)
+            .expect("an answer");
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, and there is nobody left to tell.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
