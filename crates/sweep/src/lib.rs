@@ -1,4 +1,21 @@
 //! Gather, fold, judge, publish: one sweep over the ports. The Lambda and the
-//! terminal program are thin users of it.
+//! terminal program are thin users of it. Without the feature `lake` there is no
+//! probe's word to fold, and [`scan`] judges by inventory and metrics alone.
 
+pub mod changes;
+#[cfg(feature = "lake")]
+pub mod deadline;
+#[cfg(feature = "lake")]
+pub mod fold;
+pub mod gather;
+#[cfg(feature = "lake")]
+pub mod place;
+pub mod publish;
 pub mod render;
+#[cfg(feature = "lake")]
+pub mod run;
+pub mod scan;
+#[cfg(feature = "lake")]
+pub mod stored;
+#[cfg(feature = "lake")]
+pub mod truth;

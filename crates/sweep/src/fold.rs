@@ -1,0 +1,187 @@
+//! The fold: takes what arrived, commits it to the lake once, remembers it in the
+//! state, and only then deletes it. A crash at any point loses nothing and counts
+//! nothing twice, because whatever was not deleted comes again, and what the lake
+//! already holds is folded before anything is taken.
+
+mod refuse;
+mod take;
+mod work;
+
+use std::collections::BTreeMap;
+
+use ebb_cloud::ports::{CloudError, Objects, Queue};
+use ebb_domain::policy::ActivityPolicy;
+use ebb_lake::LakeError;
+use jiff::Timestamp;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::deadline::Deadline;
+use crate::place::Refusal;
+use crate::stored::StoredError;
+use crate::truth::Truth;
+
+pub use work::Work;
+
+/// Why a fold could not go on. What it had not finished comes again.
+#[derive(Debug, Error)]
+pub enum FoldError {
+    /// Queue or bucket.
+    #[error("taking what arrived")]
+    Cloud(#[from] CloudError),
+    /// The lake.
+    #[error("the lake")]
+    Lake(#[from] LakeError),
+    /// The state.
+    #[error("remembering")]
+    Stored(#[from] StoredError),
+    /// Other sweeps were faster every time.
+    #[error("gave up after {attempts} attempts: another sweep wrote {what} first each time")]
+    Contended {
+        /// What was to be written.
+        what: &'static str,
+        /// How often.
+        attempts: usize,
+    },
+}
+
+/// Bounds on one batch, and so on memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Messages. A queue lets 120,000 be in flight; of the largest kind, 5,000
+    /// take 320 MB.
+    pub messages: usize,
+    /// Objects of finished steps.
+    pub objects: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            messages: 5_000,
+            objects: 200,
+        }
+    }
+}
+
+/// What a fold works on.
+#[derive(Clone, Copy)]
+pub struct Folder<'a> {
+    /// Where heartbeats arrive.
+    pub queue: &'a dyn Queue,
+    /// Where refused messages go.
+    pub dead_letters: &'a dyn Queue,
+    /// The bucket.
+    pub objects: &'a dyn Objects,
+    /// The lake.
+    pub truth: &'a dyn Truth,
+    /// What tells active from idle.
+    pub activity: &'a ActivityPolicy,
+    /// Which shard of the nodes.
+    pub shard: u16,
+    /// Bounds on one batch.
+    pub limits: Limits,
+}
+
+/// What a fold did.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Folding {
+    /// Batches that brought something.
+    pub batches: u64,
+    /// Messages taken.
+    pub messages: u64,
+    /// Objects taken.
+    pub objects: u64,
+    /// Heartbeats accepted.
+    pub heartbeats: u64,
+    /// Finished steps accepted.
+    pub steps: u64,
+    /// Heartbeats and objects that had been accepted before.
+    pub duplicates: u64,
+    /// Messages and objects moved to the dead-letter place, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Messages and objects that could not be read or moved, and stay.
+    pub left: u64,
+    /// Why the state was folded anew from the lake, where it was.
+    pub rebuilt_because: Option<String>,
+    /// True when time ran out before everything was taken; the next goes on.
+    pub stopped_early: bool,
+}
+
+impl Folding {
+    fn refuse(&mut self, refusal: &Refusal) {
+        *self.refused.entry(refusal.kind()).or_default() += 1;
+    }
+}
+
+impl Folder<'_> {
+    /// Takes and folds everything that waits, or what the time allows.
+    ///
+    /// # Errors
+    /// See [`FoldError`]; all that was taken and not folded comes again.
+    pub async fn fold(
+        &self,
+        deadline: &Deadline,
+        now: &(dyn Fn() -> Timestamp + Send + Sync),
+    ) -> Result<(Work, Folding), FoldError> {
+        let mut folding = Folding::default();
+        let mut work = Work::open(self).await?;
+        folding.rebuilt_because = work.unusable.clone();
+        self.settle(&mut work).await?;
+        loop {
+            if deadline.has_passed(now()) {
+                folding.stopped_early = true;
+                break;
+            }
+            let taken = take::take(self, &mut work, &mut folding).await?;
+            if taken.is_empty() {
+                break;
+            }
+            self.batch(&mut work, taken, &mut folding).await?;
+        }
+        Ok((work, folding))
+    }
+
+    async fn batch(
+        &self,
+        work: &mut Work,
+        taken: take::Taken,
+        folding: &mut Folding,
+    ) -> Result<(), FoldError> {
+        let heartbeats = self.commit_heartbeats(work, &taken.heartbeats).await?;
+        let steps = self.commit_steps(work, &taken.steps).await?;
+        self.settle(work).await?;
+        folding.batches += 1;
+        folding.heartbeats += heartbeats as u64;
+        folding.steps += steps as u64;
+        folding.duplicates += (taken.heartbeats.len() - heartbeats) as u64 + taken.old_objects;
+        if !taken.receipts.is_empty() {
+            self.queue.delete(&taken.receipts).await?;
+        }
+        if !taken.keys.is_empty() {
+            self.objects.delete(&taken.keys).await?;
+        }
+        for bad in taken.bad_messages {
+            match refuse::message(self, &bad).await {
+                Ok(()) => folding.refuse(&bad.refusal),
+                Err(error) => left(folding, &bad.received.id, &error),
+            }
+        }
+        for bad in taken.bad_objects {
+            match refuse::object(self, &bad).await {
+                Ok(()) => folding.refuse(&bad.refusal),
+                Err(error) => {
+                    left(folding, &bad.listed.key, &error);
+                    work.skip(bad.listed.key);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One arrival that cannot be dealt with must not hold up the others.
+fn left(folding: &mut Folding, what: &str, error: &CloudError) {
+    folding.left += 1;
+    tracing::warn!(what, %error, "it stays where it is");
+}

@@ -1,0 +1,190 @@
+//! Takes a bounded batch out of queue and bucket and opens it.
+
+use ebb_cloud::ports::{CloudError, Listed, Received};
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
+use ebb_signal::MAX_OBJECT_BYTES;
+use futures::{StreamExt, stream};
+use std::time::Duration;
+
+use super::{FoldError, Folder, Folding, Work, left};
+use crate::place::{self, INGEST_PREFIX, Refusal, StepKey};
+
+/// With a wait the queue asks all its servers, and so does not call itself empty
+/// while something waits.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Objects read at once: enough to hide a store's latency, few enough to bound
+/// memory.
+const READS_AT_ONCE: usize = 8;
+
+/// A message that is refused.
+pub(super) struct BadMessage {
+    pub(super) received: Received,
+    pub(super) refusal: Refusal,
+}
+
+/// An object that is refused.
+pub(super) struct BadObject {
+    pub(super) listed: Listed,
+    pub(super) refusal: Refusal,
+}
+
+/// One batch, opened and not yet believed to be news.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) heartbeats: Vec<Placed>,
+    pub(super) steps: Vec<Vec<PlacedStep>>,
+    /// What deletes the messages that were good.
+    pub(super) receipts: Vec<String>,
+    /// The objects that were good, old ones too.
+    pub(super) keys: Vec<String>,
+    /// Objects that had been accepted before.
+    pub(super) old_objects: u64,
+    pub(super) bad_messages: Vec<BadMessage>,
+    pub(super) bad_objects: Vec<BadObject>,
+}
+
+impl Taken {
+    pub(super) fn is_empty(&self) -> bool {
+        self.receipts.is_empty()
+            && self.keys.is_empty()
+            && self.bad_messages.is_empty()
+            && self.bad_objects.is_empty()
+    }
+
+    fn step_rows(&self) -> usize {
+        self.steps.iter().map(Vec::len).sum()
+    }
+}
+
+/// Takes a batch.
+pub(super) async fn take(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    folding: &mut Folding,
+) -> Result<Taken, FoldError> {
+    let mut taken = Taken::default();
+    let received = folder.queue.receive(folder.limits.messages, WAIT).await?;
+    folding.messages += received.len() as u64;
+    for message in received {
+        open_message(message, &mut taken);
+    }
+    let listed = list(folder, work).await?;
+    take_objects(folder, work, listed, (&mut taken, folding)).await;
+    Ok(taken)
+}
+
+fn open_message(received: Received, taken: &mut Taken) {
+    let opened = place::message(&received);
+    let mut refused = opened.refused;
+    for placed in opened.rows {
+        match check_heartbeat(&placed) {
+            Ok(()) => taken.heartbeats.push(placed),
+            Err(row) => refused = refused.or(Some(Refusal::Unstorable(Box::new(row)))),
+        }
+    }
+    match refused {
+        None => taken.receipts.push(received.receipt),
+        Some(refusal) => taken.bad_messages.push(BadMessage { received, refusal }),
+    }
+}
+
+async fn list(folder: &Folder<'_>, work: &Work) -> Result<Vec<Listed>, FoldError> {
+    let limit = folder.limits.objects;
+    let asked = limit + work.skipped();
+    let mut listed = folder.objects.list(INGEST_PREFIX, asked).await?;
+    listed.retain(|entry| !work.is_skipped(&entry.key));
+    listed.truncate(limit);
+    Ok(listed)
+}
+
+/// What became of an object.
+enum Outcome {
+    Good(Vec<PlacedStep>),
+    Old,
+    Bad(Refusal),
+    Gone,
+    Unread(CloudError),
+}
+
+async fn take_objects(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    listed: Vec<Listed>,
+    (taken, folding): (&mut Taken, &mut Folding),
+) {
+    let fleet = &work.stored.fleet;
+    let reads = listed.into_iter().map(|entry| async move {
+        let outcome = match known(&entry) {
+            Err(refusal) => Outcome::Bad(refusal),
+            Ok(key)
+                if fleet.accepted_steps(&key.node, &key.boot, &key.probe_start, key.sequence) =>
+            {
+                Outcome::Old
+            }
+            Ok(key) => read(folder, &key, &entry).await,
+        };
+        (entry, outcome)
+    });
+    let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+    let mut skip = Vec::new();
+    while let Some((entry, outcome)) = reads.next().await {
+        folding.objects += 1;
+        match outcome {
+            // It comes again with the next batch.
+            Outcome::Good(steps) if taken.step_rows() + steps.len() > MAX_BATCH_ROWS => break,
+            Outcome::Good(steps) => {
+                taken.steps.push(steps);
+                taken.keys.push(entry.key);
+            }
+            Outcome::Old => {
+                taken.old_objects += 1;
+                taken.keys.push(entry.key);
+            }
+            Outcome::Bad(refusal) => taken.bad_objects.push(BadObject {
+                listed: entry,
+                refusal,
+            }),
+            Outcome::Gone => folding.objects -= 1,
+            Outcome::Unread(error) => {
+                left(folding, &entry.key, &error);
+                skip.push(entry.key);
+            }
+        }
+    }
+    drop(reads);
+    skip.into_iter().for_each(|key| work.skip(key));
+}
+
+fn known(entry: &Listed) -> Result<StepKey, Refusal> {
+    let max = MAX_OBJECT_BYTES as u64;
+    if entry.bytes > max {
+        return Err(Refusal::TooLarge {
+            bytes: entry.bytes,
+            max,
+        });
+    }
+    StepKey::parse(&entry.key)
+}
+
+async fn read(folder: &Folder<'_>, key: &StepKey, entry: &Listed) -> Outcome {
+    let object = match folder
+        .objects
+        .get(&entry.key, MAX_OBJECT_BYTES as u64)
+        .await
+    {
+        Ok(object) => object,
+        Err(CloudError::Missing { .. }) => return Outcome::Gone,
+        Err(error) => return Outcome::Unread(error),
+    };
+    let checked = place::object(key, &object).and_then(|steps| {
+        let unfit = steps.iter().find_map(|step| check_step(step).err());
+        unfit.map_or(Ok(steps), |row| Err(Refusal::Unstorable(Box::new(row))))
+    });
+    match checked {
+        Ok(steps) => Outcome::Good(steps),
+        Err(refusal) => Outcome::Bad(refusal),
+    }
+}

@@ -1,0 +1,279 @@
+//! The state while a sweep works on it: how far the lake is folded, which batch
+//! comes next, and whether the bucket has it as it is.
+//!
+//! A batch number is what two sweeps race for: who wants to commit the next number
+//! has folded every batch before it, so what it calls news is news.
+
+use std::collections::BTreeSet;
+
+use ebb_cloud::ports::PutIf;
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use ebb_lake::{Appended, Batch, Table};
+
+use super::{FoldError, Folder};
+use crate::stored::{self, Memory, Saved, Stored};
+
+/// Sweeps overlap at most by accident; losing this often in a row is a fault.
+const ATTEMPTS: usize = 5;
+
+/// The state while a sweep works on it.
+#[derive(Debug)]
+pub struct Work {
+    /// The state.
+    pub stored: Stored,
+    /// Why a state that was there was not used.
+    pub(super) unusable: Option<String>,
+    replaces: PutIf,
+    is_dirty: bool,
+    next_heartbeats: u64,
+    next_steps: u64,
+    /// Keys that could not be read or moved in this sweep.
+    skipped: BTreeSet<String>,
+}
+
+impl Work {
+    /// Loads the state and folds what the lake has beyond it.
+    pub(super) async fn open(folder: &Folder<'_>) -> Result<Self, FoldError> {
+        let loaded = stored::load(folder.objects, folder.shard, folder.activity).await?;
+        if let Some(why) = &loaded.unusable {
+            tracing::warn!(why, "the state is folded anew from the lake");
+        }
+        let mut work = Self {
+            is_dirty: loaded.unusable.is_some(),
+            stored: loaded.stored,
+            unusable: loaded.unusable,
+            replaces: loaded.replaces,
+            next_heartbeats: 0,
+            next_steps: 0,
+            skipped: BTreeSet::new(),
+        };
+        work.catch_up_heartbeats(folder).await?;
+        work.catch_up_steps(folder).await?;
+        Ok(work)
+    }
+
+    pub(super) fn skip(&mut self, key: String) {
+        self.skipped.insert(key);
+    }
+
+    pub(super) fn skipped(&self) -> usize {
+        self.skipped.len()
+    }
+
+    pub(super) fn is_skipped(&self, key: &str) -> bool {
+        self.skipped.contains(key)
+    }
+
+    /// The number is read first: whatever is committed after that takes a later
+    /// one, and a commit under `next` then fails.
+    async fn catch_up_heartbeats(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
+        let last = folder
+            .truth
+            .last_batch(Table::Heartbeats, folder.shard)
+            .await?;
+        self.next_heartbeats = last.map_or(0, |number| number + 1);
+        loop {
+            let version = self.stored.folded.heartbeats;
+            let since = folder.truth.heartbeats_since(version).await?;
+            let is_complete = since.is_complete();
+            for placed in &since.rows {
+                self.stored.fleet.fold_heartbeat(placed, folder.activity);
+            }
+            self.is_dirty |= since.through != version;
+            self.stored.folded.heartbeats = since.through;
+            if is_complete {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn catch_up_steps(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
+        let last = folder.truth.last_batch(Table::Steps, folder.shard).await?;
+        self.next_steps = last.map_or(0, |number| number + 1);
+        loop {
+            let version = self.stored.folded.steps;
+            let since = folder.truth.steps_since(version).await?;
+            let is_complete = since.is_complete();
+            for step in &since.rows {
+                self.stored.fleet.fold_step(step);
+            }
+            self.is_dirty |= since.through != version;
+            self.stored.folded.steps = since.through;
+            if is_complete {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Heartbeats that neither the state nor an earlier one of these has.
+    fn new_heartbeats(&self, all: &[Placed]) -> Vec<Placed> {
+        let mut seen = BTreeSet::new();
+        let mut new = Vec::new();
+        for placed in all {
+            let h = &placed.heartbeat;
+            let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
+            if !self.stored.fleet.accepted_heartbeat(placed) && seen.insert(key) {
+                new.push(placed.clone());
+            }
+        }
+        new
+    }
+
+    /// Steps of objects that the state does not have.
+    fn new_steps(&self, objects: &[Vec<PlacedStep>]) -> Vec<PlacedStep> {
+        let mut seen = BTreeSet::new();
+        let mut new = Vec::new();
+        for steps in objects {
+            let Some(first) = steps.first() else { continue };
+            let (node, boot, start) = (&first.node, &first.boot, &first.probe_start);
+            let sequence = first.sequence;
+            if !self
+                .stored
+                .fleet
+                .accepted_steps(node, boot, start, sequence)
+                && seen.insert((node, boot, start, sequence))
+            {
+                new.extend_from_slice(steps);
+            }
+        }
+        new
+    }
+}
+
+/// True when a commit follows directly on what is folded, so that nobody else's
+/// rows lie in between.
+fn follows(folded: Option<u64>, committed: u64) -> bool {
+    folded.is_some_and(|version| version + 1 == committed)
+}
+
+impl Folder<'_> {
+    /// Commits what is new among `all` and folds it; tells how many were new.
+    pub(super) async fn commit_heartbeats(
+        &self,
+        work: &mut Work,
+        all: &[Placed],
+    ) -> Result<usize, FoldError> {
+        for _ in 0..ATTEMPTS {
+            let rows = work.new_heartbeats(all);
+            if rows.is_empty() {
+                return Ok(0);
+            }
+            let batch = self.numbered(work.next_heartbeats);
+            match self.truth.append_heartbeats(&rows, &batch).await? {
+                Appended::Committed(version) if follows(work.stored.folded.heartbeats, version) => {
+                    for placed in &rows {
+                        work.stored.fleet.fold_heartbeat(placed, self.activity);
+                    }
+                    work.stored.folded.heartbeats = Some(version);
+                    work.next_heartbeats += 1;
+                    work.is_dirty = true;
+                    return Ok(rows.len());
+                }
+                Appended::Committed(_) => {
+                    work.catch_up_heartbeats(self).await?;
+                    return Ok(rows.len());
+                }
+                Appended::AlreadyThere(_) => work.catch_up_heartbeats(self).await?,
+            }
+        }
+        Err(contended("heartbeats"))
+    }
+
+    /// Commits the steps of those objects that are new and folds them; tells how
+    /// many steps that were.
+    pub(super) async fn commit_steps(
+        &self,
+        work: &mut Work,
+        objects: &[Vec<PlacedStep>],
+    ) -> Result<usize, FoldError> {
+        for _ in 0..ATTEMPTS {
+            let rows = work.new_steps(objects);
+            if rows.is_empty() {
+                return Ok(0);
+            }
+            let batch = self.numbered(work.next_steps);
+            match self.truth.append_steps(&rows, &batch).await? {
+                Appended::Committed(version) if follows(work.stored.folded.steps, version) => {
+                    for step in &rows {
+                        work.stored.fleet.fold_step(step);
+                    }
+                    work.stored.folded.steps = Some(version);
+                    work.next_steps += 1;
+                    work.is_dirty = true;
+                    return Ok(rows.len());
+                }
+                Appended::Committed(_) => {
+                    work.catch_up_steps(self).await?;
+                    return Ok(rows.len());
+                }
+                Appended::AlreadyThere(_) => work.catch_up_steps(self).await?,
+            }
+        }
+        Err(contended("steps"))
+    }
+
+    /// Sees to it that the bucket has all that `work` folded: writes it, or takes
+    /// over what another sweep wrote and folds what is missing there.
+    pub(super) async fn settle(&self, work: &mut Work) -> Result<(), FoldError> {
+        for _ in 0..ATTEMPTS {
+            if !work.is_dirty {
+                return Ok(());
+            }
+            let saved = stored::save(self.objects, self.shard, &work.stored, &work.replaces);
+            match saved.await? {
+                Saved::Done(replaces) => {
+                    work.replaces = replaces;
+                    work.is_dirty = false;
+                }
+                Saved::Conflict => {
+                    let skipped = std::mem::take(&mut work.skipped);
+                    *work = Work::open(self).await?;
+                    work.skipped = skipped;
+                }
+            }
+        }
+        match work.is_dirty {
+            true => Err(contended("the state")),
+            false => Ok(()),
+        }
+    }
+
+    /// Remembers what concerns the next sweep and is not in the lake.
+    ///
+    /// # Errors
+    /// As a fold does; people are then told again.
+    pub async fn remember(&self, work: &mut Work, memory: Memory) -> Result<(), FoldError> {
+        for _ in 0..ATTEMPTS {
+            if work.stored.memory == memory && !work.is_dirty {
+                return Ok(());
+            }
+            work.stored.memory = memory.clone();
+            work.is_dirty = true;
+            let saved = stored::save(self.objects, self.shard, &work.stored, &work.replaces);
+            match saved.await? {
+                Saved::Done(replaces) => {
+                    work.replaces = replaces;
+                    work.is_dirty = false;
+                    return Ok(());
+                }
+                Saved::Conflict => *work = Work::open(self).await?,
+            }
+        }
+        Err(contended("the state"))
+    }
+
+    fn numbered(&self, number: u64) -> Batch {
+        Batch {
+            shard: self.shard,
+            number,
+        }
+    }
+}
+
+fn contended(what: &'static str) -> FoldError {
+    FoldError::Contended {
+        what,
+        attempts: ATTEMPTS,
+    }
+}

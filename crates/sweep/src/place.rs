@@ -1,0 +1,133 @@
+//! From what arrived to what is believed: who sent it as the cloud attests, what
+//! it says, and when that was on the cloud's clock. Pure; what is refused is told
+//! in words for the dead-letter place.
+
+mod key;
+mod refusal;
+
+pub use key::StepKey;
+pub use refusal::Refusal;
+
+use ebb_cloud::ports::{Object, Received};
+use ebb_domain::heartbeat::{Arrival, PlaceError, Placed, Sent};
+use ebb_domain::identity::{NodeId, attested_node};
+use ebb_domain::step::{PlacedStep, StepBatch, StepUsage};
+use ebb_signal::{HeartbeatMessage, decode_heartbeats, decode_steps};
+
+/// Where nodes put their finished steps, and nothing else may lie.
+pub const INGEST_PREFIX: &str = "ingest/v1/";
+
+/// What one arrival holds. A message may be good in part: its good heartbeats
+/// are taken, and the whole of it goes to the dead-letter place all the same.
+#[derive(Debug, Default)]
+pub struct Opened<T> {
+    /// What is believed.
+    pub rows: Vec<T>,
+    /// The first reason why something was not.
+    pub refused: Option<Refusal>,
+}
+
+impl<T> Opened<T> {
+    fn of(outcomes: impl IntoIterator<Item = Result<T, Refusal>>) -> Self {
+        let mut opened = Self {
+            rows: Vec::new(),
+            refused: None,
+        };
+        for outcome in outcomes {
+            match outcome {
+                Ok(row) => opened.rows.push(row),
+                Err(refusal) => opened.refused = opened.refused.or(Some(refusal)),
+            }
+        }
+        opened
+    }
+
+    fn refused(refusal: Refusal) -> Self {
+        Self {
+            rows: Vec::new(),
+            refused: Some(refusal),
+        }
+    }
+}
+
+/// Opens a message of the queue.
+pub fn message(received: &Received) -> Opened<Placed> {
+    let opened = || -> Result<_, Refusal> {
+        let sender = received.sender.as_deref().ok_or(Refusal::NoSender)?;
+        let attested = attested_node(sender)?;
+        let at = received.sent_at.ok_or(Refusal::NoArrival)?;
+        Ok((attested, at, decode_heartbeats(&received.body)?))
+    };
+    match opened() {
+        Err(refusal) => Opened::refused(refusal),
+        Ok((attested, at, HeartbeatMessage { sent, heartbeats })) => {
+            Opened::of(heartbeats.into_iter().map(|heartbeat| {
+                let arrival = Arrival {
+                    attested: &attested,
+                    at,
+                    sent: &sent,
+                };
+                Ok(Placed::new(arrival, heartbeat)?)
+            }))
+        }
+    }
+}
+
+/// Opens an object of the bucket. Its key names the sender, because the policy of
+/// the bucket lets nobody write under another's name.
+///
+/// # Errors
+/// Refuses the object as a whole: its steps stand or fall together.
+pub fn object(key: &StepKey, object: &Object) -> Result<Vec<PlacedStep>, Refusal> {
+    let opened = decode_steps(&object.bytes)?;
+    key.check(&opened.batch)?;
+    let arrival = Arrival {
+        attested: &key.node,
+        at: object.modified_at,
+        sent: &opened.sent,
+    };
+    arrival.check_claim(&opened.batch.node)?;
+    check_boot(&opened.sent, &opened.batch)?;
+    let steps = opened.batch.steps.iter();
+    steps
+        .map(|usage| placed_step(&arrival, &opened.batch, &key.node, usage))
+        .collect()
+}
+
+/// Finished steps carry no wall clock, so only those of the boot that sent them
+/// can be placed.
+fn check_boot(sent: &Sent, batch: &StepBatch) -> Result<(), Refusal> {
+    if sent.boot == batch.boot {
+        return Ok(());
+    }
+    Err(Refusal::EarlierBoot {
+        boot: batch.boot.clone(),
+    })
+}
+
+fn placed_step(
+    arrival: &Arrival<'_>,
+    batch: &StepBatch,
+    node: &NodeId,
+    usage: &StepUsage,
+) -> Result<PlacedStep, Refusal> {
+    let observed_at = arrival.place(&batch.boot, usage.observed, None)?;
+    let before = |clock| {
+        let age = usage.observed.since(clock);
+        age.and_then(|age| observed_at.checked_sub(age).ok())
+            .ok_or(PlaceError::Contradiction {
+                what: "a step was observed before it started or made progress",
+            })
+    };
+    Ok(PlacedStep {
+        node: node.clone(),
+        boot: batch.boot.clone(),
+        probe_start: batch.probe_start.clone(),
+        sequence: batch.sequence,
+        origin: batch.origin,
+        started_at: before(usage.started)?,
+        observed_at,
+        last_progress_at: before(usage.last_progress)?,
+        usage: usage.clone(),
+    })
+}

@@ -1,0 +1,96 @@
+//! Says what a sweep found: files in the bucket, and a word to people when
+//! something changed. A channel that fails is tried again and then reported; it
+//! never stops a sweep.
+
+mod tell;
+
+pub use tell::{Addresses, Channels, Told, tell};
+
+use std::future::Future;
+use std::time::Duration;
+
+use ebb_cloud::ports::{CloudResult, Objects, PutOptions};
+use ebb_domain::report::Report;
+use serde::Serialize;
+
+use crate::render;
+
+/// Where the newest report lies.
+pub const LATEST: &str = "reports/latest/";
+
+/// The newest report for programs.
+pub const LATEST_JSON: &str = "reports/latest/report.json";
+
+const ATTEMPTS: u32 = 3;
+/// The first wait; the second is twice as long. Clients retry on their own before.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// A channel that failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Which.
+    pub channel: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Tries a few times; what fails then is told.
+async fn attempt<T, F>(channel: &str, mut work: impl FnMut() -> F) -> Result<T, Failure>
+where
+    F: Future<Output = CloudResult<T>>,
+{
+    let mut tried = 1;
+    loop {
+        match work().await {
+            Ok(done) => return Ok(done),
+            Err(error) if tried >= ATTEMPTS => {
+                tracing::warn!(channel, %error, "a channel failed");
+                return Err(Failure {
+                    channel: channel.to_owned(),
+                    reason: error.to_string(),
+                });
+            }
+            Err(_) => {
+                tokio::time::sleep(WAIT * tried).await;
+                tried += 1;
+            }
+        }
+    }
+}
+
+/// Writes the report in all its forms, under its time and as the newest; tells the
+/// keys that were written and what was not.
+pub async fn report(objects: &dyn Objects, report: &Report) -> (Vec<String>, Vec<Failure>) {
+    let forms = [
+        (
+            "report.html",
+            "text/html; charset=utf-8",
+            render::html(report),
+        ),
+        ("report.csv", "text/csv; charset=utf-8", render::csv(report)),
+        ("report.json", "application/json", render::json(report)),
+    ];
+    let (mut keys, mut failures) = (Vec::new(), Vec::new());
+    for folder in [dated(report), LATEST.to_owned()] {
+        for (name, content_type, text) in &forms {
+            let key = format!("{folder}{name}");
+            let put = || {
+                let options = PutOptions {
+                    content_type: Some(content_type),
+                    ..PutOptions::default()
+                };
+                objects.put(&key, text.clone().into_bytes(), options)
+            };
+            match attempt(&key, put).await {
+                Ok(_) => keys.push(key),
+                Err(failure) => failures.push(failure),
+            }
+        }
+    }
+    (keys, failures)
+}
+
+/// Colons in a key are a nuisance in every shell and on every desktop.
+fn dated(report: &Report) -> String {
+    format!("reports/{}/", report.at.strftime("%Y-%m-%dT%H-%M-%SZ"))
+}

@@ -1,0 +1,126 @@
+//! The word to people: one digest to a chat and one email, only when something is
+//! new, grew or ended.
+
+use ebb_cloud::ports::{Email, Mailer, Webhook};
+use ebb_domain::report::Report;
+use serde_json::{Value, json};
+
+use super::{Failure, attempt};
+use crate::changes::{Changes, Known};
+use crate::render;
+
+/// Ended findings named at most.
+const NAMED: usize = 5;
+
+/// From whom and to whom email goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// The verified sender.
+    pub from: String,
+    /// The recipients.
+    pub to: Vec<String>,
+}
+
+/// Where people are told; `None` for what is not set up.
+#[derive(Clone, Copy, Default)]
+pub struct Channels<'a> {
+    /// The chat.
+    pub webhook: Option<&'a dyn Webhook>,
+    /// Email.
+    pub mail: Option<(&'a dyn Mailer, &'a Addresses)>,
+}
+
+/// What became of the word to people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The channels that took it.
+    pub channels: Vec<&'static str>,
+    /// Those that did not.
+    pub failures: Vec<Failure>,
+}
+
+impl Told {
+    /// True when nobody is left who should be told again: someone was, or nobody
+    /// is to be.
+    pub fn is_settled(&self) -> bool {
+        !self.channels.is_empty() || self.failures.is_empty()
+    }
+
+    fn note(&mut self, channel: &'static str, outcome: Result<(), Failure>) {
+        match outcome {
+            Ok(()) => self.channels.push(channel),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+}
+
+/// Tells people what changed; nothing when nothing did.
+pub async fn tell(channels: &Channels<'_>, report: &Report, changes: &Changes) -> Told {
+    let mut told = Told::default();
+    if changes.is_empty() {
+        return told;
+    }
+    let news = news(changes);
+    if let Some(webhook) = channels.webhook {
+        let body = digest(report, &news);
+        told.note("slack", attempt("slack", || webhook.post(&body)).await);
+    }
+    if let Some((mailer, addresses)) = channels.mail {
+        let email = email(report, &news, addresses);
+        told.note("email", attempt("email", || mailer.send(&email)).await);
+    }
+    told
+}
+
+fn digest(report: &Report, news: &str) -> Value {
+    let mut body = render::slack(report);
+    let line = json!({"type": "context", "elements": [{"type": "plain_text", "text": news}]});
+    if let Some(blocks) = body.get_mut("blocks").and_then(Value::as_array_mut) {
+        blocks.insert(blocks.len().min(1), line);
+    }
+    body
+}
+
+fn email(report: &Report, news: &str, addresses: &Addresses) -> Email {
+    let parts = render::email(report);
+    Email {
+        from: addresses.from.clone(),
+        to: addresses.to.clone(),
+        subject: parts.subject,
+        text: format!("{news}\n\n{}", parts.text),
+        html: parts.html,
+    }
+}
+
+/// One line: how much is new, grew and ended, and what ended, which the report no
+/// longer shows.
+fn news(changes: &Changes) -> String {
+    let parts = [
+        ("new", changes.new.len()),
+        ("grew", changes.grown.len()),
+        ("ended", changes.ended.len()),
+    ];
+    let counts: Vec<String> = parts
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(word, n)| format!("{n} {word}"))
+        .collect();
+    let mut line = counts.join(", ");
+    if changes.ended.is_empty() {
+        return line;
+    }
+    let names: Vec<String> = changes.ended.values().take(NAMED).map(name).collect();
+    line.push_str(": ");
+    line.push_str(&names.join("; "));
+    if changes.ended.len() > NAMED {
+        line.push_str("; …");
+    }
+    line
+}
+
+/// Names come from tags, which anyone may have written.
+fn name(known: &Known) -> String {
+    let name = known.name.as_deref().unwrap_or(&known.resource);
+    let plain: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    format!("{} {plain} in {}", known.kind, known.region)
+}

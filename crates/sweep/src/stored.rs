@@ -1,0 +1,285 @@
+//! The state between sweeps, as one object of the bucket: a cache of the lake. One
+//! that cannot be used is not an error; it is folded again from the lake.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
+use ebb_domain::identity::NodeId;
+use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::state::FleetState;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::changes::Known;
+
+/// The schema line; another one is read by another program, or never again.
+const SCHEMA: &str = "ebb.state/1";
+
+/// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards.
+const MAX_PACKED_BYTES: u64 = 64 << 20;
+/// What a packed state may unpack to: half the memory of the smallest sweeper.
+const MAX_UNPACKED_BYTES: u64 = 512 << 20;
+
+/// Level 3 is zstd's own default; the network is not what a sweep waits for.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Why the state was not read or written.
+#[derive(Debug, Error)]
+pub enum StoredError {
+    /// The bucket.
+    #[error("the state {key}")]
+    Cloud {
+        /// Its key.
+        key: String,
+        /// Why.
+        source: CloudError,
+    },
+    /// It outgrew one object.
+    #[error(
+        "the state of {nodes} nodes takes {bytes} bytes, at most {max} are stored: use more shards"
+    )]
+    TooLarge {
+        /// Nodes in it.
+        nodes: usize,
+        /// What it would take.
+        bytes: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// It could not be expressed.
+    #[error("encoding the state")]
+    Encode(#[source] postcard::Error),
+    /// The compressor failed.
+    #[error("compressing the state")]
+    Compress(#[source] std::io::Error),
+}
+
+/// Versions of the lake's tables that the state holds; `None` for nothing yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Folded {
+    /// Of the heartbeats.
+    pub heartbeats: Option<u64>,
+    /// Of the finished steps.
+    pub steps: Option<u64>,
+}
+
+/// What one sweep tells the next and the lake does not hold. Lost with a state that
+/// cannot be used: people are then told again, and waits begin anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// What people were told about, by finding.
+    pub told: BTreeMap<String, Known>,
+    /// Since when each ECS agent has been disconnected.
+    pub disconnected_since: BTreeMap<NodeId, Timestamp>,
+}
+
+/// What is remembered between sweeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The policy that told active from idle; another one needs another fold.
+    pub activity: ActivityPolicy,
+    /// How far the lake was folded.
+    pub folded: Folded,
+    /// What is not in the lake.
+    pub memory: Memory,
+    /// The nodes.
+    pub fleet: FleetState,
+}
+
+impl Stored {
+    /// Nothing yet.
+    pub fn empty(activity: &ActivityPolicy) -> Self {
+        Self {
+            activity: activity.clone(),
+            folded: Folded::default(),
+            memory: Memory::default(),
+            fleet: FleetState::default(),
+        }
+    }
+
+    /// As it is stored.
+    ///
+    /// # Errors
+    /// `TooLarge` past the bound of one object.
+    pub fn pack(&self) -> Result<Vec<u8>, StoredError> {
+        let plain = postcard::to_allocvec(self).map_err(StoredError::Encode)?;
+        let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(StoredError::Compress)?;
+        let mut bytes = format!("{SCHEMA}\n").into_bytes();
+        bytes.extend(packed);
+        let too_large = |bytes, max| StoredError::TooLarge {
+            nodes: self.fleet.nodes.len(),
+            bytes,
+            max,
+        };
+        for (size, max) in [
+            (plain.len() as u64, MAX_UNPACKED_BYTES),
+            (bytes.len() as u64, MAX_PACKED_BYTES),
+        ] {
+            if size > max {
+                return Err(too_large(size, max));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Reads what [`Stored::pack`] wrote; in words why it cannot be used.
+    fn unpack(bytes: &[u8], activity: &ActivityPolicy) -> Result<Self, String> {
+        let line = format!("{SCHEMA}\n");
+        let packed = bytes
+            .strip_prefix(line.as_bytes())
+            .ok_or_else(|| format!("it is not of schema {SCHEMA}"))?;
+        let plain = inflate(packed, MAX_UNPACKED_BYTES)?;
+        let stored: Self =
+            postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))?;
+        if stored.activity != *activity {
+            return Err("it was folded with another activity policy".to_owned());
+        }
+        Ok(stored)
+    }
+}
+
+/// Unpacks at most `max` bytes; in words why not.
+pub(crate) fn inflate(packed: &[u8], max: u64) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    zstd::stream::read::Decoder::new(packed)
+        .and_then(|decoder| decoder.take(max + 1).read_to_end(&mut plain))
+        .map_err(|e| format!("it cannot be unpacked: {e}"))?;
+    if plain.len() as u64 > max {
+        return Err(format!("it unpacks to more than {max} bytes"));
+    }
+    Ok(plain)
+}
+
+/// A state as it was found, and what its replacement must name.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The state; empty when there was none that could be used.
+    pub stored: Stored,
+    /// The condition of the next write.
+    pub replaces: PutIf,
+    /// Why a state that was there is not used.
+    pub unusable: Option<String>,
+}
+
+/// Where the state of a shard lies.
+pub fn key(shard: u16) -> String {
+    format!("state/v1/shard={shard:02}.zst")
+}
+
+/// Reads the state of a shard.
+///
+/// # Errors
+/// When the bucket does not answer. What it answers is never an error.
+pub async fn load(
+    objects: &dyn Objects,
+    shard: u16,
+    activity: &ActivityPolicy,
+) -> Result<Loaded, StoredError> {
+    let key = key(shard);
+    let object = match objects.get(&key, MAX_PACKED_BYTES).await {
+        Ok(object) => object,
+        Err(CloudError::Missing { .. }) => {
+            return Ok(Loaded {
+                stored: Stored::empty(activity),
+                replaces: PutIf::Absent,
+                unusable: None,
+            });
+        }
+        Err(source) => return Err(StoredError::Cloud { key, source }),
+    };
+    let replaces = PutIf::Matches(object.etag);
+    Ok(match Stored::unpack(&object.bytes, activity) {
+        Ok(stored) => Loaded {
+            stored,
+            replaces,
+            unusable: None,
+        },
+        Err(why) => Loaded {
+            stored: Stored::empty(activity),
+            replaces,
+            unusable: Some(why),
+        },
+    })
+}
+
+/// How a write ended.
+#[derive(Debug)]
+pub enum Saved {
+    /// It stands.
+    Done(PutIf),
+    /// Someone else wrote in the meantime.
+    Conflict,
+}
+
+/// Writes the state of a shard, unless someone else did.
+///
+/// # Errors
+/// When it is too large or the bucket does not take it.
+pub async fn save(
+    objects: &dyn Objects,
+    shard: u16,
+    stored: &Stored,
+    replaces: &PutIf,
+) -> Result<Saved, StoredError> {
+    let key = key(shard);
+    let options = PutOptions {
+        condition: replaces.clone(),
+        ..PutOptions::default()
+    };
+    match objects.put(&key, stored.pack()?, options).await {
+        Ok(etag) => Ok(Saved::Done(PutIf::Matches(etag))),
+        Err(CloudError::Conflict { .. }) => Ok(Saved::Conflict),
+        Err(source) => Err(StoredError::Cloud { key, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn bucket() -> FakeObjects {
+        FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
+    }
+
+    #[tokio::test]
+    async fn what_is_saved_is_loaded_and_a_second_writer_meets_a_conflict() {
+        let (bucket, activity) = (bucket(), ActivityPolicy::default());
+        let mut stored = Stored::empty(&activity);
+        stored.folded.steps = Some(4);
+        let first = save(&bucket, 0, &stored, &PutIf::Absent).await;
+        assert!(matches!(first, Ok(Saved::Done(_))));
+        let second = save(&bucket, 0, &stored, &PutIf::Absent).await;
+        assert!(matches!(second, Ok(Saved::Conflict)));
+        let loaded = load(&bucket, 0, &activity).await.expect("it answers");
+        assert_eq!((loaded.stored, loaded.unusable), (stored, None));
+    }
+
+    #[tokio::test]
+    async fn a_state_that_cannot_be_used_is_replaced_and_said_so() {
+        let activity = ActivityPolicy::default();
+        let other = ActivityPolicy {
+            tick_seconds: 1,
+            ..ActivityPolicy::default()
+        };
+        let whole = Stored::empty(&other).pack().expect("it fits");
+        let check = async |bytes: Vec<u8>, expect: &str| {
+            let bucket = bucket();
+            bucket.insert(key(0), bytes);
+            let loaded = load(&bucket, 0, &activity).await.expect("it answers");
+            let why = loaded.unusable.expect("it cannot be used");
+            assert!(why.contains(expect), "{why} should say: {expect}");
+            assert_eq!(loaded.stored, Stored::empty(&activity));
+            let saved = save(&bucket, 0, &loaded.stored, &loaded.replaces).await;
+            assert!(matches!(saved, Ok(Saved::Done(_))));
+        };
+        check(b"ebb.state/2\n".to_vec(), "not of schema").await;
+        check(b"ebb.state/1\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
+        check(whole, "another activity policy").await;
+    }
+}

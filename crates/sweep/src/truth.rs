@@ -1,0 +1,76 @@
+//! What a sweep asks of the lake, which is the truth; the state only remembers it.
+
+use async_trait::async_trait;
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use ebb_lake::{Appended, Batch, Judged, Lake, LakeError, Since, Table, Version, Window};
+use jiff::civil::Date;
+
+/// What a sweep asks of the lake.
+#[async_trait]
+pub trait Truth: Send + Sync {
+    /// The number of the newest batch of a shard; `None` before the first.
+    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError>;
+
+    /// Appends heartbeats as one commit.
+    async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError>;
+
+    /// Appends finished steps as one commit.
+    async fn append_steps(&self, rows: &[PlacedStep], batch: &Batch)
+    -> Result<Appended, LakeError>;
+
+    /// Appends what a sweep found as one commit.
+    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
+
+    /// The heartbeats after a version.
+    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError>;
+
+    /// The finished steps after a version.
+    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError>;
+
+    /// The finished steps of some days.
+    async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError>;
+}
+
+#[async_trait]
+impl Truth for Lake {
+    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+        Lake::last_batch(self, table, shard).await
+    }
+
+    async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_heartbeats(self, rows, batch).await
+    }
+
+    async fn append_steps(
+        &self,
+        rows: &[PlacedStep],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_steps(self, rows, batch).await
+    }
+
+    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+        Lake::append_findings(self, rows, batch).await
+    }
+
+    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
+        Lake::heartbeats_since(self, version).await
+    }
+
+    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError> {
+        Lake::steps_since(self, version).await
+    }
+
+    async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
+        Lake::steps_between(self, from, to).await
+    }
+}
