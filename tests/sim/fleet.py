@@ -1,7 +1,7 @@
 """Fills EC2 and Auto Scaling: instances, their ages, volumes and addresses."""
 
 from account import Account
-from catalogue import REGIONS, TYPES, usd_per_hour
+from catalogue import REGIONS, SIMULATED, TYPES, usd_per_hour
 from world import Node, World
 
 _IMAGE = "ami-0ebb0000000000001"
@@ -32,6 +32,9 @@ def _tags(node: Node) -> list[dict[str, str]]:
         tags["ebb:standby"] = "true"
     if node.member in ("batch", "probe"):
         tags["AWSBatchServiceTag"] = "batch"
+    # The one node that is not: a real probe measures this machine for it.
+    if node.member != "probe":
+        tags |= SIMULATED
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 

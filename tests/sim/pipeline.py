@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from account import Account
+from catalogue import SIMULATED
 from world import Job, World
 
 _ENVIRONMENT = "genomics"
@@ -31,9 +32,10 @@ def build(account: Account, world: World, ids: dict[str, str], now: float) -> Pi
     pipeline = _environment(account, world, batch)
     _register_workers(account, world, ids, pipeline)
     running = None
+    measured = next(n.key for n in world.nodes if n.member == "probe")
     for job in world.jobs:
         depends = [{"jobId": running}] if job.status == "PENDING" and running else []
-        job_id = _submit(batch, job, depends)
+        job_id = _submit(batch, job, depends, {} if job.worker == measured else SIMULATED)
         pipeline.job_ids[job.name] = job_id
         running = job_id if job.status == "RUNNING" else running
     states = [_state(job, pipeline, now) for job in world.jobs]
@@ -84,7 +86,7 @@ def _register_workers(account: Account, world: World, ids: dict[str, str], pipel
     account.extend("ecs/container-instances", body)
 
 
-def _submit(batch: Any, job: Job, depends: list[dict[str, str]]) -> str:
+def _submit(batch: Any, job: Job, depends: list[dict[str, str]], tags: dict[str, str]) -> str:
     container = {
         "image": "public.ecr.aws/docker/library/debian:12-slim",
         "command": [job.name],
@@ -94,7 +96,8 @@ def _submit(batch: Any, job: Job, depends: list[dict[str, str]]) -> str:
         ],
     }
     batch.register_job_definition(jobDefinitionName=job.name, type="container", containerProperties=container)
-    made = batch.submit_job(jobName=job.name, jobQueue=_QUEUE, jobDefinition=job.name, dependsOn=depends)
+    named = {"jobName": job.name, "jobQueue": _QUEUE, "jobDefinition": job.name}
+    made = batch.submit_job(**named, dependsOn=depends, tags=tags)
     return made["jobId"]
 
 

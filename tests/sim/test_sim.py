@@ -79,6 +79,13 @@ class Fleet(unittest.TestCase):
             self.assertTrue(all(value > 20 for value in values))
 
 
+    def test_every_instance_but_the_probes_is_labelled_simulated(self):
+        for id, instance in instances().items():
+            tags = {t["Key"]: t["Value"] for t in instance["Tags"]}
+            label = None if id == filled().world["probe_node"] else "true"
+            self.assertEqual(tags.get("ebb:simulated"), label, id)
+
+
 class Batch(unittest.TestCase):
     def setUp(self):
         self.batch = filled().client("batch", filled().world["batch"]["region"])
@@ -98,6 +105,15 @@ class Batch(unittest.TestCase):
         for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED"):
             for _ in range(3):
                 self.assertTrue(self.jobs(status), status)
+
+    def test_every_job_but_the_probes_is_labelled_simulated(self):
+        probe = next(n for n in filled().world["nodes"] if n["instance_id"] == filled().world["probe_node"])
+        measured = {s["job_id"] for s in probe["steps"]}
+        self.assertGreaterEqual(len(measured), 5)
+        for status in ("RUNNABLE", "RUNNING", "SUCCEEDED"):
+            for job in self.jobs(status):
+                label = None if job["jobId"] in measured else "true"
+                self.assertEqual(job["tags"].get("ebb:simulated"), label, job["jobName"])
 
     def test_a_running_job_names_its_worker_and_its_task(self):
         tasks = self.ecs.list_tasks(cluster=self.cluster)["taskArns"]

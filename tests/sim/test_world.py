@@ -74,6 +74,13 @@ class WorldTest(unittest.TestCase):
                 self.assertLessEqual(sum(j.vcpus for j in running), TYPES[node.type_name].vcpus)
                 self.assertLessEqual(sum(j.memory_bytes for j in running), TYPES[node.type_name].memory_bytes)
 
+    def test_no_job_is_older_than_its_worker(self):
+        for world in self.each():
+            ages = {n.key: n.age_s for n in world.nodes}
+            for job in world.jobs:
+                if job.worker is not None:
+                    self.assertLess(job.started_age_s, ages[job.worker])
+
     def test_only_planted_steps_ask_for_far_more_than_they_use(self):
         for world in self.each():
             planted = {p.resource for p in world.planted if p.kind == OVERPROVISIONED_STEP}

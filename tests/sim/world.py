@@ -154,7 +154,9 @@ def _add_nodes(world: World, rng: random.Random, waste: bool) -> None:
     disconnected = rng.randint(1, workers) if waste else None
     for place in range(1, workers + 1):
         connected = place != disconnected
-        node = _node(world, rng, world.batch_region, "batch", "busy", **batch, agent_connected=connected)
+        # Older than the longest job that runs on it.
+        age = {"age_s": rng.randint(13 * HOUR, 40 * DAY)}
+        node = _node(world, rng, world.batch_region, "batch", "busy", **batch, **age, agent_connected=connected)
         if not connected:
             world.planted.append(Planted(STUCK_BATCH_JOB, "agent_disconnected", node.key))
     for _ in range(rng.randint(1, 4)):
