@@ -32,6 +32,21 @@ pub struct Known {
     pub saving_a_month: Option<Usd>,
 }
 
+/// What is known by finding.
+pub type Findings = BTreeMap<String, Known>;
+
+/// What was told where. Each channel has its own, so that one that failed is told
+/// the next time, and the others nothing twice.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Told {
+    /// By the report before.
+    pub report: Findings,
+    /// To the chat.
+    pub slack: Findings,
+    /// By email.
+    pub email: Findings,
+}
+
 impl Known {
     fn of(finding: &Finding) -> Self {
         let cost = finding.cost.as_ref();
@@ -78,15 +93,11 @@ impl Changes {
     }
 }
 
-/// Compares a report with what people were told, and says what they know once they
-/// are told of it. What could not be looked at this time has not ended. A price is
+/// Compares a report with what was told, and says what is known once it is told too. What could not be looked at this time has not ended. A price is
 /// remembered as it was told, so that slow growth is told in the end.
-pub fn since(
-    told: &BTreeMap<String, Known>,
-    report: &Report,
-) -> (Changes, BTreeMap<String, Known>) {
+pub fn since(told: &Findings, report: &Report) -> (Changes, Findings) {
     let mut changes = Changes::default();
-    let mut knows = BTreeMap::new();
+    let mut knows = Findings::new();
     for finding in &report.findings {
         let (id, now) = (finding.id.clone(), Known::of(finding));
         match told.get(&id) {

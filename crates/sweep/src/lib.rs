@@ -11,6 +11,7 @@ pub mod gather;
 #[cfg(feature = "lake")]
 pub mod place;
 pub mod publish;
+pub mod reason;
 pub mod render;
 #[cfg(feature = "lake")]
 pub mod run;

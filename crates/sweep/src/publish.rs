@@ -4,8 +4,9 @@
 
 mod tell;
 
-pub use tell::{Addresses, Channels, Told, tell};
+pub use tell::{Addresses, Channels, Word, tell};
 
+use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use ebb_cloud::ports::{CloudResult, Objects, PutOptions};
 use ebb_domain::report::Report;
 use serde::Serialize;
 
+use crate::reason::reason;
 use crate::render;
 
 /// Where the newest report lies.
@@ -34,6 +36,18 @@ pub struct Failure {
     pub reason: String,
 }
 
+impl Failure {
+    /// Says so in the log, too.
+    pub(crate) fn of(channel: &str, error: &dyn Error) -> Self {
+        let reason = reason(error);
+        tracing::warn!(channel, reason, "a channel failed");
+        Self {
+            channel: channel.to_owned(),
+            reason,
+        }
+    }
+}
+
 /// Tries a few times; what fails then is told.
 async fn attempt<T, F>(channel: &str, mut work: impl FnMut() -> F) -> Result<T, Failure>
 where
@@ -43,13 +57,7 @@ where
     loop {
         match work().await {
             Ok(done) => return Ok(done),
-            Err(error) if tried >= ATTEMPTS => {
-                tracing::warn!(channel, %error, "a channel failed");
-                return Err(Failure {
-                    channel: channel.to_owned(),
-                    reason: error.to_string(),
-                });
-            }
+            Err(error) if tried >= ATTEMPTS => return Err(Failure::of(channel, &error)),
             Err(_) => {
                 tokio::time::sleep(WAIT * tried).await;
                 tried += 1;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue};
-use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::Gap;
-use ebb_domain::judge::{Facts, disconnected_since, judge};
+use ebb_domain::identity::NodeId;
 use ebb_domain::policy::{Policy, PolicyError};
 use ebb_domain::report::{Report, Totals};
 use ebb_domain::step::PlacedStep;
@@ -20,8 +19,9 @@ use thiserror::Error;
 use crate::changes;
 use crate::deadline::Deadline;
 use crate::fold::{FoldError, Folder, Folding, Limits, Work};
-use crate::gather::{self, Account, Wanted};
+use crate::gather::{self, Account};
 use crate::publish::{self, Channels, Failure};
+use crate::scan::{self, Before};
 use crate::stored::Memory;
 use crate::truth::Truth;
 
@@ -163,19 +163,18 @@ pub async fn sweep(
     let (mut work, folding) = folder.fold(deadline, now).await?;
     let at = now();
     let (report, disconnected_since) = look(ports, config, &work, at).await?;
-    let (changes, told) = changes::since(&work.stored.memory.told, &report);
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, config.shard, &report).await);
-    let word = publish::tell(&ports.channels, &report, &changes).await;
+    let mut told = work.stored.memory.told.clone();
+    let (changes, reported) = changes::since(&told.report, &report);
+    told.report = reported;
+    let word = publish::tell(&ports.channels, &report, &mut told).await;
+    failures.extend(word.failures);
     let memory = Memory {
-        told: match word.is_settled() {
-            true => told,
-            false => work.stored.memory.told.clone(),
-        },
+        told,
         disconnected_since,
     };
     folder.remember(&mut work, memory).await?;
-    failures.extend(word.failures);
     Ok(Summary {
         at,
         folding,
@@ -192,42 +191,24 @@ pub async fn sweep(
     })
 }
 
-type DisconnectedSince = BTreeMap<ebb_domain::identity::NodeId, Timestamp>;
-
-/// Gathers and judges.
+/// Gathers and judges; tells also since when each agent has been disconnected.
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
     work: &Work,
     now: Timestamp,
-) -> Result<(Report, DisconnectedSince), SweepError> {
-    let mut inventory = gather::inventory(&ports.account).await;
-    let mut paid = gather::kept::load(ports.objects).await;
-    let wanted = Wanted {
-        inventory: &inventory,
-        fleet: &work.stored.fleet,
-        policy: &config.policy.metrics,
-        now,
-    };
-    let gaps = paid.refresh(&ports.account, &wanted).await;
-    gather::kept::save(ports.objects, &paid).await;
-    inventory.gaps.extend(gaps);
+) -> Result<(Report, BTreeMap<NodeId, Timestamp>), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
-    inventory.gaps.extend(gap);
-    let disconnected_since =
-        disconnected_since(&work.stored.memory.disconnected_since, &inventory, now);
-    let report = judge(&Facts {
-        now,
+    let before = Before {
         state: &work.stored.fleet,
-        inventory: &inventory,
-        metrics: &paid.series(),
-        bill: &paid.costs(),
         finished: &finished,
-        disconnected_since: &disconnected_since,
-        policy: &config.policy,
-        catalogue: Catalogue::built_in(),
-    });
-    Ok((report, disconnected_since))
+        disconnected_since: &work.stored.memory.disconnected_since,
+        gaps: gap.into_iter().collect(),
+    };
+    let mut paid = gather::kept::load(ports.objects).await;
+    let seen = scan::look(&ports.account, before, &mut paid, (&config.policy, now)).await;
+    gather::kept::save(ports.objects, &paid).await;
+    Ok(seen)
 }
 
 async fn finished(
@@ -263,10 +244,5 @@ async fn keep_findings(truth: &dyn Truth, shard: u16, report: &Report) -> Option
         .collect();
     let number = u64::try_from(report.at.as_millisecond()).unwrap_or_default();
     let appended = truth.append_findings(&rows, &Batch { shard, number }).await;
-    let error = appended.err()?;
-    tracing::warn!(%error, "the findings are not in the lake");
-    Some(Failure {
-        channel: "lake".to_owned(),
-        reason: error.to_string(),
-    })
+    Some(Failure::of("lake", &appended.err()?))
 }

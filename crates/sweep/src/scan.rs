@@ -1,9 +1,11 @@
-//! A sweep from a terminal: nothing is written anywhere, and no deployment or lake
-//! is needed. Without a probe's word the evidence is weaker, and the report says so.
+//! Looks at an account and judges what it sees. [`scan`] does it once, from a
+//! terminal: nothing is written anywhere, and no deployment or lake is needed.
+//! Without a probe's word the evidence is weaker, and the report says so.
 
 use std::collections::BTreeMap;
 
 use ebb_domain::catalogue::Catalogue;
+use ebb_domain::fleet::Gap;
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{Facts, disconnected_since, judge};
 use ebb_domain::policy::Policy;
@@ -27,25 +29,54 @@ pub struct Known {
 
 /// Looks at an account once and judges what it sees.
 pub async fn scan(account: &Account<'_>, known: &Known, policy: &Policy, now: Timestamp) -> Report {
+    let before = Before {
+        state: &known.state,
+        finished: &known.finished,
+        disconnected_since: &known.disconnected_since,
+        gaps: Vec::new(),
+    };
+    look(account, before, &mut Paid::default(), (policy, now))
+        .await
+        .0
+}
+
+/// What is known before the account is asked.
+pub(crate) struct Before<'a> {
+    pub(crate) state: &'a FleetState,
+    pub(crate) finished: &'a [PlacedStep],
+    pub(crate) disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
+    /// What of it could not be known.
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// Gathers and judges; tells also since when each agent has been disconnected by now.
+pub(crate) async fn look(
+    account: &Account<'_>,
+    before: Before<'_>,
+    paid: &mut Paid,
+    (policy, now): (&Policy, Timestamp),
+) -> (Report, BTreeMap<NodeId, Timestamp>) {
     let mut inventory = gather::inventory(account).await;
-    let mut paid = Paid::default();
     let wanted = Wanted {
         inventory: &inventory,
-        fleet: &known.state,
+        fleet: before.state,
         policy: &policy.metrics,
         now,
     };
     let gaps = paid.refresh(account, &wanted).await;
     inventory.gaps.extend(gaps);
-    judge(&Facts {
+    inventory.gaps.extend(before.gaps);
+    let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
+    let report = judge(&Facts {
         now,
-        state: &known.state,
+        state: before.state,
         inventory: &inventory,
         metrics: &paid.series(),
         bill: &paid.costs(),
-        finished: &known.finished,
-        disconnected_since: &disconnected_since(&known.disconnected_since, &inventory, now),
+        finished: before.finished,
+        disconnected_since: &disconnected_since,
         policy,
         catalogue: Catalogue::built_in(),
-    })
+    });
+    (report, disconnected_since)
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::changes::Known;
+use crate::changes::Told;
 
 /// The schema line; another one is read by another program, or never again.
 const SCHEMA: &str = "ebb.state/1";
@@ -69,8 +69,8 @@ pub struct Folded {
 /// cannot be used: people are then told again, and waits begin anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// What people were told about, by finding.
-    pub told: BTreeMap<String, Known>,
+    /// What was told where.
+    pub told: Told,
     /// Since when each ECS agent has been disconnected.
     pub disconnected_since: BTreeMap<NodeId, Timestamp>,
 }

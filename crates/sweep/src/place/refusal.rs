@@ -7,6 +7,8 @@ use ebb_domain::identity::{BootId, IdentityError};
 use ebb_signal::DecodeError;
 use thiserror::Error;
 
+use crate::reason::reason;
+
 /// Why something that arrived is not believed.
 #[derive(Debug, Error)]
 pub enum Refusal {
@@ -76,13 +78,6 @@ impl Refusal {
     /// The whole chain of reasons in one line, for the person who looks into the
     /// dead-letter place.
     pub fn reason(&self) -> String {
-        let mut reason = self.to_string();
-        let mut source = self.source();
-        while let Some(error) = source {
-            reason.push_str(": ");
-            reason.push_str(&error.to_string());
-            source = error.source();
-        }
-        reason
+        reason(self)
     }
 }

@@ -6,7 +6,7 @@ use ebb_domain::report::Report;
 use serde_json::{Value, json};
 
 use super::{Failure, attempt};
-use crate::changes::{Changes, Known};
+use crate::changes::{self, Changes, Findings, Known, Told};
 use crate::render;
 
 /// Ended findings named at most.
@@ -32,44 +32,52 @@ pub struct Channels<'a> {
 
 /// What became of the word to people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct Word {
     /// The channels that took it.
     pub channels: Vec<&'static str>,
     /// Those that did not.
     pub failures: Vec<Failure>,
 }
 
-impl Told {
-    /// True when nobody is left who should be told again: someone was, or nobody
-    /// is to be.
-    pub fn is_settled(&self) -> bool {
-        !self.channels.is_empty() || self.failures.is_empty()
-    }
-
-    fn note(&mut self, channel: &'static str, outcome: Result<(), Failure>) {
-        match outcome {
-            Ok(()) => self.channels.push(channel),
-            Err(failure) => self.failures.push(failure),
-        }
-    }
-}
-
-/// Tells people what changed; nothing when nothing did.
-pub async fn tell(channels: &Channels<'_>, report: &Report, changes: &Changes) -> Told {
-    let mut told = Told::default();
-    if changes.is_empty() {
-        return told;
-    }
-    let news = news(changes);
+/// Tells each channel what changed since it was last told, and notes that in `told`;
+/// nothing where nothing did.
+pub async fn tell(channels: &Channels<'_>, report: &Report, told: &mut Told) -> Word {
+    let mut word = Word::default();
     if let Some(webhook) = channels.webhook {
-        let body = digest(report, &news);
-        told.note("slack", attempt("slack", || webhook.post(&body)).await);
+        let post = async |news: String| {
+            let body = digest(report, &news);
+            attempt("slack", || webhook.post(&body)).await
+        };
+        word.say("slack", &mut told.slack, report, post).await;
     }
     if let Some((mailer, addresses)) = channels.mail {
-        let email = email(report, &news, addresses);
-        told.note("email", attempt("email", || mailer.send(&email)).await);
+        let send = async |news: String| {
+            let email = email(report, &news, addresses);
+            attempt("email", || mailer.send(&email)).await
+        };
+        word.say("email", &mut told.email, report, send).await;
     }
-    told
+    word
+}
+
+impl Word {
+    async fn say(
+        &mut self,
+        channel: &'static str,
+        told: &mut Findings,
+        report: &Report,
+        send: impl AsyncFnOnce(String) -> Result<(), Failure>,
+    ) {
+        let (changes, knows) = changes::since(told, report);
+        if !changes.is_empty() {
+            if let Err(failure) = send(news(&changes)).await {
+                self.failures.push(failure);
+                return;
+            }
+            self.channels.push(channel);
+        }
+        *told = knows;
+    }
 }
 
 fn digest(report: &Report, news: &str) -> Value {
