@@ -1,0 +1,171 @@
+//! What the program can be told, and the help that says so.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use ebb_domain::identity::Region;
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, whatever was found
+  1  failed: something could not be read or written, or a check of doctor is missing
+  2  the command line is wrong
+  3  waste was found, with `scan --exit-code` only";
+
+/// Finds compute that runs, is billed, and does nothing. Reads and advises only:
+/// it never starts, stops or changes anything.
+#[derive(Debug, Parser)]
+#[command(name = "ebb", version, after_help = EXIT_STATUS)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Look at an account once and say what is wasted
+    Scan(ScanArgs),
+    /// Say what is missing for a scan and for the probe, with the line that mends it
+    Doctor(DoctorArgs),
+    /// Check a policy file, or show the thresholds
+    Policy(PolicyArgs),
+}
+
+const SCAN_MORE: &str = "\
+Examples:
+  ebb scan --demo                                an account that is kept in the program
+  ebb scan --region eu-central-1                 your account, one region
+  ebb scan --profile research --output waste.html
+  ebb scan --format csv --no-bill > waste.csv
+  ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
+
+What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7;
+Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
+policy is spent, $1 by default. All else is free.
+
+Exit status:
+  0  done, whatever was found (see --exit-code)
+  1  failed
+  2  the command line is wrong
+  3  waste was found, with --exit-code only";
+
+/// Look at an account once and say what is wasted.
+///
+/// Credentials, profile and endpoints are those of the AWS command line. Nothing has
+/// to be deployed. Without a probe's word idleness is judged on CloudWatch metrics,
+/// which is weaker evidence, and the report says so.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SCAN_MORE)]
+pub(crate) struct ScanArgs {
+    /// Scan the account that is kept in the program: offline, simulated, always the same
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) demo: bool,
+    #[command(flatten)]
+    pub(crate) account: AccountArgs,
+    /// Do not ask CloudWatch, which is charged for
+    #[arg(long)]
+    pub(crate) no_metrics: bool,
+    /// A policy file instead of the default thresholds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// How the report is written [default: by the ending of --output, else table]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Write the report to a file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// End with status 3 when waste was found
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// Which account, and what of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccountArgs {
+    /// A region to look at; may be given again [default: all that are enabled]
+    #[arg(long, value_name = "REGION", value_parser = region)]
+    pub(crate) region: Vec<Region>,
+    /// A profile of the AWS configuration file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Do not ask Cost Explorer, which is charged for; list prices are used
+    #[arg(long)]
+    pub(crate) no_bill: bool,
+}
+
+fn region(text: &str) -> Result<Region, String> {
+    Region::new(text).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal
+    Table,
+    /// Every value, ebb.report/1.0
+    Json,
+    /// One self-contained page
+    Html,
+    /// One row a finding
+    Csv,
+}
+
+const DOCTOR_MORE: &str = "\
+Examples:
+  ebb doctor
+  ebb doctor account --region eu-central-1 --profile research
+  ebb doctor machine --format json
+
+It tries the read calls that a scan makes, and reads a few files of this machine. Asking
+Cost Explorer costs $0.01 a page, asking CloudWatch less than $0.0001 a region.
+
+Exit status:
+  0  nothing is missing
+  1  something is missing, or the program failed
+  2  the command line is wrong";
+
+/// Say what is missing for a scan and for the probe, with the line that mends it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = DOCTOR_MORE)]
+pub(crate) struct DoctorArgs {
+    /// What to look at [default: both]
+    #[arg(value_enum)]
+    pub(crate) about: Option<About>,
+    #[command(flatten)]
+    pub(crate) account: AccountArgs,
+    /// How the checks are written
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: DoctorFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum About {
+    /// The AWS account, for a scan
+    Account,
+    /// This machine, for the probe
+    Machine,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoctorFormat {
+    /// For a terminal
+    Table,
+    /// For a program
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Read a policy file as a sweep does, and show what then holds
+    Check {
+        /// The policy file
+        file: PathBuf,
+    },
+    /// Show the default thresholds, as a file to start from
+    Show,
+}

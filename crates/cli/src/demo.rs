@@ -1,0 +1,88 @@
+//! The account that is kept in the program. What its file says is turned into
+//! what a cloud and probes would say, and from there everything is the same
+//! code: the fold, the gathering, the rules.
+
+mod account;
+mod batch;
+mod fleet;
+mod watch;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::policy::Policy;
+use ebb_sweep::scan::Known;
+use jiff::Timestamp;
+
+use account::Account;
+
+/// The account as its cloud and probes would tell it.
+pub(crate) struct Demo {
+    /// When it is scanned, always.
+    pub(crate) now: Timestamp,
+    /// Its inventory by region.
+    pub(crate) inventory: FakeInventory,
+    /// Metrics of its nodes without a probe.
+    pub(crate) metrics: FakeMetrics,
+    /// Its bill.
+    pub(crate) bill: FakeBill,
+    /// What its probes said.
+    pub(crate) known: Known,
+}
+
+/// Reads the account and plays its probes' heartbeats.
+pub(crate) fn load(policy: &Policy) -> Result<Demo> {
+    let account: Account = toml::from_str(include_str!("demo/account.toml"))
+        .context("the account kept in the program")?;
+    let mut by_region: BTreeMap<Region, Inventory> = BTreeMap::new();
+    for node in &account.nodes {
+        let instance = fleet::instance(node, account.now)?;
+        let inventory = by_region.entry(node.region.clone()).or_default();
+        inventory.instances.insert(node.id.clone(), instance);
+    }
+    let environment = by_region
+        .entry(account.environment.region.clone())
+        .or_default();
+    environment.batch = batch::batch(&account)?;
+    for gap in &account.gaps {
+        let of_it = by_region
+            .iter_mut()
+            .find(|(region, _)| gap.scope.starts_with(region.as_str()));
+        let (_, inventory) = of_it.with_context(|| format!("no region of {}", gap.scope))?;
+        inventory.gaps.push(gap.clone());
+    }
+    Ok(Demo {
+        now: account.now,
+        inventory: FakeInventory::new(by_region),
+        metrics: FakeMetrics::new(fleet::metrics(&account)),
+        bill: FakeBill::new(Ok(fleet::bill(&account)?)),
+        known: Known {
+            state: watch::state(&account, policy)?,
+            finished: watch::finished(&account)?,
+            disconnected_since: disconnected(&account)?,
+        },
+    })
+}
+
+fn disconnected(account: &Account) -> Result<BTreeMap<NodeId, Timestamp>> {
+    let lost = account.nodes.iter().filter_map(|node| {
+        let minutes = node.agent_lost?;
+        Some(account.ago(minutes).map(|since| (node.id.clone(), since)))
+    });
+    lost.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_kept_in_the_program_is_readable() {
+        let demo = load(&Policy::default()).expect("it loads");
+        assert!(demo.known.state.nodes.len() > 5);
+        assert!(!demo.known.finished.is_empty());
+    }
+}

@@ -1,0 +1,169 @@
+//! The form of the file that holds the account. Times are minutes before `now`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use ebb_domain::fleet::{Gap, InstanceState, JobStatus, Market};
+use ebb_domain::identity::{InstanceType, NodeId, Region};
+use ebb_domain::step::{Requested, StepKind};
+use ebb_domain::units::{Bytes, MilliCores};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Account {
+    pub(super) now: Timestamp,
+    pub(super) nodes: Vec<Node>,
+    pub(super) environment: Environment,
+    pub(super) jobs: Vec<JobSpec>,
+    pub(super) steps: Vec<StepSpec>,
+    pub(super) gaps: Vec<Gap>,
+}
+
+impl Account {
+    pub(super) fn ago(&self, minutes: u64) -> Result<Timestamp> {
+        Ok(self.now.checked_sub(Duration::from_secs(minutes * 60))?)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) name: Option<String>,
+    pub(super) owner: Option<String>,
+    pub(super) region: Region,
+    #[serde(rename = "type")]
+    pub(super) instance_type: InstanceType,
+    #[serde(default = "on_demand")]
+    pub(super) market: Market,
+    #[serde(default = "running")]
+    pub(super) state: InstanceState,
+    pub(super) age_hours: u64,
+    /// The Auto Scaling group that keeps it.
+    pub(super) group: Option<String>,
+    /// The Batch environment whose worker it is.
+    pub(super) environment: Option<String>,
+    #[serde(default)]
+    pub(super) standby: bool,
+    /// Dollars a full day, on the bill.
+    pub(super) bill_a_day: Option<String>,
+    pub(super) probe: Option<ProbeSpec>,
+    pub(super) metrics: Option<MetricsSpec>,
+    /// Since when its ECS agent has been disconnected.
+    pub(super) agent_lost: Option<u64>,
+}
+
+fn on_demand() -> Market {
+    Market::OnDemand
+}
+
+fn running() -> InstanceState {
+    InstanceState::Running
+}
+
+/// What its probe saw.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProbeSpec {
+    /// Since when it watches.
+    pub(super) watched: u64,
+    /// Until when there was activity; `None` when there never was.
+    pub(super) active: Option<u64>,
+    /// One in so many heartbeats never arrived.
+    pub(super) missed_every: Option<u64>,
+    #[serde(default)]
+    pub(super) gpus: u32,
+    /// A step that is there all the time and does nothing.
+    pub(super) open: Option<OpenStep>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenStep {
+    pub(super) kind: StepKind,
+    pub(super) key: String,
+    pub(super) name: String,
+}
+
+/// What CloudWatch saw.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MetricsSpec {
+    /// Hours that they reach back.
+    pub(super) hours: u64,
+    /// Hours ago that work ended; `None` when there never was any.
+    pub(super) busy: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Environment {
+    pub(super) name: String,
+    pub(super) region: Region,
+    pub(super) queue: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobSpec {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) owner: String,
+    pub(super) status: JobStatus,
+    pub(super) reason: Option<String>,
+    pub(super) created: u64,
+    pub(super) node: Option<NodeId>,
+    pub(super) task: Option<String>,
+    pub(super) asked: Asked,
+    /// What the probe saw of it; `None` where there is no probe.
+    pub(super) run: Option<RunSpec>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    cores: u64,
+    gib: u64,
+}
+
+impl From<Asked> for Requested {
+    fn from(asked: Asked) -> Self {
+        Self {
+            cores: Some(MilliCores::cores(asked.cores)),
+            memory: Some(Bytes::gib(asked.gib)),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunSpec {
+    pub(super) started: u64,
+    pub(super) progress: u64,
+    pub(super) cpu_seconds: u64,
+    pub(super) processes: u64,
+    pub(super) peak_cores: f64,
+    pub(super) peak_mib: u64,
+}
+
+/// Runs of one step that ended.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepSpec {
+    pub(super) name: String,
+    pub(super) node: NodeId,
+    pub(super) runs: u64,
+    pub(super) every: u64,
+    pub(super) minutes: u64,
+    pub(super) ended: u64,
+    pub(super) asked: Asked,
+    pub(super) peak_cores: f64,
+    pub(super) peak_mib: u64,
+}
+
+/// Cores as the file writes them.
+pub(super) fn milli(cores: f64) -> MilliCores {
+    MilliCores((cores * 1000.0).round() as u64)
+}

@@ -1,0 +1,98 @@
+//! The Batch environment of the account, its workers and jobs.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ebb_domain::fleet::{
+    BatchFleet, ComputeEnvironment, ContainerInstance, Job, JobId, JobQueue, JobStatus,
+};
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::SIMULATED_TAG;
+
+use super::account::{Account, JobSpec};
+use super::fleet::ACCOUNT;
+
+pub(super) fn batch(account: &Account) -> Result<BatchFleet> {
+    let environment = &account.environment;
+    let cluster_arn = arn(account, "cluster");
+    let workers = account
+        .nodes
+        .iter()
+        .filter(|node| node.environment.as_ref() == Some(&environment.name));
+    let container_instances = workers.map(|node| {
+        let jobs = account.jobs.iter();
+        let running = jobs.filter(|job| job.node.as_ref() == Some(&node.id));
+        let instance = ContainerInstance {
+            node: node.id.clone(),
+            cluster_arn: cluster_arn.clone(),
+            region: node.region.clone(),
+            agent_connected: Some(node.agent_lost.is_none()),
+            running_tasks: u32::try_from(running.count()).ok(),
+        };
+        (worker_arn(account, &node.id), instance)
+    });
+    let jobs = account.jobs.iter().map(|spec| job(account, spec));
+    Ok(BatchFleet {
+        environments: vec![ComputeEnvironment {
+            name: environment.name.clone(),
+            region: environment.region.clone(),
+            status: Some("VALID".to_owned()),
+            cluster_arn: Some(cluster_arn.clone()),
+            min_vcpus: Some(0),
+        }],
+        queues: vec![JobQueue {
+            name: environment.queue.clone(),
+            region: environment.region.clone(),
+            status: Some("VALID".to_owned()),
+        }],
+        container_instances: container_instances.collect(),
+        jobs: jobs.collect::<Result<_>>()?,
+    })
+}
+
+fn job(account: &Account, spec: &JobSpec) -> Result<(JobId, Job)> {
+    let id = JobId::new(spec.id.as_str()).with_context(|| spec.name.clone())?;
+    let created = account.ago(spec.created)?;
+    let started = spec.run.as_ref().map(|run| account.ago(run.started));
+    let task_arn = spec
+        .task
+        .as_ref()
+        .map(|task| format!("{}/{task}", arn(account, "task")));
+    let tags = BTreeMap::from([
+        ("Owner".to_owned(), spec.owner.clone()),
+        (SIMULATED_TAG.to_owned(), "true".to_owned()),
+    ]);
+    let job = Job {
+        id: id.clone(),
+        name: spec.name.clone(),
+        definition: None,
+        queue: account.environment.queue.clone(),
+        region: account.environment.region.clone(),
+        status: spec.status,
+        status_reason: spec.reason.clone(),
+        created_at: Some(created),
+        started_at: started.transpose()?,
+        stopped_at: None,
+        container_instance_arn: spec
+            .node
+            .as_ref()
+            .filter(|_| spec.status == JobStatus::Running)
+            .map(|node| worker_arn(account, node)),
+        task_arn,
+        requested: spec.asked.into(),
+        tags,
+    };
+    Ok((id, job))
+}
+
+fn worker_arn(account: &Account, node: &NodeId) -> String {
+    format!("{}/{node}", arn(account, "container-instance"))
+}
+
+fn arn(account: &Account, kind: &str) -> String {
+    let environment = &account.environment;
+    format!(
+        "arn:aws:ecs:{}:{ACCOUNT}:{kind}/{}",
+        environment.region, environment.name
+    )
+}

@@ -1,0 +1,232 @@
+//! Heartbeats and finished steps of the account's probes, placed and folded as
+//! those of real ones are.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_domain::heartbeat::{
+    Arrival, BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Sent, Usage,
+};
+use ebb_domain::identity::{BootId, ProbeStart};
+use ebb_domain::policy::Policy;
+use ebb_domain::state::FleetState;
+use ebb_domain::step::{
+    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
+};
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+
+use super::account::{Account, Node, ProbeSpec, RunSpec, StepSpec, milli};
+
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// From the end of an interval to its arrival.
+const ON_THE_WAY: Duration = Duration::from_secs(2);
+
+pub(super) fn state(account: &Account, policy: &Policy) -> Result<FleetState> {
+    let mut state = FleetState::default();
+    for node in &account.nodes {
+        let Some(probe) = &node.probe else { continue };
+        for back in (0..probe.watched).rev() {
+            let missed = probe.missed_every.is_some_and(|n| back.is_multiple_of(n));
+            if !missed {
+                let placed = heartbeat(account, node, probe, back)?;
+                state.fold_heartbeat(&placed, &policy.activity);
+            }
+        }
+    }
+    Ok(state)
+}
+
+/// The heartbeat of the minute that ended `back` minutes ago.
+fn heartbeat(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Result<Placed> {
+    let end = clock(node, back)?;
+    let start = clock(node, back + 1)?;
+    let active = probe.active.is_some_and(|until| back >= until);
+    let (boot, probe_start) = run_of(node)?;
+    let sent = Sent {
+        boot: boot.clone(),
+        clock: later(end, ON_THE_WAY),
+        wall: account.ago(back)?,
+    };
+    let arrival = Arrival {
+        attested: &node.id,
+        at: account.ago(back)?,
+        sent: &sent,
+    };
+    let heartbeat = Heartbeat {
+        node: node.id.clone(),
+        boot,
+        probe_start,
+        sequence: probe.watched - back,
+        start,
+        end,
+        wall_at_end: account.ago(back)?,
+        origin: Origin::Simulated,
+        coverage: coverage(probe),
+        hardware: Hardware {
+            cores: MilliCores::cores(8),
+            memory: Bytes::gib(32),
+            gpus: Some(probe.gpus),
+        },
+        workload: usage(CpuTime::from_millis(if active { 41_000 } else { 0 })),
+        background: usage(CpuTime::from_millis(900)),
+        typed_ago: None,
+        steps: steps(account, node, probe, back)?,
+        probe: ProbeCost::default(),
+    };
+    Ok(Placed::new(arrival, heartbeat)?)
+}
+
+fn coverage(probe: &ProbeSpec) -> Coverage {
+    let all = Some(Share::ALL);
+    Coverage {
+        cpu: all,
+        memory: all,
+        disk: all,
+        network: all,
+        gpu: all.filter(|_| probe.gpus > 0),
+        short_processes: all,
+    }
+}
+
+fn usage(cpu: CpuTime) -> Usage {
+    Usage {
+        cpu: Some(cpu),
+        disk: Some(Bytes(0)),
+        network: Some(Bytes(0)),
+        gpu: None,
+        processes_started: 0,
+    }
+}
+
+fn steps(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Result<Vec<StepUsage>> {
+    let mut steps = Vec::new();
+    if let Some(open) = &probe.open {
+        let mut step = step(open.kind, &open.key, &open.name);
+        step.started = clock(node, probe.watched)?;
+        step.last_progress = step.started;
+        step.observed = clock(node, back)?;
+        steps.push(step);
+    }
+    for job in &account.jobs {
+        let (Some(run), Some(task)) = (&job.run, &job.task) else {
+            continue;
+        };
+        if job.node.as_ref() == Some(&node.id) && back < run.started {
+            let mut step = step(StepKind::EcsTask, task, &job.name);
+            step.requested = job.asked.into();
+            running(&mut step, node, run, back)?;
+            steps.push(step);
+        }
+    }
+    Ok(steps)
+}
+
+fn running(step: &mut StepUsage, node: &Node, run: &RunSpec, back: u64) -> Result<()> {
+    let progress = back.max(run.progress);
+    let worked = run.started.saturating_sub(progress);
+    let all = run.started.saturating_sub(run.progress).max(1);
+    step.started = clock(node, run.started)?;
+    step.observed = clock(node, back)?;
+    step.last_progress = clock(node, progress)?;
+    step.processes = run.processes;
+    step.cpu = CpuTime::from_millis(run.cpu_seconds * 1000 * worked / all);
+    step.peak_cores = Some(milli(run.peak_cores));
+    step.peak_memory = Some(peak(run.peak_mib));
+    Ok(())
+}
+
+pub(super) fn finished(account: &Account) -> Result<Vec<PlacedStep>> {
+    let mut steps = Vec::new();
+    for spec in &account.steps {
+        let of_it = |node: &&Node| node.id == spec.node;
+        let node = account.nodes.iter().find(of_it);
+        let node = node.with_context(|| format!("{} is on no node", spec.name))?;
+        for run in 0..spec.runs {
+            steps.push(finished_run(account, spec, node, run)?);
+        }
+    }
+    Ok(steps)
+}
+
+/// Run number `run` counted back from the latest; runs differ a little, the
+/// latest used the most.
+fn finished_run(
+    account: &Account,
+    spec: &StepSpec,
+    node: &Node,
+    run: u64,
+) -> Result<PlacedStep> {
+    let ended = spec.ended + run * spec.every;
+    let (boot, probe_start) = run_of(node)?;
+    let key = format!("{}-{run}", spec.name);
+    let mut usage = step(StepKind::Container, &key, &spec.name);
+    let MilliCores(peak_cores) = milli(spec.peak_cores);
+    usage.started = clock(node, ended + spec.minutes)?;
+    usage.observed = clock(node, ended)?;
+    usage.last_progress = usage.observed;
+    usage.end = StepEnd::Exited(0);
+    usage.processes = 12;
+    usage.cpu = CpuTime::from_millis(peak_cores * spec.minutes * 60 * 2 / 3);
+    usage.requested = spec.asked.into();
+    usage.peak_cores = Some(MilliCores(peak_cores - run * 37 % 300));
+    usage.peak_memory = Some(peak(spec.peak_mib - run * 53 % 200));
+    Ok(PlacedStep {
+        node: node.id.clone(),
+        boot,
+        probe_start,
+        sequence: run,
+        origin: Origin::Simulated,
+        started_at: account.ago(ended + spec.minutes)?,
+        observed_at: account.ago(ended)?,
+        last_progress_at: account.ago(ended)?,
+        usage,
+    })
+}
+
+fn step(kind: StepKind, key: &str, name: &str) -> StepUsage {
+    StepUsage {
+        id: StepId {
+            kind,
+            key: key.to_owned(),
+        },
+        name: name.to_owned(),
+        started: BootClock::default(),
+        observed: BootClock::default(),
+        end: StepEnd::Running,
+        processes: 1,
+        cpu: CpuTime::default(),
+        peak_memory: None,
+        disk_read: None,
+        disk_written: None,
+        requested: Requested::default(),
+        peak_cores: None,
+        last_progress: BootClock::default(),
+        tools: Vec::new(),
+    }
+}
+
+fn peak(mib: u64) -> PeakMemory {
+    PeakMemory {
+        bytes: Bytes::mib(mib),
+        source: MemorySource::CgroupSampled,
+    }
+}
+
+fn run_of(node: &Node) -> Result<(BootId, ProbeStart)> {
+    let boot = BootId::new(format!("boot-of-{}", node.id))?;
+    let probe_start = ProbeStart::new(format!("start-on-{}", node.id))?;
+    Ok((boot, probe_start))
+}
+
+/// The node's boot-time clock `back` minutes ago; it booted when it was launched.
+fn clock(node: &Node, back: u64) -> Result<BootClock> {
+    let since_boot = (node.age_hours * 60).checked_sub(back);
+    let minutes = since_boot.with_context(|| format!("{} is not that old", node.id))?;
+    Ok(later(BootClock::default(), INTERVAL * u32::try_from(minutes)?))
+}
+
+fn later(clock: BootClock, by: Duration) -> BootClock {
+    let by_ns = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+    BootClock::from_nanos(clock.as_nanos().saturating_add(by_ns))
+}

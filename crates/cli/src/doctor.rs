@@ -1,0 +1,55 @@
+//! `ebb doctor`: what a scan and the probe need, whether it is there, and the line
+//! that mends it. It changes nothing.
+
+#[cfg(feature = "aws")]
+mod account;
+mod check;
+mod machine;
+
+use anyhow::{Context, Result};
+
+use crate::args::{About, DoctorArgs, DoctorFormat};
+use crate::output::{self, Outcome};
+use check::{Check, Section, State};
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
+    let mut sections = Vec::new();
+    if args.about != Some(About::Machine) {
+        sections.push(Section {
+            title: "The AWS account, for a scan",
+            checks: account_checks(args)?,
+        });
+    }
+    if args.about != Some(About::Account) {
+        sections.push(Section {
+            title: "This machine, for the probe",
+            checks: machine::checks(&machine::Machine::read()),
+        });
+    }
+    let text = match args.format {
+        DoctorFormat::Table => check::table(&sections, output::look().colour),
+        DoctorFormat::Json => {
+            let mut text = serde_json::to_string_pretty(&sections).context("checks as JSON")?;
+            text.push('\n');
+            text
+        }
+    };
+    output::write(&text, None)?;
+    let mut checks = sections.iter().flat_map(|section| &section.checks);
+    Ok(match checks.any(|check| check.state == State::Missing) {
+        true => Outcome::Failed,
+        false => Outcome::Done,
+    })
+}
+
+#[cfg(feature = "aws")]
+fn account_checks(args: &DoctorArgs) -> Result<Vec<Check>> {
+    crate::scan::runtime()?.block_on(account::checks(&args.account))
+}
+
+#[cfg(not(feature = "aws"))]
+fn account_checks(_: &DoctorArgs) -> Result<Vec<Check>> {
+    let detail = "this program was built without AWS";
+    let mend = format!("{} -- doctor", crate::scan::BUILD_WITH_AWS);
+    Ok(vec![Check::not_checked("credentials", detail).mended_by(mend)])
+}

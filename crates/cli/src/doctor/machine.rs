@@ -1,0 +1,178 @@
+//! What the probe needs of the kernel it runs on. Reading is apart from judging.
+
+use std::fs;
+use std::path::Path;
+
+use super::check::Check;
+
+/// The oldest kernel that the probe was seen to run on.
+const OLDEST: (u32, u32) = (5, 10);
+
+/// Capabilities that the probe's unit grants, by their number in
+/// `linux/capability.h`: eBPF, tracing, other people's processes and files.
+const CAPABILITIES: [(u32, &str); 4] = [
+    (39, "CAP_BPF"),
+    (38, "CAP_PERFMON"),
+    (19, "CAP_SYS_PTRACE"),
+    (2, "CAP_DAC_READ_SEARCH"),
+];
+
+/// What this machine says of itself; `None` where it could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Machine {
+    /// The kernel's release.
+    pub(super) release: Option<String>,
+    /// Whether the kernel describes its types.
+    pub(super) btf: bool,
+    /// Effective capabilities of this program.
+    pub(super) capabilities: Option<u64>,
+    /// Controllers of the unified hierarchy.
+    pub(super) cgroup_v2: Option<String>,
+    /// Whether the classic tracepoint of the memory killer can be found.
+    pub(super) tracefs: bool,
+}
+
+impl Machine {
+    pub(super) fn read() -> Self {
+        let status = fs::read_to_string("/proc/self/status").ok();
+        let effective = status.as_deref().and_then(|status| {
+            let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+            u64::from_str_radix(line.trim(), 16).ok()
+        });
+        let tracepoint = |root: &str| Path::new(root).join("events/oom/mark_victim").exists();
+        Self {
+            release: read("/proc/sys/kernel/osrelease"),
+            btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            capabilities: effective,
+            cgroup_v2: read("/sys/fs/cgroup/cgroup.controllers"),
+            tracefs: tracepoint("/sys/kernel/tracing") || tracepoint("/sys/kernel/debug/tracing"),
+        }
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    vec![
+        kernel(machine),
+        btf(machine),
+        capabilities(machine),
+        cgroups(machine),
+        tracefs(machine),
+    ]
+}
+
+fn kernel(machine: &Machine) -> Check {
+    const NAME: &str = "Linux 5.10 or later";
+    let Some(release) = &machine.release else {
+        return Check::not_checked(NAME, "this is no Linux, or /proc is not mounted");
+    };
+    match version(release) {
+        Some(version) if version >= OLDEST => Check::ok(NAME, release),
+        Some(_) => Check::missing(NAME, release)
+            .mended_by("boot a kernel of a distribution that is still maintained"),
+        None => Check::not_checked(NAME, format!("{release} is no version")),
+    }
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
+fn btf(machine: &Machine) -> Check {
+    const NAME: &str = "type information (BTF)";
+    match machine.btf {
+        true => Check::ok(NAME, "/sys/kernel/btf/vmlinux"),
+        false => Check::missing(NAME, "there is no /sys/kernel/btf/vmlinux")
+            .mended_by("boot a kernel that was built with CONFIG_DEBUG_INFO_BTF=y"),
+    }
+}
+
+fn capabilities(machine: &Machine) -> Check {
+    const NAME: &str = "capabilities for eBPF";
+    let Some(held) = machine.capabilities else {
+        return Check::not_checked(NAME, "/proc/self/status does not tell");
+    };
+    let lacks = CAPABILITIES.iter().filter(|(bit, _)| held >> bit & 1 == 0);
+    let lacks: Vec<&str> = lacks.map(|(_, name)| *name).collect();
+    if lacks.is_empty() {
+        return Check::ok(NAME, CAPABILITIES.map(|(_, name)| name).join(", "));
+    }
+    Check::missing(NAME, format!("this user lacks {}", lacks.join(", ")))
+        .mended_by("sudo ebb doctor machine   (the probe's systemd unit grants them to it)")
+}
+
+fn cgroups(machine: &Machine) -> Check {
+    const NAME: &str = "cgroup v2";
+    match machine.cgroup_v2.as_deref() {
+        Some(controllers) if controllers.split(' ').any(|c| c == "memory") => {
+            Check::ok(NAME, format!("controllers: {controllers}"))
+        }
+        Some(_) => Check::missing(NAME, "its memory controller is not on")
+            .mended_by("boot with systemd.unified_cgroup_hierarchy=1 cgroup_enable=memory"),
+        None => Check::missing(NAME, "cgroup v1: peaks of memory are sampled, not exact")
+            .mended_by("boot with systemd.unified_cgroup_hierarchy=1"),
+    }
+}
+
+fn tracefs(machine: &Machine) -> Check {
+    const NAME: &str = "tracefs";
+    match machine.tracefs {
+        true => Check::ok(NAME, "oom/mark_victim"),
+        false => Check::missing(NAME, "no oom/mark_victim: who ran out of memory is not told")
+            .mended_by("sudo mount -t tracefs tracefs /sys/kernel/tracing"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+
+    fn able() -> Machine {
+        Machine {
+            release: Some("6.1.0-28-cloud-amd64".to_owned()),
+            btf: true,
+            capabilities: Some(u64::MAX),
+            cgroup_v2: Some("cpuset cpu io memory".to_owned()),
+            tracefs: true,
+        }
+    }
+
+    #[test]
+    fn a_machine_that_has_all_of_it_lacks_nothing() {
+        assert!(checks(&able()).iter().all(|check| check.state == State::Ok));
+    }
+
+    #[test]
+    fn what_is_missing_comes_with_the_line_that_mends_it() {
+        let check = |lacking: Machine, place: usize, state: State, detail: &str| {
+            let all = checks(&lacking);
+            assert_eq!((all[place].state, all[place].detail.as_str()), (state, detail));
+            assert_eq!(all[place].mend.is_some(), state == State::Missing);
+            let others = all.iter().enumerate().filter(|(n, _)| *n != place);
+            assert!(others.map(|(_, c)| c.state).all(|state| state == State::Ok));
+        };
+        let release = |text: Option<&str>| Machine {
+            release: text.map(str::to_owned),
+            ..able()
+        };
+        check(release(Some("5.4.0")), 0, State::Missing, "5.4.0");
+        check(release(Some("7.1")), 0, State::Ok, "7.1");
+        check(release(Some("x")), 0, State::NotChecked, "x is no version");
+        let none = "this is no Linux, or /proc is not mounted";
+        check(release(None), 0, State::NotChecked, none);
+        let no_btf = Machine { btf: false, ..able() };
+        check(no_btf, 1, State::Missing, "there is no /sys/kernel/btf/vmlinux");
+        let plain_user = Machine { capabilities: Some(1 << 2 | 1 << 19), ..able() };
+        check(plain_user, 2, State::Missing, "this user lacks CAP_BPF, CAP_PERFMON");
+        let unknown = Machine { capabilities: None, ..able() };
+        check(unknown, 2, State::NotChecked, "/proc/self/status does not tell");
+        let no_memory = Machine { cgroup_v2: Some("cpu".to_owned()), ..able() };
+        check(no_memory, 3, State::Missing, "its memory controller is not on");
+    }
+}

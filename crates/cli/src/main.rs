@@ -1,0 +1,39 @@
+//! `ebb`, the terminal program: arguments in, exit status out. What it does is in
+//! the modules, one a command.
+
+mod args;
+mod demo;
+mod doctor;
+mod output;
+mod policy;
+mod scan;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use output::Outcome;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // A reader that has gone away is no reason to fail.
+            let _ = error.print();
+            return Outcome::of_usage(&error).into();
+        }
+    };
+    let done = match &args.command {
+        Command::Scan(scan) => scan::run(scan),
+        Command::Doctor(doctor) => doctor::run(doctor),
+        Command::Policy(policy) => policy::run(policy),
+    };
+    match done {
+        Ok(outcome) => outcome.into(),
+        Err(error) => {
+            eprintln!("ebb: {error:#}");
+            Outcome::Failed.into()
+        }
+    }
+}

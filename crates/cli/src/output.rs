@@ -1,0 +1,101 @@
+//! Where text goes, how wide and coloured it is there, and with which status the
+//! program ends.
+
+use std::fs;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use ebb_sweep::render::{Colour, Look};
+
+/// How the program ends. The numbers are part of its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done.
+    Done,
+    /// An error, or a check that found something missing.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// Waste was found, and the user wanted to hear of it in this way.
+    Waste,
+}
+
+impl Outcome {
+    /// Of a command line that was not understood, or asked for help.
+    pub(crate) fn of_usage(error: &clap::Error) -> Self {
+        match error.use_stderr() {
+            true => Self::Usage,
+            false => Self::Done,
+        }
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(match outcome {
+            Outcome::Done => 0,
+            Outcome::Failed => 1,
+            Outcome::Usage => 2,
+            Outcome::Waste => 3,
+        })
+    }
+}
+
+/// Writes to a file or to standard output. A reader that has gone away, such as
+/// `head`, has read enough.
+pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
+    if let Some(path) = file {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("Wrote {}.", path.display());
+        return Ok(());
+    }
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How text looks that goes to standard output.
+pub(crate) fn look() -> Look {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return Look::PLAIN;
+    }
+    let size = rustix::termios::tcgetwinsize(&out).ok();
+    let columns = size.map(|size| usize::from(size.ws_col));
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let term = std::env::var("TERM").ok();
+    Look {
+        columns: columns.filter(|columns| *columns > 0),
+        colour: colour(is_set("NO_COLOR"), term.as_deref()),
+    }
+}
+
+/// Colour on a terminal, unless <https://no-color.org> or a dumb one says no.
+fn colour(no_color: bool, term: Option<&str>) -> Colour {
+    match no_color || matches!(term, None | Some("dumb")) {
+        true => Colour::Plain,
+        false => Colour::Ansi,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_left_out_where_the_user_or_the_terminal_wants_none() {
+        let check = |no_color: bool, term: Option<&str>, expect: Colour| {
+            assert_eq!(colour(no_color, term), expect);
+        };
+        check(false, Some("xterm-256color"), Colour::Ansi);
+        check(true, Some("xterm-256color"), Colour::Plain);
+        check(false, Some("dumb"), Colour::Plain);
+        check(false, None, Colour::Plain);
+    }
+}

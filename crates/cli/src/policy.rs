@@ -1,0 +1,61 @@
+//! `ebb policy`: reads a policy file as the sweep does, says where it is wrong, and
+//! shows what holds. The thresholds themselves stand in `ebb_domain::policy`.
+
+mod place;
+mod words;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use ebb_domain::policy::{Policy, PolicyError};
+use toml::Table;
+
+use crate::args::{PolicyArgs, PolicyCommand};
+use crate::output::{self, Outcome};
+
+pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
+    let text = match &args.command {
+        PolicyCommand::Check { file } => check(file)?,
+        PolicyCommand::Show => words::as_file(&thresholds(&Policy::default())?),
+    };
+    output::write(&text, None)?;
+    Ok(Outcome::Done)
+}
+
+/// Reads a policy file; an error names file, line and field.
+pub(crate) fn read(path: &Path) -> Result<Policy> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("the policy {shown}"))?;
+    let error = match Policy::parse(&text) {
+        Ok(policy) => return Ok(policy),
+        Err(error) => error,
+    };
+    let (place, problem) = match &error {
+        PolicyError::Toml(toml) => {
+            let place = toml.span().map(|span| place::of_span(&text, &span));
+            (place, toml.message().to_owned())
+        }
+        PolicyError::Value { key, value, problem } => {
+            let place = place::of_key(&text, key);
+            (place, format!("it is {value}; {problem}"))
+        }
+    };
+    match place {
+        Some(place) => bail!("{shown}:{place}: {problem}"),
+        None => bail!("{shown}: {error}"),
+    }
+}
+
+fn check(path: &Path) -> Result<String> {
+    let policy = read(path)?;
+    let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
+    Ok(format!("{} can be used. {table}", path.display()))
+}
+
+fn thresholds(policy: &Policy) -> Result<Table> {
+    Table::try_from(policy).context("the thresholds cannot be written as TOML")
+}
+
+#[cfg(test)]
+mod tests;

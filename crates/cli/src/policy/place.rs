@@ -1,0 +1,76 @@
+//! Where in a file something stands: its line and, where that shows, its key.
+
+use std::fmt;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+/// A line and, when it is known, the key there with its table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    line: usize,
+    key: Option<String>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.line)?;
+        match &self.key {
+            Some(key) => write!(f, ": {key}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where `span` of the text is.
+pub(super) fn of_span(text: &str, span: &Range<usize>) -> Place {
+    let holds = |entry: &Entry| entry.span.start <= span.start && span.end <= entry.span.end;
+    let around = entries(text).into_iter().rev().find(holds);
+    Place {
+        line: line_of(text, span.start),
+        key: around.map(|entry| entry.key),
+    }
+}
+
+/// Where `key`, named with its table, is set.
+pub(super) fn of_key(text: &str, key: &str) -> Option<Place> {
+    let entry = entries(text).into_iter().find(|entry| entry.key == key)?;
+    Some(Place {
+        line: line_of(text, entry.span.start),
+        key: Some(entry.key),
+    })
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// A key with what it covers of the text, its value counted.
+struct Entry {
+    key: String,
+    span: Range<usize>,
+}
+
+/// Tables first, then what they hold; nothing when the text is no TOML.
+fn entries(text: &str) -> Vec<Entry> {
+    let Ok(document) = DeTable::parse(text) else {
+        return Vec::new();
+    };
+    let (mut tables, mut values) = (Vec::new(), Vec::new());
+    for (name, value) in document.get_ref() {
+        tables.push(Entry {
+            key: name.get_ref().to_string(),
+            span: name.span().start..value.span().end.max(name.span().end),
+        });
+        let DeValue::Table(table) = value.get_ref() else {
+            continue;
+        };
+        values.extend(table.iter().map(|(key, value)| Entry {
+            key: format!("{}.{}", name.get_ref(), key.get_ref()),
+            span: key.span().start..value.span().end,
+        }));
+    }
+    tables.append(&mut values);
+    tables
+}

@@ -1,0 +1,50 @@
+//! Good and bad policy files.
+
+use super::*;
+
+fn read_text(text: &str) -> Result<Policy> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("p.toml");
+    fs::write(&path, text).expect("a file");
+    read(&path)
+}
+
+#[test]
+fn what_is_wrong_is_named_with_line_and_field() {
+    let check = |text: &str, expect: &str| {
+        let error = read_text(text).expect_err(expect).to_string();
+        let (_, told) = error.split_once("p.toml:").expect("the file");
+        assert!(told.starts_with(expect), "{told}\nshould begin with\n{expect}");
+    };
+    check("[idle]\nafter = 30\n", "2: idle.after: unknown field `after`");
+    check("# x\n\n[idel]\nafter_seconds = 30\n", "3: idel: unknown field `idel`");
+    check(
+        "[idle]\nafter_seconds = \"x\"\n",
+        "2: idle.after_seconds: invalid type: string \"x\"",
+    );
+    check(
+        "[idle]\n\nafter_seconds = 0\n",
+        "3: idle.after_seconds: it is 0; it must be greater than 0",
+    );
+    check(
+        "[metrics]\ncpu_floor_ppm = 2000000\n",
+        "2: metrics.cpu_floor_ppm: it is 2000000; a share lies between 1 and",
+    );
+    check("[batch]\nno_progress_seconds = -5\n", "2: batch.no_progress_seconds: invalid value");
+    check("[idle\n", "1: ");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = read(Path::new("nowhere.toml")).expect_err("there is none");
+    assert!(format!("{error:#}").starts_with("the policy nowhere.toml: No such file"));
+}
+
+#[test]
+fn what_holds_is_shown_with_units_and_what_differs() {
+    let mut policy = Policy::default();
+    policy.idle.after_seconds = 90;
+    let held = thresholds(&policy).expect("TOML");
+    let defaults = thresholds(&Policy::default()).expect("TOML");
+    insta::assert_snapshot!(words::as_table(&held, &defaults));
+}

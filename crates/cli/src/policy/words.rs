@@ -1,0 +1,142 @@
+//! Thresholds as people read them. The end of a key names its unit, so that a new
+//! threshold needs no line here.
+
+use std::time::Duration;
+
+use ebb_domain::units::{Bytes, CpuTime, Share, Spoken, Usd};
+use toml::{Table, Value};
+
+/// Where the thresholds stand with their reasons.
+const SOURCE: &str = include_str!("../../../domain/src/policy.rs");
+
+/// All thresholds in lines of key, value, meaning and, where it differs, default.
+pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
+    let mut lines = Vec::new();
+    let mut differ = 0;
+    for (table, keys) in tables(held) {
+        for (key, value) in keys {
+            let default = defaults.get(table).and_then(|t| t.get(key));
+            let other = default.filter(|default| *default != value);
+            differ += usize::from(other.is_some());
+            let default = other.map(|default| match meaning(key, default) {
+                Some(meaning) => format!("default {meaning}"),
+                None => format!("default {default}"),
+            });
+            lines.push([
+                format!("{table}.{key}"),
+                value.to_string(),
+                meaning(key, value).unwrap_or_default(),
+                default.unwrap_or_default(),
+            ]);
+        }
+    }
+    let widest = |n: usize| lines.iter().map(|line| line[n].chars().count()).max();
+    let widths = [0, 1, 2].map(|n| widest(n).unwrap_or(0));
+    let mut out = format!("{differ} of {} thresholds differ from the defaults.\n\n", lines.len());
+    for [key, value, meaning, default] in &lines {
+        let [a, b, c] = widths;
+        let line = format!("{key:<a$}  {value:>b$}  {meaning:<c$}  {default}");
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// All thresholds as a policy file, each with its reason.
+pub(super) fn as_file(held: &Table) -> String {
+    let mut out = "# What a policy file leaves out keeps the value that stands here.\n".to_owned();
+    for (table, keys) in tables(held) {
+        out.push('\n');
+        comment(&mut out, reason(table).as_deref());
+        out.push_str(&format!("[{table}]\n"));
+        for (key, value) in keys {
+            comment(&mut out, reason(key).as_deref());
+            let meaning = meaning(key, value).map(|meaning| format!(" # {meaning}"));
+            out.push_str(&format!("{key} = {value}{}\n", meaning.unwrap_or_default()));
+        }
+    }
+    out
+}
+
+fn tables(held: &Table) -> impl Iterator<Item = (&String, &Table)> {
+    held.iter().filter_map(|(name, value)| Some((name, value.as_table()?)))
+}
+
+fn comment(out: &mut String, text: Option<&str>) {
+    for line in text.into_iter().flat_map(str::lines) {
+        out.push_str(&format!("# {line}\n"));
+    }
+}
+
+/// A value with its unit; `None` where the value says it all.
+fn meaning(key: &str, value: &Value) -> Option<String> {
+    let amount = value.as_integer()?;
+    let whole = u64::try_from(amount).ok();
+    if key.contains("usd_micros") {
+        return Some(Usd::from_micros(amount).to_string());
+    }
+    if key.ends_with("_seconds") {
+        return Some(Spoken(Duration::from_secs(whole?)).to_string());
+    }
+    if key.ends_with("_ms") {
+        return Some(CpuTime::from_millis(whole?).to_string());
+    }
+    if key.ends_with("_bytes") {
+        return Some(Bytes(whole?).to_string());
+    }
+    if key.ends_with("_ppm") {
+        return Some(Share::from_ppm(u32::try_from(whole?).ok()?).to_string());
+    }
+    None
+}
+
+/// What the source says about a field.
+fn reason(field: &str) -> Option<String> {
+    let declared = format!("pub {field}: ");
+    let lines: Vec<&str> = SOURCE.lines().map(str::trim_start).collect();
+    let at = lines.iter().position(|line| line.starts_with(&declared))?;
+    let above = lines.get(..at)?.iter().rev();
+    let mut words: Vec<&str> = above.map_while(|line| line.strip_prefix("/// ")).collect();
+    words.reverse();
+    (!words.is_empty()).then(|| words.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::policy::Policy;
+
+    use super::*;
+
+    #[test]
+    fn every_threshold_has_a_reason_in_the_source() {
+        let all = Table::try_from(Policy::default()).expect("it is TOML");
+        for (table, keys) in tables(&all) {
+            assert!(reason(table).is_some(), "{table}");
+            for key in keys.keys() {
+                assert!(reason(key).is_some(), "{table}.{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_shown_reads_back_as_the_same_thresholds() {
+        let all = Table::try_from(Policy::default()).expect("it is TOML");
+        let back = Policy::parse(&as_file(&all)).expect("it is a policy");
+        assert_eq!(back, Policy::default());
+    }
+
+    #[test]
+    fn the_end_of_a_key_is_its_unit() {
+        let check = |key: &str, value: i64, expect: Option<&str>| {
+            assert_eq!(meaning(key, &Value::Integer(value)).as_deref(), expect);
+        };
+        check("after_seconds", 1800, Some("30 min"));
+        check("cpu_floor_ms", 1200, Some("1.20 s"));
+        check("disk_floor_bytes", 1 << 20, Some("1.0 MiB"));
+        check("min_coverage_ppm", 950_000, Some("95 %"));
+        check("min_saving_usd_micros", 1_000_000, Some("$1.00"));
+        check("paid_calls_usd_micros_a_day", 1_000_000, Some("$1.00"));
+        check("confident_samples", 20, None);
+        check("after_seconds", -1, None);
+    }
+}

@@ -1,0 +1,101 @@
+//! `ebb scan`: gathers, judges, writes. Which account that is, the kept one or the
+//! user's, is all that differs.
+
+#[cfg(feature = "aws")]
+mod aws;
+#[cfg(feature = "aws")]
+mod progress;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use ebb_domain::policy::Policy;
+use ebb_domain::report::Report;
+use ebb_sweep::gather::Account;
+use ebb_sweep::render::{self, Look};
+
+use crate::args::{Format, ScanArgs};
+use crate::demo;
+use crate::output::{self, Outcome};
+
+pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
+    let policy = match &args.policy {
+        Some(path) => crate::policy::read(path)?,
+        None => Policy::default(),
+    };
+    let report = runtime()?.block_on(async {
+        match args.demo {
+            true => of_demo(args, &policy).await,
+            false => of_account(args, &policy).await,
+        }
+    })?;
+    let output = args.output.as_deref();
+    let look = match output {
+        Some(_) => Look::PLAIN,
+        None => output::look(),
+    };
+    output::write(&rendered(&report, format(args.format, output), &look), output)?;
+    Ok(match args.exit_code && !report.findings.is_empty() {
+        true => Outcome::Waste,
+        false => Outcome::Done,
+    })
+}
+
+/// One thread is enough for waiting.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().context("cannot start")
+}
+
+async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+    let demo = demo::load(policy)?;
+    let account = Account {
+        inventory: &demo.inventory,
+        metrics: (!args.no_metrics).then_some(&demo.metrics as _),
+        bill: (!args.account.no_bill).then_some(&demo.bill as _),
+        regions: &args.account.region,
+    };
+    Ok(ebb_sweep::scan::scan(&account, &demo.known, policy, demo.now).await)
+}
+
+#[cfg(feature = "aws")]
+async fn of_account(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+    aws::scan(args, policy).await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Report> {
+    anyhow::bail!(
+        "this program was built without AWS, so it can scan only the account that is kept in \
+         it: ebb scan --demo\nTo scan your own, build it with AWS, in the repository:\n  \
+         {BUILD_WITH_AWS} -- scan"
+    )
+}
+
+/// How a program that knows AWS is built and run.
+#[cfg(not(feature = "aws"))]
+pub(crate) const BUILD_WITH_AWS: &str = "cargo run --release -p ebb-cli --features aws";
+
+/// As told, else as the file's ending tells.
+fn format(told: Option<Format>, output: Option<&Path>) -> Format {
+    let ending = || output?.extension()?.to_str();
+    told.unwrap_or_else(|| match ending() {
+        Some("html" | "htm") => Format::Html,
+        Some("json") => Format::Json,
+        Some("csv") => Format::Csv,
+        _ => Format::Table,
+    })
+}
+
+fn rendered(report: &Report, format: Format, look: &Look) -> String {
+    match format {
+        Format::Table => render::table(report, look),
+        Format::Json => render::json(report),
+        Format::Html => render::html(report),
+        Format::Csv => render::csv(report),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The kept account as people see it.
+
+use clap::Parser;
+use ebb_domain::finding::{Evidence, SeenBy, Stuck};
+use ebb_domain::fleet::Controller;
+use ebb_sweep::render::Colour;
+
+use super::*;
+use crate::args::{Args, Command};
+
+fn report(more: &[&str]) -> Report {
+    let line = ["ebb", "scan", "--demo"].iter().chain(more);
+    let Command::Scan(args) = Args::parse_from(line).command else {
+        unreachable!("the line says scan");
+    };
+    let scanned = async { of_demo(&args, &Policy::default()).await };
+    runtime().expect("it starts").block_on(scanned).expect("a report")
+}
+
+fn table(columns: usize) -> String {
+    let look = Look {
+        columns: Some(columns),
+        colour: Colour::Plain,
+    };
+    rendered(&report(&[]), Format::Table, &look)
+}
+
+#[test]
+fn the_kept_account_reads_well_at_80_columns() {
+    insta::assert_snapshot!(table(80));
+}
+
+#[test]
+fn the_kept_account_reads_well_at_120_columns() {
+    insta::assert_snapshot!(table(120));
+}
+
+#[test]
+fn the_kept_account_is_a_csv_of_one_row_a_finding() {
+    insta::assert_snapshot!(rendered(&report(&[]), Format::Csv, &Look::PLAIN));
+}
+
+#[test]
+fn the_kept_account_shows_every_kind_of_finding_and_of_ignorance() {
+    let report = report(&[]);
+    let has = |what: &str, wanted: &dyn Fn(&Evidence, Option<&Controller>) -> bool| {
+        let mut all = report.findings.iter();
+        assert!(
+            all.any(|f| wanted(&f.evidence, f.resource.controller.as_ref())),
+            "no {what}"
+        );
+    };
+    has("idle node that a probe saw", &|e, _| {
+        matches!(e, Evidence::IdleNode(idle) if idle.seen_by == SeenBy::Probe)
+    });
+    has("idle node of an Auto Scaling group", &|e, c| {
+        matches!((e, c), (Evidence::IdleNode(_), Some(Controller::AutoScalingGroup(_))))
+    });
+    has("job that cannot start", &|e, _| {
+        matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::Blocked { .. }))
+    });
+    has("job without progress", &|e, _| {
+        matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::NoProgress { .. }))
+    });
+    has("lost agent", &|e, _| {
+        matches!(e, Evidence::StuckJob(job) if job.stuck == Stuck::AgentDisconnected)
+    });
+    has("overprovisioned step", &|e, _| matches!(e, Evidence::Overprovisioned(_)));
+    let advised = report.findings.iter().filter_map(|f| f.recommendation.as_ref());
+    assert!(advised.into_iter().any(|advice| advice.placement.is_some()));
+    let gpu = report.findings.iter().find(|f| f.resource.name.as_deref() == Some("notebook-gpu"));
+    assert!(gpu.is_some_and(|f| f.cost.is_some()));
+    assert!(!report.not_judged.is_empty() && !report.gaps.is_empty());
+}
+
+#[test]
+fn without_bill_or_metrics_less_is_known_and_nothing_is_made_up() {
+    let (all, no_bill) = (report(&[]), report(&["--no-bill"]));
+    assert_eq!(no_bill.findings.len(), all.findings.len());
+    assert_ne!(no_bill.totals.price_bases, all.totals.price_bases);
+    let no_metrics = report(&["--no-metrics"]);
+    assert!(no_metrics.findings.len() < all.findings.len());
+    assert!(no_metrics.not_judged.len() > all.not_judged.len());
+    assert_eq!(no_metrics.totals.on_metrics, 0);
+}
+
+#[test]
+fn one_region_is_a_part_of_the_account() {
+    let (all, one) = (report(&[]), report(&["--region", "us-east-1"]));
+    assert!(one.totals.running_instances < all.totals.running_instances);
+    let mut regions = one.findings.iter().map(|f| f.resource.region.as_str());
+    assert!(regions.all(|region| region == "us-east-1"));
+}
+
+#[test]
+fn the_form_follows_the_word_of_the_user_and_else_the_file() {
+    let check = |told: Option<Format>, output: Option<&str>, expect: Format| {
+        assert_eq!(format(told, output.map(Path::new)), expect);
+    };
+    check(None, None, Format::Table);
+    check(None, Some("a/waste.html"), Format::Html);
+    check(None, Some("waste.json"), Format::Json);
+    check(None, Some("waste.csv"), Format::Csv);
+    check(None, Some("waste"), Format::Table);
+    check(Some(Format::Json), Some("waste.html"), Format::Json);
+}
