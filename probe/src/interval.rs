@@ -1,6 +1,7 @@
 //! Folds what the kernel tells into what one interval was: pure, and the only
 //! place where processes, steps and the node's use are counted.
 
+mod placing;
 mod processes;
 mod steps;
 mod tally;
@@ -17,7 +18,6 @@ use ebb_domain::units::Bytes;
 use self::processes::{Entry, Place, Processes, Stage};
 use self::steps::Steps;
 use self::tally::{Side, Tally};
-use crate::attribute::{self, Facts, Placement};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
 use crate::kernel::{
@@ -210,11 +210,12 @@ impl Fold {
     }
 
     /// Closes the interval, right after a pass, and begins the next. `lost` is
-    /// the kernel's count of events without room since it started.
-    pub fn close(&mut self, end: BootClock, lost: u64) -> Interval {
+    /// the kernel's count of events without room since it started, `network` the
+    /// bytes that crossed it in this interval.
+    pub fn close(&mut self, end: BootClock, lost: u64, network: Option<Bytes>) -> Interval {
         let tally = std::mem::replace(&mut self.tally, Tally::new(end));
-        let (workload, background) = tally.usage();
-        let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before));
+        let (workload, background) = tally.usage(network);
+        let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before), network);
         self.lost_before = lost;
         Interval {
             start: tally.start,
@@ -283,91 +284,6 @@ impl Fold {
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
             step.holds(&resident);
-        }
-    }
-
-    /// Puts a new process where it belongs.
-    fn first_seen(
-        &mut self,
-        process: &Process,
-        kind: TaskKind,
-        stage: Stage,
-        folder: Option<&WorkFolder>,
-    ) {
-        let parent = self.processes.get(process.parent).copied();
-        let place = match parent {
-            // By far the most forks: nothing to decide.
-            Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
-                parent.place
-            }
-            _ => self.place(process, kind, parent.map(|p| p.place), folder),
-        };
-        if let Some(old) = self.processes.put(Entry::new(process, place, stage)) {
-            self.vanished(&old, process.key.start);
-        }
-        if process.key.start >= self.began {
-            self.tally.started(side(place));
-        }
-        if let Place::Step(number) = place
-            && let Some(step) = self.steps.get_mut(number)
-        {
-            step.joined(process.key.start);
-        }
-    }
-
-    /// Places a known process anew: it runs another program, or was moved.
-    fn replace(&mut self, process: &Process, folder: Option<&WorkFolder>) {
-        let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
-            return;
-        };
-        let new = self.place(process, TaskKind::User, Some(old), folder);
-        if let Some(entry) = self.processes.exact(process.key) {
-            entry.place = new;
-            entry.cgroup = process.cgroup;
-        }
-        if new == old {
-            return;
-        }
-        if side(old) != side(new) && process.key.start >= self.tally.start {
-            self.tally.changed_side(side(old), side(new));
-        }
-        if let Place::Step(number) = old
-            && let Some(step) = self.steps.get_mut(number)
-        {
-            step.left(process.key.start);
-        }
-        if let Place::Step(number) = new
-            && let Some(step) = self.steps.get_mut(number)
-        {
-            step.joined(process.key.start);
-        }
-    }
-
-    fn place(
-        &mut self,
-        process: &Process,
-        kind: TaskKind,
-        inherited: Option<Place>,
-        folder: Option<&WorkFolder>,
-    ) -> Place {
-        let inherited = inherited.and_then(|place| match place {
-            Place::Background(children) => Some(Placement::Background(children)),
-            Place::Step(number) => {
-                let step = self.steps.get(number)?;
-                Some(Placement::Step(step.step.clone()))
-            }
-        });
-        let facts = Facts {
-            key: process.key,
-            kind,
-            program: &process.comm.to_string(),
-            cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
-            work_folder: folder,
-            inherited: inherited.as_ref(),
-        };
-        match attribute::place(&facts, &self.rules) {
-            Placement::Background(children) => Place::Background(children),
-            Placement::Step(step) => Place::Step(self.steps.enter(step, process.key)),
         }
     }
 

@@ -1,10 +1,20 @@
 //! The probe: what one node's processes do, told to the sweep once a minute.
 //! The kernel half stands in `ebpf/`; this is everything above it.
 
+pub mod args;
 pub mod attribute;
 pub mod cgroup;
+pub mod check;
+pub mod collector;
+pub mod config;
+pub mod connect;
+pub mod daemon;
 pub mod interval;
 pub mod kernel;
+pub mod network;
+pub mod node;
+pub mod once;
+pub mod program;
 pub mod push;
 pub mod rules;
 pub mod spool;

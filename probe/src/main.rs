@@ -1,3 +1,16 @@
 //! The program: arguments in, exit status out.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use ebb_probe::args::Args;
+use ebb_probe::program;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    program::start_log(&args.command);
+    program::main(args.command).unwrap_or_else(|error| {
+        eprintln!("ebb-probe: {error:#}");
+        program::status_of(&error)
+    })
+}

@@ -34,49 +34,66 @@ enum Attempt {
 }
 
 /// Sends what the outbox holds until it is closed, and then once more what is
-/// left. `now` reads the node's clocks.
+/// left, for a few seconds at most. `changed` is told of all news of the outbox
+/// by `notify_waiters`, `now` reads the node's clocks.
 pub async fn run(
     outbox: &RefCell<Outbox>,
     changed: &Notify,
-    sink: &impl Sink,
+    sink: &dyn Sink,
     now: impl Fn() -> Sent,
 ) -> Result<(), SpoolError> {
-    let mut backoff = Backoff::default();
-    loop {
-        if outbox.borrow().is_closed() {
-            let flushed = tokio::time::timeout(LAST_FLUSH, send_all(outbox, sink, &now)).await;
-            return flushed.unwrap_or(Ok(()));
-        }
-        match attempt(outbox, sink, &now).await? {
-            Attempt::Sent => backoff = Backoff::default(),
-            Attempt::Nothing => changed.notified().await,
-            Attempt::Failed => wait(outbox, changed, backoff.next(retry::jitter())).await,
-        }
+    let send = async {
+        until_closed(outbox, changed, sink, &now).await?;
+        while attempt(outbox, sink, &now).await? == Attempt::Sent {}
+        Ok(())
+    };
+    // An attempt that hangs must not keep the program from ending.
+    let give_up = async {
+        closed(outbox, changed).await;
+        tokio::time::sleep(LAST_FLUSH).await;
+    };
+    tokio::select! {
+        sent = send => sent,
+        () = give_up => Ok(()),
     }
 }
 
-/// News does not cut a wait short; the end of the program does.
-async fn wait(outbox: &RefCell<Outbox>, changed: &Notify, pause: Duration) {
-    let closed = async {
-        while !outbox.borrow().is_closed() {
-            changed.notified().await;
-        }
-    };
-    let _ = tokio::time::timeout(pause, closed).await;
-}
-
-async fn send_all(
+async fn until_closed(
     outbox: &RefCell<Outbox>,
-    sink: &impl Sink,
+    changed: &Notify,
+    sink: &dyn Sink,
     now: &impl Fn() -> Sent,
 ) -> Result<(), SpoolError> {
-    while attempt(outbox, sink, now).await? == Attempt::Sent {}
+    let mut backoff = Backoff::default();
+    while !outbox.borrow().is_closed() {
+        // Made before the attempt, so that no news in between is missed.
+        let news = changed.notified();
+        match attempt(outbox, sink, now).await? {
+            Attempt::Sent => backoff = Backoff::default(),
+            Attempt::Nothing => news.await,
+            // News does not cut a wait short; the end of the program does.
+            Attempt::Failed => {
+                let pause = backoff.next(retry::jitter());
+                let _ = tokio::time::timeout(pause, closed(outbox, changed)).await;
+            }
+        }
+    }
     Ok(())
+}
+
+async fn closed(outbox: &RefCell<Outbox>, changed: &Notify) {
+    loop {
+        let news = changed.notified();
+        if outbox.borrow().is_closed() {
+            return;
+        }
+        news.await;
+    }
 }
 
 async fn attempt(
     outbox: &RefCell<Outbox>,
-    sink: &impl Sink,
+    sink: &dyn Sink,
     now: &impl Fn() -> Sent,
 ) -> Result<Attempt, SpoolError> {
     let next = outbox.borrow_mut().next_message(&now())?;

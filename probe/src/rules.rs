@@ -1,6 +1,8 @@
 //! The rules that tell background from workload: a TOML file, read once and
 //! matched in order. What a match means for a process is decided elsewhere.
 
+pub mod source;
+
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -135,7 +137,8 @@ impl Rules {
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+/// The line, counted from 1, of a place in a text.
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
 }
 

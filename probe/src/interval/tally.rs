@@ -92,19 +92,24 @@ impl Tally {
         gap
     }
 
-    pub(super) fn usage(&self) -> (Usage, Usage) {
-        let usage = |used: &Used| Usage {
+    /// Of the network only the node's sum is known. It counts as the workload's:
+    /// that can hide an idle node, and cannot call a busy one idle.
+    pub(super) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
+        let usage = |used: &Used, network| Usage {
             cpu: Some(used.cpu),
             disk: (!self.disk_unseen).then_some(used.disk),
-            network: None,
+            network,
             gpu: None,
             processes_started: used.started,
         };
-        (usage(&self.workload), usage(&self.background))
+        (
+            usage(&self.workload, network),
+            usage(&self.background, None),
+        )
     }
 
-    /// Network and GPU are not observed by this probe.
-    pub(super) fn coverage(&self, end: BootClock, lost: u64) -> Coverage {
+    /// A GPU's use is not observed by this probe.
+    pub(super) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();
         let seen = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);
@@ -113,7 +118,7 @@ impl Tally {
             cpu: Some(seen),
             memory: Some(seen),
             disk: (!self.disk_unseen).then_some(seen),
-            network: None,
+            network: network.map(|_| seen),
             gpu: None,
             short_processes: Some(events.unwrap_or(Share::ALL)),
         }

@@ -121,7 +121,7 @@ fn a_process_between_two_passes_is_counted_in_full_with_its_last_totals() {
     fold.event(ended(bwa, 2_500, ExitStatus::Code(0), totals(0, 4096)));
     fold.event(reaped(bwa, 2_600, totals(7, 4096)));
     pass(&mut fold, 11_000, &[sample(daemon(), 520, 1)]);
-    let interval = fold.close(at(11_000), 0);
+    let interval = fold.close(at(11_000), 0, None);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(7)));
     assert_eq!(interval.workload.disk, Some(Bytes(4096)));
     assert_eq!(interval.workload.processes_started, 1);
@@ -176,7 +176,7 @@ fn a_step_is_cumulative_and_its_peaks_are_the_greatest_of_all_passes() {
         31_000,
         &[sample(daemon(), 500, 1), sample(bwa, 23_000, 10)],
     );
-    let interval = fold.close(at(31_000), 0);
+    let interval = fold.close(at(31_000), 0, None);
     let [step] = &interval.running[..] else {
         panic!("{interval:?}")
     };
@@ -195,7 +195,7 @@ fn a_step_is_cumulative_and_its_peaks_are_the_greatest_of_all_passes() {
         41_000,
         &[sample(daemon(), 500, 1), sample(bwa, 24_000, 10)],
     );
-    let interval = fold.close(at(41_000), 0);
+    let interval = fold.close(at(41_000), 0, None);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(1_000)));
     assert_eq!(interval.running[0].cpu, CpuTime::from_millis(24_000));
 }
@@ -211,7 +211,7 @@ fn a_counter_that_goes_backwards_counts_nothing_until_it_is_ahead_again() {
             ms,
             &[sample(daemon(), 500, 1), sample(bwa, cpu, 1)],
         );
-        used.push(fold.close(at(ms), 0).workload.cpu);
+        used.push(fold.close(at(ms), 0, None).workload.cpu);
     }
     let ms = |ms| Some(CpuTime::from_millis(ms));
     assert_eq!(used, [ms(100), ms(0), ms(50)]);
@@ -274,7 +274,7 @@ fn a_process_id_that_comes_again_is_another_process() {
         21_000,
         &[sample(daemon(), 500, 1), sample(second, 40, 1)],
     );
-    let interval = fold.close(at(21_000), 0);
+    let interval = fold.close(at(21_000), 0, None);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(940)));
     assert_eq!(interval.running[0].processes, 2);
 }
@@ -285,19 +285,33 @@ fn what_was_not_seen_is_missing_from_the_coverage() {
     pass(&mut fold, 11_000, &[]);
     // Five minutes asleep: three periods' worth is believed.
     pass(&mut fold, 311_000, &[]);
-    let interval = fold.close(at(311_000), 0);
+    let interval = fold.close(at(311_000), 0, None);
     assert_eq!(interval.coverage.cpu, Share::of(40, 310));
     assert_eq!(interval.coverage.short_processes, Some(Share::ALL));
     // One event seen, three lost; what was lost before is not lost again.
     run_in_task(&mut fold, 60, 312_000);
     pass(&mut fold, 321_000, &[]);
-    let interval = fold.close(at(321_000), 6);
+    let interval = fold.close(at(321_000), 6, None);
     assert_eq!(interval.coverage.short_processes, Share::of(2, 8));
     pass(&mut fold, 331_000, &[]);
     assert_eq!(
-        fold.close(at(331_000), 6).coverage.short_processes,
+        fold.close(at(331_000), 6, None).coverage.short_processes,
         Some(Share::ALL)
     );
+}
+
+#[test]
+fn the_network_is_the_workloads_and_unknown_where_it_was_not_seen() {
+    let mut fold = fold();
+    pass(&mut fold, 11_000, &[]);
+    let interval = fold.close(at(11_000), 0, Some(Bytes(77)));
+    assert_eq!(interval.workload.network, Some(Bytes(77)));
+    assert_eq!(interval.background.network, None);
+    assert_eq!(interval.coverage.network, Some(Share::ALL));
+    pass(&mut fold, 21_000, &[]);
+    let interval = fold.close(at(21_000), 0, None);
+    assert_eq!(interval.workload.network, None);
+    assert_eq!(interval.coverage.network, None);
 }
 
 #[test]
@@ -314,7 +328,7 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
     fold.event(ended(bwa, 12_000, ExitStatus::Code(0), totals(150, 0)));
     fold.event(reaped(bwa, 12_001, totals(160, 0)));
     pass(&mut fold, 21_000, &[sample(daemon(), 500, 1)]);
-    let interval = fold.close(at(21_000), 0);
+    let interval = fold.close(at(21_000), 0, None);
     assert_eq!(interval.workload.processes_started, 1);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(160)));
     assert_eq!(

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 
 use super::*;
 
-/// Fails as often as it is told, then takes everything.
+/// Fails as often as it is told, or hangs, then takes everything.
 #[derive(Default)]
 struct TestSink {
+    hangs: Cell<bool>,
     failures: Cell<u32>,
     sequences: RefCell<Vec<Vec<u64>>>,
     keys: RefCell<Vec<String>>,
@@ -35,6 +36,9 @@ impl TestSink {
 #[async_trait::async_trait(?Send)]
 impl Sink for TestSink {
     async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
+        if self.hangs.get() {
+            std::future::pending::<()>().await;
+        }
         self.fail()?;
         let message = ebb_signal::decode_heartbeats(body).expect("readable");
         let sequences = message.heartbeats.iter().map(|h| h.sequence).collect();
@@ -110,9 +114,7 @@ fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
 }
 
 async fn drain(outbox: &RefCell<Outbox>, sink: &TestSink) {
-    send_all(outbox, sink, &sent)
-        .await
-        .expect("the spool works");
+    while attempt(outbox, sink, &sent).await.expect("the spool works") == Attempt::Sent {}
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -196,11 +198,33 @@ async fn a_closed_outbox_is_flushed_even_while_it_backs_off() {
     let close = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         outbox.borrow_mut().close();
-        changed.notify_one();
+        changed.notify_waiters();
     };
     let began = tokio::time::Instant::now();
     let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
     done.expect("the spool works");
     assert_eq!(*sink.sequences.borrow(), [[0]]);
     assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_sink_that_hangs_keeps_the_records_and_not_the_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let changed = Notify::new();
+    sink.hangs.set(true);
+    outbox
+        .borrow_mut()
+        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now)
+        .expect("kept");
+    let close = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        outbox.borrow_mut().close();
+        changed.notify_waiters();
+    };
+    let began = tokio::time::Instant::now();
+    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
+    done.expect("the spool works");
+    assert!(began.elapsed() < Duration::from_secs(65));
+    assert!(outbox.borrow().held() > Bytes(0));
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * Reads one task: who it is, where it belongs, what it used so far. Which of it
+ * is told, and when, is decided by the programs.
+ */
+#ifndef EBB_TASK_H
+#define EBB_TASK_H
+
+/* Set before load: which hierarchy holds the memory controller, 0 for v2. */
+const volatile __u32 memory_hierarchy = 0;
+
+struct process {
+	__u32 tgid;
+	__u32 unused;
+	__u64 start_ns;
+};
+
+struct disk {
+	__u64 read_bytes;
+	__u64 write_bytes;
+};
+
+/*
+ * What the ended threads of a process moved. The kernel's own sum, signal->ioac,
+ * also holds every child that was waited for, and so counts it twice.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct process);
+	__type(value, struct disk);
+} ended_threads SEC(".maps");
+
+/*
+ * On a v1 host the default hierarchy says nothing, so the memory controller's
+ * cgroup stands for the process.
+ */
+static __always_inline __u64 cgroup_of(struct task_struct *task, __u32 *flags)
+{
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup *cgroup = 0;
+
+	if (!memory_hierarchy) {
+		cgroup = BPF_CORE_READ(set, dfl_cgrp);
+	} else if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id)) {
+		__u64 index = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
+		__u64 base = bpf_core_field_offset(struct css_set, subsys);
+		struct cgroup_subsys_state *css = 0;
+
+		bpf_probe_read_kernel(&css, sizeof(css), (char *)set + base + index * sizeof(css));
+		cgroup = BPF_CORE_READ(css, cgroup);
+	}
+	if (!cgroup)
+		return 0;
+	*flags |= EBB_HAS_CGROUP;
+	return BPF_CORE_READ(cgroup, kn, id);
+}
+
+static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct task_struct *leader)
+{
+	__u32 flags = 0;
+
+	head->kind = kind;
+	head->at_ns = bpf_ktime_get_boot_ns();
+	head->start_ns = BPF_CORE_READ(leader, start_boottime);
+	head->cgroup_id = cgroup_of(leader, &flags);
+	head->tgid = BPF_CORE_READ(leader, tgid);
+	head->ppid = BPF_CORE_READ(leader, real_parent, tgid);
+	BPF_CORE_READ_STR_INTO(&head->comm, leader, comm);
+	if (bpf_core_field_exists(struct task_io_accounting, read_bytes))
+		flags |= EBB_HAS_IO;
+	head->flags = flags;
+}
+
+struct rss {
+	__u64 file;
+	__u64 anon;
+	__u64 shmem;
+};
+
+/* A per-CPU counter is approximate and can be below zero for a moment. */
+static __always_inline __u64 not_negative(__s64 pages)
+{
+	return pages < 0 ? 0 : pages;
+}
+
+static __always_inline void read_rss(struct mm_struct *mm, struct rss *rss)
+{
+	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		struct mm_struct___array *old = (void *)mm;
+
+		rss->file = not_negative(BPF_CORE_READ(old, rss_stat.count[0].counter));
+		rss->anon = not_negative(BPF_CORE_READ(old, rss_stat.count[1].counter));
+		rss->shmem = not_negative(BPF_CORE_READ(old, rss_stat.count[3].counter));
+	} else {
+		struct mm_struct___percpu *new = (void *)mm;
+
+		rss->file = not_negative(BPF_CORE_READ(new, rss_stat[0].count));
+		rss->anon = not_negative(BPF_CORE_READ(new, rss_stat[1].count));
+		rss->shmem = not_negative(BPF_CORE_READ(new, rss_stat[3].count));
+	}
+}
+
+static __always_inline bool is_kernel_thread(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, flags) & PF_KTHREAD;
+}
+
+static __always_inline bool is_leader(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, pid) == BPF_CORE_READ(task, tgid);
+}
+
+static __always_inline struct process process_of(struct task_struct *leader)
+{
+	struct process process = {
+		.tgid = BPF_CORE_READ(leader, tgid),
+		.start_ns = BPF_CORE_READ(leader, start_boottime),
+	};
+	return process;
+}
+
+static __always_inline struct disk disk_of(struct task_struct *task)
+{
+	struct disk disk = {};
+
+	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
+		disk.read_bytes = BPF_CORE_READ(task, ioac.read_bytes);
+		disk.write_bytes = BPF_CORE_READ(task, ioac.write_bytes);
+	}
+	return disk;
+}
+
+/* A process of one thread, which is most of them, needs no entry. */
+static __always_inline void keep_disk_of_ended(struct task_struct *task, struct task_struct *leader)
+{
+	struct process process = process_of(leader);
+	struct disk disk = disk_of(task);
+	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
+
+	if (!sum) {
+		if (!disk.read_bytes && !disk.write_bytes)
+			return;
+		if (task == leader && BPF_CORE_READ(task, signal, nr_threads) == 1)
+			return;
+		if (!bpf_map_update_elem(&ended_threads, &process, &disk, BPF_NOEXIST))
+			return;
+		sum = bpf_map_lookup_elem(&ended_threads, &process);
+		if (!sum)
+			return;
+	}
+	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
+	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
+}
+
+static __always_inline void fill_disk(struct ebb_exit *record, struct task_struct *leader)
+{
+	struct process process = process_of(leader);
+	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
+	struct disk disk = sum ? *sum : disk_of(leader);
+
+	record->read_bytes = disk.read_bytes;
+	record->write_bytes = disk.write_bytes;
+}
+
+/* CPU of the ended threads, and how the process ended. */
+static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader)
+{
+	struct signal_struct *signal = BPF_CORE_READ(leader, signal);
+
+	record->cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime);
+	record->maxrss_pages = BPF_CORE_READ(signal, maxrss);
+	record->rss_pages = 0;
+	record->hiwater_pages = 0;
+	record->unused = 0;
+	record->exit_code = BPF_CORE_READ(signal, flags) & SIGNAL_GROUP_EXIT ?
+				    BPF_CORE_READ(signal, group_exit_code) :
+				    BPF_CORE_READ(leader, exit_code);
+	fill_disk(record, leader);
+}
+
+#endif

@@ -1,0 +1,73 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::config::DEFAULT_PATH;
+
+const EXAMPLES: &str = "\
+Examples:
+  ebb-probe check                      what this machine lacks, and what mends it
+  ebb-probe once --interval 5          what the next five seconds are
+  ebb-probe once --format json | jq .heartbeat.workload
+  ebb-probe run --config /etc/ebb/probe.toml
+  ebb-probe run --sink /tmp/ebb --interval 2    into a folder, without a cloud
+
+Exit status: 0 done; 1 failed, or `check` found something that lacks;
+2 the command line or the configuration is wrong.
+Logs go to the standard error, as JSON when that is no terminal; RUST_LOG
+chooses how many.";
+
+/// What this machine did, and when it did nothing.
+#[derive(Debug, Parser)]
+#[command(name = "ebb-probe", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch until told to stop, and send what was seen
+    Run {
+        /// The configuration
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+        config: PathBuf,
+        /// Put records into this folder instead of the cloud; needs no configuration
+        #[arg(long, value_name = "DIR")]
+        sink: Option<PathBuf>,
+        /// The length of an interval, instead of the configured one
+        #[arg(long, value_name = "SECONDS")]
+        interval: Option<u64>,
+    },
+    /// Watch one interval and print it; nothing is sent
+    Once {
+        /// How long to watch
+        #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+        interval: u64,
+        /// How to print it
+        #[arg(long, value_enum, default_value_t = Format::Table)]
+        format: Format,
+        /// A file of rules to try, before the built-in ones
+        #[arg(long, value_name = "FILE")]
+        rules: Option<PathBuf>,
+    },
+    /// Say what this machine lacks for the probe, and what mends it
+    Check {
+        /// The configuration
+        #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+        config: PathBuf,
+    },
+}
+
+/// How an interval is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs: `heartbeat` and `ended`, as the wire contract has them.
+    Json,
+}

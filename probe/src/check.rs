@@ -1,0 +1,292 @@
+//! Says what this machine lacks for the probe, each with the line that mends it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use ebb_signal::encode_heartbeats;
+
+use crate::cgroup::Hierarchy;
+use crate::config::Config;
+use crate::connect::{self, Connected};
+use crate::kernel::KernelHalf;
+use crate::kernel::programs::OomEvents;
+use crate::network::Network;
+use crate::node;
+use crate::spool::Spool;
+
+/// What was found about one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// It is there; the words say what.
+    Good(String),
+    /// The probe runs without it and sees less.
+    Less(String),
+    /// The probe does not run without it.
+    Lacks(String),
+    /// It could not be looked at because of another thing that lacks.
+    Skipped(&'static str),
+}
+
+/// One line of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    what: &'static str,
+    finding: Finding,
+}
+
+impl Line {
+    /// True when the probe does not run because of it.
+    pub const fn is_bad(&self) -> bool {
+        matches!(self.finding, Finding::Lacks(_))
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mark, words) = match &self.finding {
+            Finding::Good(words) => ("ok", words.as_str()),
+            Finding::Less(words) => ("less", words.as_str()),
+            Finding::Lacks(words) => ("LACKS", words.as_str()),
+            Finding::Skipped(words) => ("-", *words),
+        };
+        write!(f, "{mark:<6}{:<14}{words}", self.what)
+    }
+}
+
+/// Looks at everything.
+pub async fn all(config_path: &Path) -> Vec<Line> {
+    let mut lines = vec![rights(), types()];
+    let ready = lines.iter().all(|line| !line.is_bad());
+    lines.extend(kernel_half(ready));
+    lines.push(network());
+    match Config::read(config_path) {
+        Ok(config) => {
+            lines.push(good("configuration", config_path.display()));
+            lines.push(spool(&config));
+            lines.extend(cloud(&config).await);
+        }
+        Err(error) => {
+            lines.push(lacks("configuration", chain(&error.into())));
+            lines.push(line(
+                "cloud",
+                Finding::Skipped("not asked without a configuration"),
+            ));
+        }
+    }
+    lines
+}
+
+const fn line(what: &'static str, finding: Finding) -> Line {
+    Line { what, finding }
+}
+
+fn good(what: &'static str, words: impl fmt::Display) -> Line {
+    line(what, Finding::Good(words.to_string()))
+}
+
+fn lacks(what: &'static str, words: impl fmt::Display) -> Line {
+    line(what, Finding::Lacks(words.to_string()))
+}
+
+fn chain(error: &anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+fn rights() -> Line {
+    const WHAT: &str = "rights";
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match missing_rights(&status).as_deref() {
+        Some([]) => good(WHAT, "may load eBPF and look at every process"),
+        Some(missing) => lacks(
+            WHAT,
+            format!(
+                "no {}; run it as root, or by the unit in infra/",
+                missing.join(", ")
+            ),
+        ),
+        None => lacks(WHAT, "/proc/self/status says no capabilities; mount /proc"),
+    }
+}
+
+/// The capabilities that are asked for and not there; `None` when they cannot be
+/// told. `CAP_SYS_ADMIN` holds the first two, as before 5.8.
+///
+/// Source: `include/uapi/linux/capability.h`.
+fn missing_rights(status: &str) -> Option<Vec<&'static str>> {
+    const ADMIN: u32 = 21;
+    const WANTED: [(&str, u32, bool); 4] = [
+        ("CAP_BPF", 39, true),
+        ("CAP_PERFMON", 38, true),
+        ("CAP_SYS_PTRACE", 19, false),
+        ("CAP_DAC_READ_SEARCH", 2, false),
+    ];
+    let hex = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let held = u64::from_str_radix(hex.trim(), 16).ok()?;
+    let has = |bit: u32| held & (1 << bit) != 0;
+    let missing = WANTED
+        .iter()
+        .filter(|(_, bit, in_admin)| !(has(*bit) || *in_admin && has(ADMIN)))
+        .map(|(name, ..)| *name);
+    Some(missing.collect())
+}
+
+fn types() -> Line {
+    const PATH: &str = "/sys/kernel/btf/vmlinux";
+    match fs::metadata(PATH) {
+        Ok(file) => good("kernel types", format!("{PATH}, {} bytes", file.len())),
+        Err(_) => lacks(
+            "kernel types",
+            format!("no {PATH}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"),
+        ),
+    }
+}
+
+fn kernel_half(ready: bool) -> Vec<Line> {
+    const WHAT: &str = "kernel half";
+    let hierarchy = match Hierarchy::find() {
+        Ok(hierarchy) => hierarchy,
+        Err(error) => {
+            let words = chain(&error.into());
+            return vec![lacks(
+                "cgroups",
+                format!("{words}; mount cgroup2 on /sys/fs/cgroup"),
+            )];
+        }
+    };
+    let found = good("cgroups", hierarchy.mount.display());
+    if !ready {
+        return vec![
+            found,
+            line(WHAT, Finding::Skipped("not loaded without the above")),
+        ];
+    }
+    let loaded = match KernelHalf::load(hierarchy.memory_hierarchy()) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let words = chain(&error.into());
+            let words = format!("{words}; a kernel from 5.10 on and no lockdown of eBPF is needed");
+            return vec![found, lacks(WHAT, words)];
+        }
+    };
+    let oom = match loaded.oom_events() {
+        OomEvents::Attached => good("memory kills", "told with their victims"),
+        OomEvents::Missing(_) => line(
+            "memory kills",
+            Finding::Less("told by cgroup only; mount -t tracefs none /sys/kernel/tracing".into()),
+        ),
+    };
+    vec![found, good(WHAT, "loads and attaches"), oom]
+}
+
+fn network() -> Line {
+    let network = Network::watch("/");
+    let names: Vec<_> = network.interfaces().collect();
+    if names.is_empty() {
+        let words = "no physical interface, so that no node is called idle; \
+                     run the probe in the host's network, not in a container's";
+        return line("network", Finding::Less(words.into()));
+    }
+    good("network", names.join(", "))
+}
+
+fn spool(config: &Config) -> Line {
+    let folder = config.spool_dir.join("heartbeats");
+    match Spool::open(folder, ebb_domain::units::Bytes(config.spool_max_bytes / 2)) {
+        Ok(spool) => good(
+            "spool",
+            format!(
+                "{}, {} records wait",
+                config.spool_dir.display(),
+                spool.len()
+            ),
+        ),
+        Err(error) => lacks(
+            "spool",
+            format!(
+                "{}; make the folder writable, or set spool_dir",
+                chain(&error.into())
+            ),
+        ),
+    }
+}
+
+/// The queue is tried by a message without heartbeats, which the sweep takes and
+/// forgets: nothing less tells whether this node may send.
+async fn cloud(config: &Config) -> Vec<Line> {
+    let Connected {
+        run,
+        sender,
+        sink,
+        rules,
+    } = match connect::to_cloud(config).await {
+        Ok(connected) => connected,
+        Err(error) => return vec![lacks("identity", chain(&error))],
+    };
+    let identity = good("identity", format!("{}, attested as {sender}", run.node));
+    let body = match encode_heartbeats(&node::sent(&run.boot), &[]) {
+        Ok(body) => body,
+        Err(error) => return vec![identity, lacks("queue", chain(&error.into()))],
+    };
+    let queue = match sink.heartbeats(&body).await {
+        Ok(()) => good("queue", "takes messages"),
+        Err(error) => lacks(
+            "queue",
+            format!(
+                "{}; check queue_url and region, and attach the node policy \
+                 (`terraform output node_policy_arn`)",
+                chain(&error.into())
+            ),
+        ),
+    };
+    let rules = match rules.read().await {
+        Ok(Some(_)) => good("rules", "your own, before the built-in ones"),
+        Ok(None) => good("rules", "the built-in ones"),
+        Err(error) => lacks("rules", chain(&error.into())),
+    };
+    vec![identity, queue, rules]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_are_told_by_name() {
+        let check = |status: &str, expect: Option<&[&str]>| {
+            assert_eq!(missing_rights(status).as_deref(), expect, "{status}");
+        };
+        check("CapEff:\t000001ffffffffff\n", Some(&[]));
+        check("CapEff:\t0000000000280004\n", Some(&[]));
+        check("CapEff:\t000000c000080004\n", Some(&[]));
+        check(
+            "CapInh:\t0\nCapEff:\t0000000000000000\n",
+            Some(&[
+                "CAP_BPF",
+                "CAP_PERFMON",
+                "CAP_SYS_PTRACE",
+                "CAP_DAC_READ_SEARCH",
+            ]),
+        );
+        check("CapEff:\t0000008000080004\n", Some(&["CAP_PERFMON"]));
+        check("", None);
+        check("CapEff:\tmuch\n", None);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn without_a_configuration_the_cloud_is_not_asked() {
+        let lines = all(Path::new("/nowhere/probe.toml")).await;
+        let shown: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let bad = lines.iter().filter(|l| l.is_bad()).map(|l| l.what);
+        assert!(
+            bad.collect::<Vec<_>>().contains(&"configuration"),
+            "{shown:#?}"
+        );
+        assert!(
+            shown.iter().any(|l| l.starts_with("-     cloud")),
+            "{shown:#?}"
+        );
+    }
+}

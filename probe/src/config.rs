@@ -1,0 +1,266 @@
+//! The probe's configuration file: one struct, defaults in one place, unknown
+//! keys refused with their line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ebb_domain::identity::Region;
+use ebb_domain::units::Bytes;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::rules::line_of;
+
+/// Where `infra/install` writes it.
+pub const DEFAULT_PATH: &str = "/etc/ebb/probe.toml";
+
+/// Why a configuration was refused.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{path} could not be read; name another by --config, or write it with infra/install")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or holds a key or value that is not known.
+    #[error("{path}, line {line}: {reason}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A value that cannot work.
+    #[error("{key} is {value}: {problem}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What it is set to.
+        value: u64,
+        /// Why that cannot work.
+        problem: &'static str,
+    },
+    /// The cloud's side is not named.
+    #[error("{key} is not set; `terraform output` names it, and `--sink DIR` does without a cloud")]
+    Missing {
+        /// The key.
+        key: &'static str,
+    },
+}
+
+/// All settings. Times are seconds, as their names say.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The queue that takes heartbeats.
+    pub queue_url: Option<String>,
+    /// The bucket that takes finished steps and may hold rules.
+    pub bucket: Option<String>,
+    /// The region of both; else what the environment or the machine says.
+    pub region: Option<Region>,
+    /// Where records wait until they are sent.
+    pub spool_dir: PathBuf,
+    /// The bound on what waits: 64 MiB are a week of heartbeats of a busy node.
+    pub spool_max_bytes: u64,
+    /// The length of an interval, and so of the finest thing that is told.
+    pub interval_seconds: u64,
+    /// The time between two passes over all processes. Totals are exact whatever
+    /// it is; it is the grain of peaks.
+    pub sample_seconds: u64,
+    /// The longest that a finished step waits to go with others: an object a
+    /// quarter of an hour costs about 0.015 USD a month.
+    pub steps_seconds: u64,
+    /// A file of rules; else the bucket's `config/rules.toml`, if it has one.
+    pub rules: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            queue_url: None,
+            bucket: None,
+            region: None,
+            spool_dir: "/var/lib/ebb".into(),
+            spool_max_bytes: Bytes::mib(64).0,
+            interval_seconds: 60,
+            sample_seconds: 10,
+            steps_seconds: 900,
+            rules: None,
+        }
+    }
+}
+
+/// The cloud's side, named in full.
+#[derive(Debug, Clone, Copy)]
+pub struct Cloud<'a> {
+    /// The queue that takes heartbeats.
+    pub queue_url: &'a str,
+    /// The bucket that takes finished steps.
+    pub bucket: &'a str,
+}
+
+impl Config {
+    /// Reads the file at `path`.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.into(),
+            source,
+        })?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.into(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            reason: error.message().to_owned(),
+        })?;
+        config.checked()
+    }
+
+    /// The same with intervals of another length, and passes at least as often.
+    pub fn with_interval(mut self, seconds: u64) -> Result<Self, ConfigError> {
+        self.interval_seconds = seconds;
+        self.sample_seconds = self.sample_seconds.min(seconds);
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, ConfigError> {
+        let check = |key, value: u64, least: u64, most: u64, problem| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(ConfigError::Value {
+                key,
+                value,
+                problem,
+            })
+        };
+        check(
+            "interval_seconds",
+            self.interval_seconds,
+            1,
+            3_600,
+            "an interval has 1 to 3600 seconds",
+        )?;
+        check(
+            "sample_seconds",
+            self.sample_seconds,
+            1,
+            self.interval_seconds,
+            "there is a pass each second at most, and one each interval at least",
+        )?;
+        check(
+            "steps_seconds",
+            self.steps_seconds,
+            1,
+            86_400,
+            "finished steps wait 1 second to a day",
+        )?;
+        check(
+            "spool_max_bytes",
+            self.spool_max_bytes,
+            Bytes::mib(1).0,
+            u64::MAX,
+            "the spool holds 1 MiB (1048576) at least",
+        )?;
+        Ok(self)
+    }
+
+    /// The passes of one interval, and the time between two of them, so that the
+    /// last one falls on the interval's end.
+    pub fn passes(&self) -> (u32, Duration) {
+        let count = self
+            .interval_seconds
+            .div_ceil(self.sample_seconds.max(1))
+            .max(1);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        (count, Duration::from_secs(self.interval_seconds) / count)
+    }
+
+    /// The queue and the bucket.
+    pub fn cloud(&self) -> Result<Cloud<'_>, ConfigError> {
+        let missing = |key| ConfigError::Missing { key };
+        Ok(Cloud {
+            queue_url: self.queue_url.as_deref().ok_or(missing("queue_url"))?,
+            bucket: self.bucket.as_deref().ok_or(missing("bucket"))?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("probe.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_sets_what_it_names_and_leaves_the_rest() {
+        assert_eq!(parse(""), Ok(Config::default()));
+        let config = parse("queue_url = \"https://q\"\nbucket = \"b\"\ninterval_seconds = 30\n");
+        let config = config.expect("valid");
+        assert_eq!((config.interval_seconds, config.sample_seconds), (30, 10));
+        let cloud = config.cloud().expect("named");
+        assert_eq!((cloud.queue_url, cloud.bucket), ("https://q", "b"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_what_mends_it() {
+        let check = |text: &str, expect: &str| {
+            let said = parse(text).expect_err(text);
+            assert!(said.contains(expect), "{text}: {said}");
+        };
+        check(
+            "\nbuckett = \"b\"",
+            "probe.toml, line 2: unknown field `buckett`",
+        );
+        check("bucket = 3", "line 1: invalid type");
+        check(
+            "interval_seconds = 0",
+            "interval_seconds is 0: an interval has 1 to",
+        );
+        check(
+            "sample_seconds = 61",
+            "sample_seconds is 61: there is a pass",
+        );
+        check("spool_max_bytes = 5", "spool_max_bytes is 5");
+        check("region = \"a b\"", "line 1: region 'a b' holds a character");
+        let said = parse("bucket = \"b\"")
+            .expect("valid")
+            .cloud()
+            .expect_err("no queue");
+        assert!(said.to_string().starts_with("queue_url is not set"));
+        let said = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
+        assert!(
+            said.to_string()
+                .contains("/nowhere/probe.toml could not be read")
+        );
+    }
+
+    #[test]
+    fn passes_fill_the_interval_evenly() {
+        let check = |interval: u64, sample: u64, expect: (u32, u64)| {
+            let config = Config {
+                interval_seconds: interval,
+                sample_seconds: sample,
+                ..Config::default()
+            };
+            let (count, period) = (expect.0, Duration::from_millis(expect.1));
+            assert_eq!(config.passes(), (count, period), "{interval} {sample}");
+        };
+        check(60, 10, (6, 10_000));
+        check(60, 8, (8, 7_500));
+        check(2, 2, (1, 2_000));
+        let short = Config::default().with_interval(2).expect("valid");
+        assert_eq!(short.passes(), (1, Duration::from_secs(2)));
+        assert!(Config::default().with_interval(0).is_err());
+    }
+}

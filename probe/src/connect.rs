@@ -1,0 +1,81 @@
+//! As whom and where to: this run's identity with the sink and the rules that
+//! belong to it.
+
+use std::path::Path;
+
+use anyhow::Context;
+use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
+use ebb_domain::identity::{NodeId, attested_node};
+
+use crate::config::Config;
+use crate::daemon::report::Run;
+use crate::node;
+use crate::push::{CloudSink, FolderSink, Sink};
+use crate::rules::source::Source;
+
+/// What a run of the probe is given.
+pub struct Connected {
+    /// Who reports.
+    pub run: Run,
+    /// As what the cloud attests it: `aws:userid`.
+    pub sender: String,
+    /// Where records go.
+    pub sink: Box<dyn Sink>,
+    /// Where rules come from.
+    pub rules: Source,
+}
+
+/// To the deployment's queue and bucket, as whom AWS says this machine is. The
+/// credentials are found in the SDK's usual order.
+pub async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
+    let cloud = config.cloud()?;
+    let aws = AwsConfig::load(config.region.as_ref()).await;
+    let sender = caller(&aws)
+        .await
+        .context(
+            "AWS does not say who this machine is; give it a role with the node policy \
+             (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
+        )?
+        .user_id;
+    let node = attested_node(&sender).context(
+        "only a machine's role names a node; run the probe with the role's credentials, not a user's",
+    )?;
+    let objects = AwsObjects::new(&aws, cloud.bucket);
+    Ok(Connected {
+        run: this_run(node)?,
+        sender,
+        rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
+        sink: Box::new(CloudSink {
+            queue: Box::new(AwsQueue::new(&aws, cloud.queue_url)),
+            objects: Box::new(objects),
+        }),
+    })
+}
+
+/// To a folder, under the machine's own name; the bytes are those that the cloud
+/// would be sent.
+pub fn to_folder(config: &Config, folder: &Path) -> anyhow::Result<Connected> {
+    let node = node::host_name()?;
+    Ok(Connected {
+        sender: format!("AROALOCAL:{node}"),
+        run: this_run(node)?,
+        sink: Box::new(FolderSink::open(folder)?),
+        rules: rules(config, || Source::BuiltIn),
+    })
+}
+
+fn rules(config: &Config, otherwise: impl FnOnce() -> Source) -> Source {
+    match &config.rules {
+        Some(path) => Source::File(path.clone()),
+        None => otherwise(),
+    }
+}
+
+/// A new run of the probe as `node`.
+pub fn this_run(node: NodeId) -> anyhow::Result<Run> {
+    Ok(Run {
+        node,
+        boot: node::boot_id()?,
+        probe_start: node::probe_start()?,
+    })
+}

@@ -1,0 +1,230 @@
+//! The daemon: passes and intervals by the clock, records into the spool, and
+//! the spool to its sink, all on one thread.
+
+pub mod report;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use anyhow::Context;
+use ebb_domain::heartbeat::ProbeCost;
+use ebb_domain::units::{Bytes, CpuTime};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+
+use self::report::{Machine, Report};
+use crate::collector::Collector;
+use crate::config::Config;
+use crate::connect::Connected;
+use crate::node;
+use crate::push::{self, Outbox, Urgency};
+use crate::rules::Rules;
+use crate::rules::source::Source;
+use crate::spool::Spool;
+
+/// How often rules are looked for again: an edit is live soon, and a bucket's
+/// reads cost 0.002 USD a month.
+const RULES_PERIOD: Duration = Duration::from_secs(600);
+
+/// Runs until `stop`, then says the last, and sends for a few seconds what it can.
+pub async fn run(
+    config: &Config,
+    connected: Connected,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let Connected {
+        run,
+        sender,
+        sink,
+        rules,
+    } = connected;
+    let outbox = RefCell::new(open_outbox(config, &run, sender)?);
+    let changed = Notify::new();
+    let newest_rules = RefCell::new(None);
+    let first_rules = first_rules(&rules).await?;
+    let (passes, period) = config.passes();
+    let mut watch = Watch {
+        collector: Collector::start(first_rules.clone(), period)?,
+        report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
+        outbox: &outbox,
+        changed: &changed,
+        newest_rules: &newest_rules,
+        own_cpu: CpuTime::default(),
+    };
+    tracing::info!(
+        node = %run.node,
+        interval_seconds = config.interval_seconds,
+        pass_seconds = period.as_secs_f64(),
+        "the probe watches"
+    );
+    let send = async {
+        let now = || node::sent(&run.boot);
+        Ok(push::run(&outbox, &changed, sink.as_ref(), now).await?)
+    };
+    tokio::select! {
+        done = async { tokio::try_join!(watch.run(passes, period, stop), send) } => done.map(|_| ()),
+        () = watch_rules(&rules, first_rules, &newest_rules) => Ok(()),
+    }
+}
+
+/// Half of the spool is heartbeats', half is finished steps'.
+fn open_outbox(config: &Config, run: &report::Run, sender: String) -> anyhow::Result<Outbox> {
+    let open = |name: &str| {
+        let folder = config.spool_dir.join(name);
+        Spool::open(folder, Bytes(config.spool_max_bytes / 2))
+            .context("nothing can be kept; make the folder writable, or set spool_dir")
+    };
+    let outbox = Outbox::new(
+        open("heartbeats")?,
+        open("steps")?,
+        run.node.clone(),
+        sender,
+    );
+    if outbox.held() > Bytes(0) {
+        tracing::info!(waiting = %outbox.held(), "an earlier run left records in the spool");
+    }
+    Ok(outbox)
+}
+
+/// A file that is named must be there; a bucket may be out of reach for a while.
+async fn first_rules(source: &Source) -> anyhow::Result<Rules> {
+    match source.read().await {
+        Ok(Some(rules)) => Ok(rules),
+        Ok(None) => {
+            tracing::info!("there are no rules of your own; the built-in ones hold");
+            Ok(Rules::built_in())
+        }
+        Err(error) if matches!(source, Source::File(_)) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), "the built-in rules hold meanwhile");
+            Ok(Rules::built_in())
+        }
+    }
+}
+
+async fn watch_rules(source: &Source, mut current: Rules, newest: &RefCell<Option<Rules>>) {
+    loop {
+        tokio::time::sleep(RULES_PERIOD).await;
+        match source.read().await {
+            Ok(read) => {
+                let rules = read.unwrap_or_else(Rules::built_in);
+                if rules != current {
+                    tracing::info!("the rules changed; they hold for what starts from now on");
+                    current = rules.clone();
+                    newest.replace(Some(rules));
+                }
+            }
+            Err(error) => tracing::warn!(error = %chain(&error), "the rules stay as they are"),
+        }
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words += &format!(": {cause}");
+        source = cause.source();
+    }
+    words
+}
+
+/// The side that looks; the other one sends.
+struct Watch<'a> {
+    collector: Collector,
+    report: Report,
+    outbox: &'a RefCell<Outbox>,
+    changed: &'a Notify,
+    newest_rules: &'a RefCell<Option<Rules>>,
+    own_cpu: CpuTime,
+}
+
+impl Watch<'_> {
+    async fn run(
+        &mut self,
+        passes: u32,
+        period: Duration,
+        stop: impl Future<Output = ()>,
+    ) -> anyhow::Result<()> {
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+        // After a sleep of the machine there is one pass, not all that were missed.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut passes_left = passes;
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                _ = ticks.tick() => {
+                    self.pass();
+                    passes_left -= 1;
+                    if passes_left == 0 {
+                        passes_left = passes;
+                        self.close(Urgency::CanWait)?;
+                    }
+                }
+                drained = self.collector.drain_when_full() => drained?,
+            }
+        }
+        tracing::info!("told to stop; sending the last");
+        self.pass();
+        self.close(Urgency::Now)?;
+        while let Some(batch) = self.report.batch() {
+            self.keep(|outbox| outbox.add_steps(&batch));
+        }
+        self.outbox.borrow_mut().close();
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// A pass that fails is one that did not see anything, as coverage will say.
+    fn pass(&mut self) {
+        if let Some(rules) = self.newest_rules.take() {
+            self.collector.set_rules(rules);
+        }
+        let now = node::clock();
+        match self.collector.pass() {
+            Ok(ended) => self.report.finish(ended, now),
+            Err(error) => tracing::warn!(error = %chain(&error), "a pass failed"),
+        }
+        if let Some(batch) = self.report.due_batch(now) {
+            self.keep(|outbox| outbox.add_steps(&batch));
+        }
+    }
+
+    fn close(&mut self, at_least: Urgency) -> anyhow::Result<()> {
+        let (interval, events_lost) = self.collector.close()?;
+        let (records_dropped, spool_depth) = {
+            let outbox = self.outbox.borrow();
+            (outbox.dropped(), outbox.held())
+        };
+        let machine = Machine {
+            hardware: node::hardware()?,
+            typed_ago: node::typed_ago(),
+            probe: ProbeCost {
+                events_lost,
+                records_dropped,
+                spool_depth,
+                ..node::own_cost(&mut self.own_cpu)
+            },
+            wall: Timestamp::now(),
+        };
+        let (heartbeat, urgency) = self.report.heartbeat(interval, machine);
+        let urgency = if at_least == Urgency::Now {
+            at_least
+        } else {
+            urgency
+        };
+        self.keep(|outbox| outbox.add_heartbeat(&heartbeat, urgency));
+        Ok(())
+    }
+
+    /// A full disk must not end the probe; what it does not take is counted.
+    fn keep(&self, add: impl FnOnce(&mut Outbox) -> Result<(), push::OutboxError>) {
+        if let Err(error) = add(&mut self.outbox.borrow_mut()) {
+            tracing::error!(error = %chain(&error), "a record is lost");
+        }
+        self.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,317 @@
+//! Puts what was collected into the words of the wire: heartbeats and batches of
+//! finished steps, each with its place in this run's sequence.
+
+use std::time::Duration;
+
+use ebb_domain::activity::{self, Activity};
+use ebb_domain::heartbeat::{BootClock, Hardware, Heartbeat, Origin, ProbeCost};
+use ebb_domain::identity::{BootId, NodeId, ProbeStart};
+use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::step::{StepBatch, StepKind, StepUsage};
+use ebb_signal::MAX_STEPS_A_HEARTBEAT;
+use jiff::Timestamp;
+
+use crate::interval::Interval;
+use crate::push::Urgency;
+
+/// Finished steps that are held before they go, whatever the time; about 1 MB.
+const MAX_FINISHED: usize = 1_000;
+
+/// Who reports: what every record of this run begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The node as the cloud attests it.
+    pub node: NodeId,
+    /// This boot.
+    pub boot: BootId,
+    /// This run of the probe.
+    pub probe_start: ProbeStart,
+}
+
+/// What the machine says beside what was collected.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// What it has.
+    pub hardware: Hardware,
+    /// Time since the last key press.
+    pub typed_ago: Option<Duration>,
+    /// What the probe cost and lost.
+    pub probe: ProbeCost,
+    /// Its wall clock.
+    pub wall: Timestamp,
+}
+
+/// Counts what this run has said.
+#[derive(Debug)]
+pub struct Report {
+    run: Run,
+    heartbeats: u64,
+    batches: u64,
+    last: Option<Activity>,
+    finished: Vec<StepUsage>,
+    finished_since: Option<BootClock>,
+    steps_wait: Duration,
+}
+
+impl Report {
+    /// A report that has said nothing. A finished step waits at most `steps_wait`
+    /// for others.
+    pub const fn new(run: Run, steps_wait: Duration) -> Self {
+        Self {
+            run,
+            heartbeats: 0,
+            batches: 0,
+            last: None,
+            finished: Vec::new(),
+            finished_since: None,
+            steps_wait,
+        }
+    }
+
+    /// An interval as a heartbeat. The start and the end of an idle span go at
+    /// once, and so does the first heartbeat of a run.
+    pub fn heartbeat(&mut self, interval: Interval, machine: Machine) -> (Heartbeat, Urgency) {
+        let sequence = self.heartbeats;
+        self.heartbeats += 1;
+        let heartbeat = Heartbeat {
+            node: self.run.node.clone(),
+            boot: self.run.boot.clone(),
+            probe_start: self.run.probe_start.clone(),
+            sequence,
+            start: interval.start,
+            end: interval.end,
+            wall_at_end: machine.wall,
+            origin: Origin::Measured,
+            coverage: interval.coverage,
+            hardware: machine.hardware,
+            workload: interval.workload,
+            background: interval.background,
+            typed_ago: machine.typed_ago,
+            steps: most_telling(interval.running),
+            probe: machine.probe,
+        };
+        let activity = activity::of(&heartbeat, &ActivityPolicy::default());
+        let was_quiet = self
+            .last
+            .replace(activity)
+            .map(|last| last == Activity::Quiet);
+        let changed = was_quiet != Some(activity == Activity::Quiet);
+        let urgency = if changed {
+            Urgency::Now
+        } else {
+            Urgency::CanWait
+        };
+        (heartbeat, urgency)
+    }
+
+    /// Takes in steps that ended.
+    pub fn finish(&mut self, steps: Vec<StepUsage>, now: BootClock) {
+        if !steps.is_empty() {
+            self.finished_since.get_or_insert(now);
+            self.finished.extend(steps);
+        }
+    }
+
+    /// The next batch, if one is due: a step of it ended badly, waited long
+    /// enough, or there are many.
+    pub fn due_batch(&mut self, now: BootClock) -> Option<StepBatch> {
+        let waited = now.since(self.finished_since?)? >= self.steps_wait;
+        let bad = self.finished.iter().any(|step| step.end.is_bad());
+        let many = self.finished.len() >= MAX_FINISHED;
+        if waited || bad || many {
+            self.batch()
+        } else {
+            None
+        }
+    }
+
+    /// All finished steps that have not been said, up to the bound of a batch.
+    pub fn batch(&mut self) -> Option<StepBatch> {
+        let rest = self
+            .finished
+            .split_off(self.finished.len().min(MAX_FINISHED));
+        let steps = std::mem::replace(&mut self.finished, rest);
+        if self.finished.is_empty() {
+            self.finished_since = None;
+        }
+        if steps.is_empty() {
+            return None;
+        }
+        let sequence = self.batches;
+        self.batches += 1;
+        Some(StepBatch {
+            node: self.run.node.clone(),
+            boot: self.run.boot.clone(),
+            probe_start: self.run.probe_start.clone(),
+            sequence,
+            origin: Origin::Measured,
+            steps,
+        })
+    }
+}
+
+/// As many steps as a heartbeat carries: jobs before sessions, services and bare
+/// trees, and the busiest of each first. What is left out is told when it ends.
+fn most_telling(mut steps: Vec<StepUsage>) -> Vec<StepUsage> {
+    if steps.len() <= MAX_STEPS_A_HEARTBEAT {
+        return steps;
+    }
+    tracing::warn!(
+        left_out = steps.len() - MAX_STEPS_A_HEARTBEAT,
+        "more steps run than a heartbeat carries; the least telling are left out"
+    );
+    let names_no_job = |step: &StepUsage| {
+        matches!(
+            step.id.kind,
+            StepKind::Session | StepKind::Service | StepKind::Tree
+        )
+    };
+    steps.sort_by_key(|step| (names_no_job(step), std::cmp::Reverse(step.cpu)));
+    steps.truncate(MAX_STEPS_A_HEARTBEAT);
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::heartbeat::{Coverage, Usage};
+    use ebb_domain::step::{Requested, StepEnd, StepId};
+    use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+
+    use super::*;
+
+    fn at(s: u64) -> BootClock {
+        BootClock::from_nanos(s * 1_000_000_000)
+    }
+
+    fn report() -> Report {
+        let run = Run {
+            node: NodeId::new("i-1").expect("valid"),
+            boot: BootId::new("boot").expect("valid"),
+            probe_start: ProbeStart::new("run").expect("valid"),
+        };
+        Report::new(run, Duration::from_secs(900))
+    }
+
+    fn step(kind: StepKind, key: &str, cpu_ms: u64, end: StepEnd) -> StepUsage {
+        StepUsage {
+            id: StepId {
+                kind,
+                key: key.into(),
+            },
+            name: key.into(),
+            started: at(0),
+            observed: at(1),
+            end,
+            processes: 1,
+            cpu: CpuTime::from_millis(cpu_ms),
+            peak_memory: None,
+            disk_read: None,
+            disk_written: None,
+            requested: Requested::default(),
+            peak_cores: None,
+            last_progress: at(1),
+            tools: Vec::new(),
+        }
+    }
+
+    fn interval(n: u64, workload_cpu_ms: u64) -> Interval {
+        let usage = |ms| Usage {
+            cpu: Some(CpuTime::from_millis(ms)),
+            ..Usage::default()
+        };
+        Interval {
+            start: at(n * 60),
+            end: at(n * 60 + 60),
+            workload: usage(workload_cpu_ms),
+            background: usage(9_000),
+            coverage: Coverage {
+                cpu: None,
+                memory: None,
+                disk: None,
+                network: None,
+                gpu: None,
+                short_processes: None,
+            },
+            running: Vec::new(),
+        }
+    }
+
+    fn machine() -> Machine {
+        Machine {
+            hardware: Hardware {
+                cores: MilliCores::cores(2),
+                memory: Bytes::gib(1),
+                gpus: Some(0),
+            },
+            typed_ago: None,
+            probe: ProbeCost::default(),
+            wall: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn only_the_first_heartbeat_and_a_change_between_idle_and_busy_are_urgent() {
+        use Urgency::{CanWait, Now};
+        let mut report = report();
+        let told = [0, 0, 5_000, 60_000, 5_000, 0, 0]
+            .into_iter()
+            .enumerate()
+            .map(|(n, ms)| {
+                let (heartbeat, urgency) = report.heartbeat(interval(n as u64, ms), machine());
+                assert_eq!(heartbeat.sequence, n as u64);
+                urgency
+            });
+        let expect = [Now, CanWait, Now, CanWait, CanWait, Now, CanWait];
+        assert_eq!(told.collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn finished_steps_wait_for_others_unless_one_ended_badly() {
+        let check = |ends: &[(u64, StepEnd)], now: u64, expect: Option<usize>| {
+            let mut report = report();
+            for (ended, end) in ends {
+                let steps = vec![step(StepKind::EcsTask, "a", 1, *end)];
+                report.finish(steps, at(*ended));
+            }
+            let batch = report.due_batch(at(now));
+            assert_eq!(
+                batch.as_ref().map(|b| b.steps.len()),
+                expect,
+                "{ends:?} at {now}"
+            );
+            // What was said is not said again, and what was not is said at the end.
+            let rest = report.batch().map_or(0, |b| b.steps.len());
+            assert_eq!(rest + expect.unwrap_or(0), ends.len());
+        };
+        let fine = StepEnd::Exited(0);
+        check(&[], 9_999, None);
+        check(&[(10, fine)], 20, None);
+        check(&[(10, fine), (800, fine)], 909, None);
+        check(&[(10, fine), (800, fine)], 910, Some(2));
+        check(&[(10, fine), (11, StepEnd::Exited(3))], 12, Some(2));
+        check(&[(10, StepEnd::OutOfMemory)], 12, Some(1));
+    }
+
+    #[test]
+    fn many_finished_steps_go_in_batches_of_their_own_number() {
+        let mut report = report();
+        let steps = (0..2_500).map(|n| step(StepKind::Tree, &n.to_string(), 1, StepEnd::Unknown));
+        report.finish(steps.collect(), at(1));
+        let batches: Vec<_> = std::iter::from_fn(|| report.batch())
+            .map(|b| (b.sequence, b.steps.len()))
+            .collect();
+        assert_eq!(batches, [(0, 1_000), (1, 1_000), (2, 500)]);
+    }
+
+    #[test]
+    fn when_too_many_steps_run_jobs_and_busy_ones_are_told() {
+        let mut running: Vec<_> = (0..MAX_STEPS_A_HEARTBEAT as u64)
+            .map(|n| step(StepKind::Tree, &n.to_string(), 1_000 + n, StepEnd::Running))
+            .collect();
+        running.push(step(StepKind::EcsTask, "stuck", 0, StepEnd::Running));
+        let told = most_telling(running);
+        assert_eq!(told.len(), MAX_STEPS_A_HEARTBEAT);
+        assert_eq!(told[0].id.key, "stuck");
+        assert!(!told.iter().any(|step| step.id.key == "0"));
+    }
+}

@@ -1,0 +1,93 @@
+//! Puts processes where they belong, and into the step that they are part of.
+
+use super::processes::{Entry, Place, Stage};
+use super::{Fold, side};
+use crate::attribute::{self, Facts, Placement};
+use crate::kernel::{Process, TaskKind, WorkFolder};
+
+impl Fold {
+    /// Puts a new process where it belongs.
+    pub(super) fn first_seen(
+        &mut self,
+        process: &Process,
+        kind: TaskKind,
+        stage: Stage,
+        folder: Option<&WorkFolder>,
+    ) {
+        let parent = self.processes.get(process.parent).copied();
+        let place = match parent {
+            // By far the most forks: nothing to decide.
+            Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
+                parent.place
+            }
+            _ => self.place(process, kind, parent.map(|p| p.place), folder),
+        };
+        if let Some(old) = self.processes.put(Entry::new(process, place, stage)) {
+            self.vanished(&old, process.key.start);
+        }
+        if process.key.start >= self.began {
+            self.tally.started(side(place));
+        }
+        if let Place::Step(number) = place
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.joined(process.key.start);
+        }
+    }
+
+    /// Places a known process anew: it runs another program, or was moved.
+    pub(super) fn replace(&mut self, process: &Process, folder: Option<&WorkFolder>) {
+        let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
+            return;
+        };
+        let new = self.place(process, TaskKind::User, Some(old), folder);
+        if let Some(entry) = self.processes.exact(process.key) {
+            entry.place = new;
+            entry.cgroup = process.cgroup;
+        }
+        if new == old {
+            return;
+        }
+        if side(old) != side(new) && process.key.start >= self.tally.start {
+            self.tally.changed_side(side(old), side(new));
+        }
+        if let Place::Step(number) = old
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.left(process.key.start);
+        }
+        if let Place::Step(number) = new
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.joined(process.key.start);
+        }
+    }
+
+    fn place(
+        &mut self,
+        process: &Process,
+        kind: TaskKind,
+        inherited: Option<Place>,
+        folder: Option<&WorkFolder>,
+    ) -> Place {
+        let inherited = inherited.and_then(|place| match place {
+            Place::Background(children) => Some(Placement::Background(children)),
+            Place::Step(number) => {
+                let step = self.steps.get(number)?;
+                Some(Placement::Step(step.step.clone()))
+            }
+        });
+        let facts = Facts {
+            key: process.key,
+            kind,
+            program: &process.comm.to_string(),
+            cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
+            work_folder: folder,
+            inherited: inherited.as_ref(),
+        };
+        match attribute::place(&facts, &self.rules) {
+            Placement::Background(children) => Place::Background(children),
+            Placement::Step(step) => Place::Step(self.steps.enter(step, process.key)),
+        }
+    }
+}

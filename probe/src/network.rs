@@ -1,0 +1,157 @@
+//! Bytes over the node's own network devices. Loopback and virtual interfaces
+//! are left out: what a container sends also crosses a physical one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ebb_domain::units::Bytes;
+
+/// Bytes received and sent since each physical interface appeared, by its name.
+type Counters = BTreeMap<String, u64>;
+
+/// Tells interval by interval what crossed the network.
+#[derive(Debug)]
+pub struct Network {
+    root: PathBuf,
+    last: Option<Counters>,
+}
+
+impl Network {
+    /// Counts from now on; `root` is where `proc` and `sys` are.
+    pub fn watch(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        let last = read(&root);
+        Self { root, last }
+    }
+
+    /// The names of the interfaces that are counted; none when the network cannot
+    /// be seen.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        self.last.iter().flatten().map(|(name, _)| name.as_str())
+    }
+
+    /// What crossed since the last call. `None` when it is unknown: no physical
+    /// interface can be seen, one is gone, or a counter went backwards.
+    pub fn used(&mut self) -> Option<Bytes> {
+        let now = read(&self.root);
+        let before = std::mem::replace(&mut self.last, now);
+        since(&before?, self.last.as_ref()?)
+    }
+}
+
+/// An interface that is new began at zero; of one that is gone the last bytes
+/// are lost.
+fn since(before: &Counters, now: &Counters) -> Option<Bytes> {
+    if before.keys().any(|name| !now.contains_key(name)) {
+        return None;
+    }
+    let used = now.iter().map(|(name, bytes)| {
+        let counted = before.get(name).copied().unwrap_or(0);
+        bytes.checked_sub(counted)
+    });
+    used.sum::<Option<u64>>().map(Bytes)
+}
+
+/// Only an interface with a device behind it is physical, virtual machines' ones
+/// too. Where none has, as in a container's own network, the node's traffic
+/// cannot be seen from here, and a guess would call a busy node idle.
+fn read(root: &Path) -> Option<Counters> {
+    let table = fs::read_to_string(root.join("proc/net/dev")).ok()?;
+    let devices = root.join("sys/class/net");
+    let physical = |name: &str| devices.join(name).join("device").exists();
+    let counters: Counters = table
+        .lines()
+        .filter_map(counted)
+        .filter(|(name, _)| physical(name))
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect();
+    (!counters.is_empty()).then_some(counters)
+}
+
+/// One line of `/proc/net/dev`: eight counters of what was received, bytes the
+/// first, then as many of what was sent. The two lines of its head are none.
+fn counted(line: &str) -> Option<(&str, u64)> {
+    const SENT_BYTES: usize = 8;
+    let (name, numbers) = line.split_once(':')?;
+    let mut numbers = numbers.split_whitespace();
+    let received: u64 = numbers.next()?.parse().ok()?;
+    let sent: u64 = numbers.nth(SENT_BYTES - 1)?.parse().ok()?;
+    Some((name.trim(), received.saturating_add(sent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n";
+
+    /// A machine with these interfaces: name, what links to its device, counters.
+    fn machine(root: &Path, interfaces: &[(&str, bool, u64, u64)]) {
+        let _ = fs::remove_dir_all(root.join("sys"));
+        fs::create_dir_all(root.join("proc/net")).expect("a folder");
+        let mut table = HEAD.to_owned();
+        for (name, physical, received, sent) in interfaces {
+            let inside = if *physical { "device" } else { "queues" };
+            fs::create_dir_all(root.join("sys/class/net").join(name).join(inside)).expect("made");
+            table += &format!("{name:>6}: {received} 9 0 0 0 0 0 0 {sent} 9 0 0 0 0 0 0\n");
+        }
+        fs::write(root.join("proc/net/dev"), table).expect("a file");
+    }
+
+    #[test]
+    fn bytes_are_those_of_physical_interfaces_since_the_last_look() {
+        type Interfaces<'a> = &'a [(&'a str, bool, u64, u64)];
+        let check = |before: Interfaces<'_>, now: Interfaces<'_>, expect: Option<u64>| {
+            let root = tempfile::tempdir().expect("a folder");
+            machine(root.path(), before);
+            let mut network = Network::watch(root.path());
+            machine(root.path(), now);
+            assert_eq!(network.used(), expect.map(Bytes), "{before:?} {now:?}");
+        };
+        let eth0 = |received, sent| ("eth0", true, received, sent);
+        check(&[eth0(100, 10)], &[eth0(100, 10)], Some(0));
+        check(&[eth0(100, 10)], &[eth0(150, 13)], Some(53));
+        // Loopback, bridges and containers' ends are not the node's traffic.
+        let virtual_ones = |bytes| [("lo", false, bytes, 0), ("docker0", false, bytes, bytes)];
+        let with_eth0 = |bytes, received| {
+            let [lo, docker0] = virtual_ones(bytes);
+            [lo, docker0, eth0(received, 0)]
+        };
+        check(&with_eth0(0, 5), &with_eth0(999, 8), Some(3));
+        // Nothing physical to be seen is unknown, which is not zero.
+        check(&virtual_ones(0), &virtual_ones(9), None);
+        check(&[], &[], None);
+        // A counter that went backwards, or an interface that went away, is unknown.
+        check(&[eth0(100, 10)], &[eth0(99, 20)], None);
+        check(&[eth0(1, 1), ("eth1", true, 1, 1)], &[eth0(1, 1)], None);
+        // A new one began at zero.
+        check(
+            &[eth0(1, 1)],
+            &[eth0(1, 1), ("eth1", true, 40, 2)],
+            Some(42),
+        );
+    }
+
+    #[test]
+    fn after_an_unknown_interval_counting_goes_on() {
+        let root = tempfile::tempdir().expect("a folder");
+        machine(root.path(), &[("eth0", true, 500, 0)]);
+        let mut network = Network::watch(root.path());
+        assert_eq!(network.interfaces().collect::<Vec<_>>(), ["eth0"]);
+        machine(root.path(), &[("eth0", true, 7, 0)]);
+        assert_eq!(network.used(), None);
+        machine(root.path(), &[("eth0", true, 9, 0)]);
+        assert_eq!(network.used(), Some(Bytes(2)));
+    }
+
+    #[test]
+    fn a_machine_that_shows_no_table_is_unknown() {
+        let root = tempfile::tempdir().expect("a folder");
+        let mut network = Network::watch(root.path());
+        assert_eq!(network.used(), None);
+        assert_eq!(network.interfaces().count(), 0);
+    }
+}

@@ -1,0 +1,197 @@
+//! What this machine is and how its clocks stand. Which node it is in the cloud
+//! is told elsewhere.
+
+mod hardware;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use ebb_domain::heartbeat::{BootClock, ProbeCost, Sent};
+use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_domain::units::{Bytes, CpuTime};
+use jiff::Timestamp;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use thiserror::Error;
+
+pub use hardware::hardware;
+
+use crate::kernel::{Process, WorkFolder};
+
+/// Why the machine could not be told.
+#[derive(Debug, Error)]
+pub enum NodeError {
+    /// A file of the kernel's could not be read.
+    #[error("{path} could not be read; is /proc mounted?")]
+    Read {
+        /// Which.
+        path: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file of the kernel's says something else than expected.
+    #[error("{path} says '{said}', which cannot be understood")]
+    Content {
+        /// Which.
+        path: &'static str,
+        /// What it says.
+        said: String,
+    },
+    /// A name is none that a node can have.
+    #[error(transparent)]
+    Name(#[from] IdentityError),
+    /// The kernel gave no random bytes.
+    #[error("the kernel gave no random bytes")]
+    Random(#[source] rustix::io::Errno),
+}
+
+fn text(path: &'static str) -> Result<String, NodeError> {
+    let text = fs::read_to_string(path).map_err(|source| NodeError::Read { path, source })?;
+    Ok(text.trim().to_owned())
+}
+
+/// The boot-time clock now.
+pub fn clock() -> BootClock {
+    BootClock::from_nanos(nanos(clock_gettime(ClockId::Boottime)))
+}
+
+/// The CPU time that this program used since it started.
+pub fn own_cpu() -> CpuTime {
+    CpuTime(nanos(clock_gettime(ClockId::ProcessCPUTime)))
+}
+
+/// Both clocks start at zero and are never negative.
+fn nanos(time: Timespec) -> u64 {
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    part(time.tv_sec).saturating_mul(1_000_000_000) + part(time.tv_nsec)
+}
+
+/// The memory that this program holds.
+pub fn own_memory() -> Option<Bytes> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Bytes(pages * rustix::param::page_size() as u64))
+}
+
+/// What the probe itself cost since `before`; what it lost is told by others.
+pub fn own_cost(before: &mut CpuTime) -> ProbeCost {
+    let now = own_cpu();
+    let used = now.0.saturating_sub(before.0);
+    *before = now;
+    ProbeCost {
+        cpu: CpuTime(used),
+        resident: own_memory(),
+        ..ProbeCost::default()
+    }
+}
+
+/// The clocks as they stand when something is sent.
+pub fn sent(boot: &BootId) -> Sent {
+    Sent {
+        boot: boot.clone(),
+        clock: clock(),
+        wall: Timestamp::now(),
+    }
+}
+
+/// The kernel's random id of this boot.
+pub fn boot_id() -> Result<BootId, NodeError> {
+    Ok(BootId::new(text("/proc/sys/kernel/random/boot_id")?)?)
+}
+
+/// A new random id of this run.
+pub fn probe_start() -> Result<ProbeStart, NodeError> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(NodeError::Random)?;
+    Ok(ProbeStart::new(format!(
+        "{:032x}",
+        u128::from_le_bytes(bytes)
+    ))?)
+}
+
+/// The machine's own name, for what never leaves it.
+pub fn host_name() -> Result<NodeId, NodeError> {
+    Ok(NodeId::new(text("/proc/sys/kernel/hostname")?)?)
+}
+
+/// Time since the last key press on any terminal: the kernel notes it, on about
+/// eight seconds, as the time of last access. `None` when there is no terminal.
+pub fn typed_ago() -> Option<Duration> {
+    typed_in(Path::new("/dev/pts"))
+        .into_iter()
+        .chain(typed_in(Path::new("/dev")))
+        .min()
+}
+
+fn typed_in(folder: &Path) -> Option<Duration> {
+    let now = SystemTime::now();
+    let ago = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_str()?;
+        let number = name.strip_prefix("tty").unwrap_or(name);
+        number.parse::<u32>().ok()?;
+        let seconds = u64::try_from(entry.metadata().ok()?.atime()).ok()?;
+        now.duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+            .ok()
+    };
+    fs::read_dir(folder).ok()?.flatten().filter_map(ago).min()
+}
+
+/// The work folder of a process that runs already, if it is the start of a
+/// Nextflow task. Of its arguments only the last file's name is looked at, as
+/// the kernel half does for those that start later.
+pub fn work_folder(process: &Process) -> Option<WorkFolder> {
+    let folder = Path::new("/proc").join(process.key.pid.to_string());
+    let arguments = fs::read(folder.join("cmdline")).ok()?;
+    let last = arguments.strip_suffix(b"\0")?.rsplit(|b| *b == 0).next()?;
+    if last.rsplit(|b| *b == b'/').next()? != b".command.run" {
+        return None;
+    }
+    let work = fs::read_link(folder.join("cwd")).ok()?;
+    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    Some(WorkFolder {
+        leaf: name(&work)?,
+        parent: name(work.parent()?)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_go_forward_and_each_run_has_another_name() {
+        let (before, after) = (clock(), clock());
+        assert!(after.since(before).is_some());
+        assert_ne!(
+            probe_start().expect("random"),
+            probe_start().expect("random")
+        );
+    }
+
+    #[test]
+    fn what_the_probe_cost_is_told_once() {
+        let mut before = own_cpu();
+        let began = before;
+        let spin = (0..2_000_000_u64).fold(0, |a, b| a ^ b.rotate_left(7));
+        assert_ne!(spin, 1);
+        let cost = own_cost(&mut before);
+        assert!(cost.cpu.0 > 0 && before > began, "{cost:?}");
+        assert!(cost.resident.is_some_and(|held| held > Bytes::mib(1)));
+    }
+
+    #[test]
+    fn the_last_key_press_is_the_newest_access_to_a_terminal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(typed_in(folder.path()), None);
+        for name in ["null", "ptmx", "ttyprintk"] {
+            fs::write(folder.path().join(name), "").expect("a file");
+        }
+        assert_eq!(typed_in(folder.path()), None);
+        fs::write(folder.path().join("3"), "").expect("a file");
+        let ago = typed_in(folder.path()).expect("a terminal");
+        assert!(ago < Duration::from_secs(60), "{ago:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! What the machine has, from sysfs and procfs.
+
+use std::fs;
+use std::path::Path;
+
+use ebb_domain::heartbeat::Hardware;
+use ebb_domain::units::{Bytes, MilliCores};
+
+use super::{NodeError, text};
+
+/// Reads it; CPUs and memory come and go on some machines.
+pub fn hardware() -> Result<Hardware, NodeError> {
+    const CPUS: &str = "/sys/devices/system/cpu/online";
+    const MEMORY: &str = "/proc/meminfo";
+    let read = |path, parse: fn(&str) -> Option<u64>| {
+        let said = text(path)?;
+        parse(&said).ok_or_else(|| NodeError::Content {
+            path,
+            said: said.chars().take(80).collect(),
+        })
+    };
+    Ok(Hardware {
+        cores: MilliCores::cores(read(CPUS, count_of_ranges)?),
+        memory: Bytes(read(MEMORY, memory_total)?),
+        gpus: gpus(Path::new("/sys/bus")),
+    })
+}
+
+/// How many numbers `0-3,6` names.
+fn count_of_ranges(text: &str) -> Option<u64> {
+    text.split(',')
+        .map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            last.checked_sub(first).map(|more| more + 1)
+        })
+        .sum()
+}
+
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Graphics and compute devices on the PCI bus; a machine without that bus has
+/// none, and `None` means that the buses could not be listed.
+fn gpus(buses: &Path) -> Option<u32> {
+    fs::read_dir(buses).ok()?;
+    let devices = buses.join("pci/devices");
+    if !devices.exists() {
+        return Some(0);
+    }
+    let mut count = 0;
+    for device in fs::read_dir(devices).ok()? {
+        let folder = device.ok()?.path();
+        let number = |name: &str| {
+            let said = fs::read_to_string(folder.join(name)).ok()?;
+            u32::from_str_radix(said.trim().strip_prefix("0x")?, 16).ok()
+        };
+        if is_gpu(number("class")?, number("vendor")?) {
+            count += 1;
+        }
+    }
+    Some(count)
+}
+
+/// A 3D controller or an accelerator is one; a screen's controller is one only if
+/// it is of a maker of GPUs, because every virtual machine has a screen.
+///
+/// Source: PCI Code and ID Assignment, base classes 03h and 12h; the PCI ID
+/// repository for the vendors.
+fn is_gpu(class: u32, vendor: u32) -> bool {
+    const SCREEN: u32 = 0x0300;
+    const CONTROLLER_3D: u32 = 0x0302;
+    const ACCELERATOR: u32 = 0x1200;
+    const NVIDIA: u32 = 0x10de;
+    const AMD: u32 = 0x1002;
+    match class >> 8 {
+        CONTROLLER_3D | ACCELERATOR => true,
+        SCREEN => matches!(vendor, NVIDIA | AMD),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_counted_by_range() {
+        let check = |text: &str, expect: Option<u64>| {
+            assert_eq!(count_of_ranges(text), expect, "{text}");
+        };
+        check("0", Some(1));
+        check("0-1", Some(2));
+        check("0-3,6,8-9", Some(7));
+        check("", None);
+        check("3-1", None);
+    }
+
+    #[test]
+    fn memory_is_all_of_it() {
+        assert_eq!(
+            memory_total("MemTotal:       1024 kB\nMemFree: 1 kB"),
+            Some(1 << 20)
+        );
+        assert_eq!(memory_total("MemFree: 1 kB"), None);
+    }
+
+    #[test]
+    fn a_gpu_is_what_computes_and_not_a_virtual_screen() {
+        let check = |devices: &[(&str, &str)], expect: Option<u32>| {
+            let buses = tempfile::tempdir().expect("a folder");
+            for (n, (class, vendor)) in devices.iter().enumerate() {
+                let device = buses.path().join(format!("pci/devices/{n}"));
+                fs::create_dir_all(&device).expect("a folder");
+                fs::write(device.join("class"), class).expect("a file");
+                fs::write(device.join("vendor"), vendor).expect("a file");
+            }
+            assert_eq!(gpus(buses.path()), expect, "{devices:?}");
+        };
+        check(&[], Some(0));
+        check(
+            &[("0x020000\n", "0x1d0f\n"), ("0x030000\n", "0x1d0f\n")],
+            Some(0),
+        );
+        check(
+            &[("0x030200\n", "0x10de\n"), ("0x030000\n", "0x10de\n")],
+            Some(2),
+        );
+        check(&[("0x120000\n", "0x1002\n")], Some(1));
+        check(&[("garbage", "0x10de\n")], None);
+        assert_eq!(gpus(Path::new("/nowhere/at/all")), None);
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_memory() {
+        let here = hardware().expect("readable");
+        assert!(
+            here.cores >= MilliCores::cores(1) && here.memory > Bytes::mib(64),
+            "{here:?}"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! One interval for the eyes of whoever asks; nothing leaves the machine.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{Heartbeat, ProbeCost, Usage};
+use ebb_domain::step::{StepEnd, StepUsage};
+use ebb_domain::units::CpuTime;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::collector::Collector;
+use crate::config::Config;
+use crate::connect;
+use crate::daemon::report::{Machine, Report};
+use crate::node;
+use crate::rules::Rules;
+
+/// What one interval was.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    /// As it would have been sent.
+    pub heartbeat: Heartbeat,
+    /// The steps that ended in it.
+    pub ended: Vec<StepUsage>,
+}
+
+/// Watches one interval, or up to `stop`.
+pub async fn watch(
+    config: &Config,
+    rules: Rules,
+    stop: impl Future<Output = ()>,
+) -> anyhow::Result<Seen> {
+    let (passes, period) = config.passes();
+    let mut own_cpu = node::own_cpu();
+    let mut collector = Collector::start(rules, period)?;
+    let mut ended = Vec::new();
+    let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    let mut passes_left = passes;
+    tokio::pin!(stop);
+    while passes_left > 0 {
+        tokio::select! {
+            () = &mut stop => {
+                ended.extend(collector.pass()?);
+                passes_left = 0;
+            }
+            _ = ticks.tick() => {
+                ended.extend(collector.pass()?);
+                passes_left -= 1;
+            }
+            drained = collector.drain_when_full() => drained?,
+        }
+    }
+    let (interval, events_lost) = collector.close()?;
+    let machine = Machine {
+        hardware: node::hardware()?,
+        typed_ago: node::typed_ago(),
+        probe: ProbeCost {
+            events_lost,
+            ..node::own_cost(&mut own_cpu)
+        },
+        wall: Timestamp::now(),
+    };
+    let mut report = Report::new(connect::this_run(node::host_name()?)?, Duration::ZERO);
+    let (heartbeat, _) = report.heartbeat(interval, machine);
+    Ok(Seen { heartbeat, ended })
+}
+
+/// The interval as a table.
+pub fn table(seen: &Seen) -> String {
+    let mut out = String::new();
+    let told = write_all(&mut out, seen);
+    debug_assert!(told.is_ok(), "a string takes everything");
+    out
+}
+
+fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
+    let Heartbeat {
+        hardware,
+        workload,
+        background,
+        coverage,
+        probe,
+        ..
+    } = &seen.heartbeat;
+    let length = seen
+        .heartbeat
+        .end
+        .since(seen.heartbeat.start)
+        .unwrap_or_default();
+    writeln!(
+        out,
+        "{}: {:.1} s on {} cores, {} of memory, {} GPUs",
+        seen.heartbeat.node,
+        length.as_secs_f64(),
+        hardware.cores,
+        hardware.memory,
+        or_unknown(hardware.gpus),
+    )?;
+    writeln!(
+        out,
+        "\n{:<12}{:>12}{:>12}{:>12}{:>10}",
+        "", "CPU", "DISK", "NETWORK", "STARTED"
+    )?;
+    let rows: [(&str, &Usage); 2] = [("workload", workload), ("background", background)];
+    for (name, usage) in rows {
+        writeln!(
+            out,
+            "{name:<12}{:>12}{:>12}{:>12}{:>10}",
+            or_unknown(usage.cpu),
+            or_unknown(usage.disk),
+            or_unknown(usage.network),
+            usage.processes_started,
+        )?;
+    }
+    steps(out, &seen.heartbeat.steps, &seen.ended)?;
+    writeln!(
+        out,
+        "\nseen: {} of the time, {} of short processes, network {}",
+        or_unknown(coverage.cpu),
+        or_unknown(coverage.short_processes),
+        if coverage.network.is_some() {
+            "yes"
+        } else {
+            "no"
+        },
+    )?;
+    writeln!(
+        out,
+        "the probe: {} of one core, {} resident, {} events lost",
+        percent(probe.cpu, length),
+        or_unknown(probe.resident),
+        probe.events_lost,
+    )
+}
+
+fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::fmt::Result {
+    const SHOWN: usize = 20;
+    let mut all: Vec<&StepUsage> = running.iter().chain(ended).collect();
+    if all.is_empty() {
+        return writeln!(out, "\nno steps");
+    }
+    all.sort_by_key(|step| std::cmp::Reverse(step.cpu));
+    writeln!(
+        out,
+        "\n{:<36}{:>12}{:>8}{:>12}{:>12}{:>11}  STATE",
+        "STEP (total since it began)", "CPU", "CORES", "MEMORY", "DISK", "PROCESSES"
+    )?;
+    for step in all.iter().take(SHOWN) {
+        let disk = step
+            .disk_read
+            .zip(step.disk_written)
+            .map(|(r, w)| r.saturating_add(w));
+        writeln!(
+            out,
+            "{:<36}{:>12}{:>8}{:>12}{:>12}{:>11}  {}",
+            shortened(&step.name),
+            step.cpu,
+            or_unknown(step.peak_cores),
+            or_unknown(step.peak_memory.map(|peak| peak.bytes)),
+            or_unknown(disk),
+            step.processes,
+            state(step.end),
+        )?;
+    }
+    match all.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more"),
+    }
+}
+
+/// Names come from outside: nothing in them may move a terminal's cursor.
+fn shortened(name: &str) -> String {
+    const WIDTH: usize = 34;
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().map(plain).take(WIDTH).collect()
+}
+
+fn state(end: StepEnd) -> String {
+    match end {
+        StepEnd::Running => "running".into(),
+        StepEnd::Exited(status) => format!("exit {status}"),
+        StepEnd::Signalled(signal) => format!("signal {signal}"),
+        StepEnd::OutOfMemory => "out of memory".into(),
+        StepEnd::Unknown => "ended".into(),
+    }
+}
+
+fn or_unknown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "unknown".into(), |value| value.to_string())
+}
+
+fn percent(cpu: CpuTime, length: Duration) -> String {
+    if length.is_zero() {
+        return "unknown".into();
+    }
+    format!("{:.2} %", 100.0 * cpu.as_secs_f64() / length.as_secs_f64())
+}

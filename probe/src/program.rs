@@ -1,0 +1,120 @@
+//! What each command does, from its arguments to its exit status.
+
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{Command, Format};
+use crate::config::{Config, ConfigError};
+use crate::rules::Rules;
+use crate::rules::source::Source;
+use crate::{check, connect, daemon, once};
+
+const FAILED: u8 = 1;
+const WRONGLY_ASKED: u8 = 2;
+
+/// Logs to the standard error: what happens while it runs, and only warnings
+/// around an answer.
+pub fn start_log(command: &Command) {
+    let level = match command {
+        Command::Run { .. } => "info",
+        Command::Once { .. } | Command::Check { .. } => "warn",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let log = tracing_subscriber::fmt()
+        .with_writer(stderr)
+        .with_env_filter(filter);
+    if stderr().is_terminal() {
+        log.with_target(false).init();
+    } else {
+        log.json().init();
+    }
+}
+
+/// Runs a command on one thread: nothing here is parallel, and each thread would
+/// have an arena of memory of its own.
+pub fn main(command: Command) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .context("no runtime could be started")?
+        .block_on(command_main(command))
+}
+
+/// The exit status that an error stands for.
+pub fn status_of(error: &anyhow::Error) -> ExitCode {
+    let wrongly_asked = error.downcast_ref::<ConfigError>().is_some();
+    ExitCode::from(if wrongly_asked { WRONGLY_ASKED } else { FAILED })
+}
+
+async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run {
+            config,
+            sink,
+            interval,
+        } => {
+            // Installed first, so that a stop during the start is not a crash.
+            let stop = stop_signal()?;
+            let mut config = match &sink {
+                Some(folder) => Config {
+                    spool_dir: folder.join("spool"),
+                    ..Config::default()
+                },
+                None => Config::read(&config)?,
+            };
+            if let Some(seconds) = interval {
+                config = config.with_interval(seconds)?;
+            }
+            let connected = match &sink {
+                Some(folder) => connect::to_folder(&config, folder)?,
+                None => connect::to_cloud(&config).await?,
+            };
+            daemon::run(&config, connected, stop).await?;
+        }
+        Command::Once {
+            interval,
+            format,
+            rules,
+        } => {
+            let stop = stop_signal()?;
+            let config = Config::default().with_interval(interval)?;
+            let source = rules.map_or(Source::BuiltIn, Source::File);
+            let rules = source.read().await?.unwrap_or_else(Rules::built_in);
+            let seen = once::watch(&config, rules, stop).await?;
+            match format {
+                Format::Table => print!("{}", once::table(&seen)),
+                Format::Json => println!("{}", serde_json::to_string_pretty(&seen)?),
+            }
+        }
+        Command::Check { config } => {
+            let lines = check::all(&config).await;
+            for line in &lines {
+                println!("{line}");
+            }
+            if lines.iter().any(check::Line::is_bad) {
+                return Ok(ExitCode::from(FAILED));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for SIGTERM, or SIGINT from a terminal.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let wait = |kind| signal(kind).context("signals cannot be waited for");
+    let (mut terminate, mut interrupt) = (
+        wait(SignalKind::terminate())?,
+        wait(SignalKind::interrupt())?,
+    );
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+    })
+}

@@ -1,0 +1,106 @@
+//! Where the rules come from: a file, the bucket, or the program itself.
+
+use std::path::PathBuf;
+
+use ebb_cloud::ports::{CloudError, Objects};
+use thiserror::Error;
+
+use super::{Rules, RulesError};
+
+/// The key in the bucket.
+const KEY: &str = "config/rules.toml";
+
+/// A thousand rules take about a tenth of it.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where to look.
+pub enum Source {
+    /// Nowhere: the built-in rules are all.
+    BuiltIn,
+    /// A file of this machine.
+    File(PathBuf),
+    /// The deployment's bucket.
+    Bucket(Box<dyn Objects>),
+}
+
+/// Why rules could not be had.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// The file could not be read.
+    #[error("the rules {path} could not be read")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The bucket did not give them.
+    #[error("the rules could not be read from the bucket")]
+    Bucket(#[from] CloudError),
+    /// They are not text.
+    #[error("the rules are not UTF-8")]
+    NotText,
+    /// They were refused.
+    #[error("the rules are refused")]
+    Refused(#[from] RulesError),
+}
+
+impl Source {
+    /// The rules as they are now, tried before the built-in ones; `None` when
+    /// the bucket has none. S3 answers a reader who may not list with "denied"
+    /// where there is nothing.
+    pub async fn read(&self) -> Result<Option<Rules>, SourceError> {
+        let bytes = match self {
+            Self::BuiltIn => return Ok(None),
+            Self::File(path) => std::fs::read(path).map_err(|source| SourceError::File {
+                path: path.clone(),
+                source,
+            })?,
+            Self::Bucket(objects) => match objects.get(KEY, MAX_BYTES).await {
+                Ok(object) => object.bytes,
+                Err(CloudError::Missing { .. } | CloudError::Denied { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText)?;
+        Ok(Some(Rules::parse(&text)?.before(Rules::built_in())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const OWN: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
+
+    fn bucket_with(rules: Option<&[u8]>) -> Source {
+        let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        if let Some(bytes) = rules {
+            objects.insert(KEY, bytes);
+        }
+        Source::Bucket(Box::new(objects))
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn rules_are_the_buckets_before_the_built_in_ones() {
+        let own = Rules::parse(OWN).expect("valid").before(Rules::built_in());
+        let check = async |source: Source, expect: Result<Option<Rules>, &str>| {
+            let got = source.read().await.map_err(|error| error.to_string());
+            assert_eq!(got, expect.map_err(str::to_owned));
+        };
+        check(Source::BuiltIn, Ok(None)).await;
+        check(bucket_with(None), Ok(None)).await;
+        check(bucket_with(Some(OWN.as_bytes())), Ok(Some(own.clone()))).await;
+        check(bucket_with(Some(b"rule = 3")), Err("the rules are refused")).await;
+        check(bucket_with(Some(&[0xff])), Err("the rules are not UTF-8")).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("rules.toml");
+        std::fs::write(&file, OWN).expect("a file");
+        check(Source::File(file), Ok(Some(own))).await;
+        let nowhere = Source::File("/nowhere".into());
+        check(nowhere, Err("the rules /nowhere could not be read")).await;
+    }
+}
