@@ -90,7 +90,10 @@ impl CpuTime {
 
 impl fmt::Display for CpuTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.2} s", self.as_secs_f64()))
+        match Duration::from_nanos(self.0) {
+            long if long.as_secs() >= 120 => Spoken(long).fmt(f),
+            _ => f.pad(&format!("{:.2} s", self.as_secs_f64())),
+        }
     }
 }
 
@@ -189,6 +192,8 @@ mod tests {
         check(MilliCores::cores(16).to_string(), "16");
         check(MilliCores(2_345).to_string(), "2.3");
         check(Share::from_ppm(955_000).to_string(), "96 %");
+        check(CpuTime::from_millis(1_250).to_string(), "1.25 s");
+        check(CpuTime::from_millis(512_000).to_string(), "8 min");
         check(Spoken(Duration::from_secs(31)).to_string(), "31 s");
         check(Spoken(Duration::from_secs(2_520)).to_string(), "42 min");
         check(

@@ -100,7 +100,13 @@ fn headline(page: &Page) -> String {
 fn totals(page: &Page) -> String {
     let mut text = format!("{} · {}", page.at, page.looked_at);
     if !page.cards.is_empty() {
-        text.push_str(&format!("\n{} so far, {} now", page.spent, page.per_hour));
+        text.push_str(&format!(
+            "\n{} wasted so far, {} now",
+            page.spent, page.per_hour
+        ));
+    }
+    if let Some(weaker) = page.weaker {
+        text.push_str(&format!("\n{weaker}"));
     }
     if let Some(basis) = &page.basis {
         text.push_str(&format!("\nPrices: {basis}"));
@@ -246,7 +252,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$4.92 so far, $1.5960/h now\nPrices: effective cost from the bill (1); list price, an upper bound for spot (1)",
+                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$4.92 wasted so far, $1.5960/h now\nPrices: effective cost from the bill, $884.76 in 1 finding; list price, an upper bound for spot, $280.32 in 1 finding",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -262,7 +268,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$280.32 a month* · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB instead of 16 vCPU and 64.0 GiB; fits c6i.xlarge in eu-central-1 at $0.1940/h",
+                "text": "*$280.32 a month* · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
                 "type": "mrkdwn",
                 "verbatim": true
               },

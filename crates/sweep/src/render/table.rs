@@ -36,6 +36,9 @@ const DIM: &str = "\x1b[2m";
 const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 
+const ALL_SIMULATED: &str =
+    "SIMULATED: all findings come from input that a generator made; nothing was measured.";
+
 /// Under evidence and advice, so that the money stands alone at the left.
 const INDENT: usize = 14;
 
@@ -77,6 +80,22 @@ enum Cuts {
     Never,
 }
 
+/// Whether findings were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origins {
+    AllSimulated,
+    Mixed,
+}
+
+impl Origins {
+    fn of(cards: &[Card]) -> Self {
+        match cards.iter().all(|card| card.simulated.is_some()) {
+            true => Self::AllSimulated,
+            false => Self::Mixed,
+        }
+    }
+}
+
 /// Widths of the columns between the money and the region.
 struct Columns {
     saving: usize,
@@ -101,9 +120,13 @@ impl Sheet {
 
     fn head(&mut self, page: &Page) {
         if let Some(simulated) = page.simulated_means {
-            self.paragraph(YELLOW, simulated, 0);
+            let all = !page.cards.is_empty() && Origins::of(&page.cards) == Origins::AllSimulated;
+            self.paragraph(YELLOW, if all { ALL_SIMULATED } else { simulated }, 0);
         }
         self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
+        if let Some(weaker) = page.weaker {
+            self.paragraph(YELLOW, weaker, 0);
+        }
         if page.cards.is_empty() {
             self.line(GREEN, "No waste found in what was judged.");
         }
@@ -112,34 +135,42 @@ impl Sheet {
 
     fn findings(&mut self, cards: &[Card]) {
         let columns = self.columns(cards);
-        let head = columns.row(["SAVING/MONTH", "SPENT", "RESOURCE", "OWNER", "REGION"]);
+        let head = columns.row(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"]);
         self.line(DIM, &head);
+        let origins = Origins::of(cards);
         for card in cards {
-            let cost = card.cost.as_ref();
-            let cells = [
-                cost.map_or("unknown", |c| &c.saving),
-                cost.map_or("unknown", |c| &c.spent),
-                &card.resource(),
-                card.owner.as_deref().unwrap_or("-"),
-                &card.region,
-            ];
-            let row = if self.cuts == Cuts::ToFit {
-                let cut = [
-                    cells[0].into(),
-                    cells[1].into(),
-                    clip(cells[2], columns.resource),
-                    clip(cells[3], columns.owner),
-                    cells[4].into(),
-                ];
-                columns.row(cut.each_ref().map(|cell| &**cell))
-            } else {
-                columns.row(cells)
-            };
-            self.line(BOLD, &row);
-            self.paragraph("", &evidence(card), INDENT);
+            let id = self.row(card, &columns);
+            let id = id.map_or(String::new(), |id| format!("{id} · "));
+            self.paragraph("", &format!("{id}{}", evidence(card, origins)), INDENT);
             self.paragraph(DIM, &advice(card), INDENT);
         }
         self.out.push('\n');
+    }
+
+    /// The line of one finding. An id that does not fit is given back, for half an
+    /// id is none.
+    fn row<'a>(&mut self, card: &'a Card, columns: &Columns) -> Option<&'a str> {
+        let cost = card.cost.as_ref();
+        let whole = card.resource();
+        let fits = self.cuts == Cuts::Never || whole.chars().count() <= columns.resource;
+        let resource = match fits {
+            true => whole.into(),
+            false => clip(&card.title, columns.resource),
+        };
+        let owner = card.owner.as_deref().unwrap_or("-");
+        let owner = match self.cuts {
+            Cuts::ToFit => clip(owner, columns.owner),
+            Cuts::Never => owner.into(),
+        };
+        let row = columns.row([
+            cost.map_or("unknown", |c| &c.saving),
+            cost.map_or("unknown", |c| &c.spent),
+            &resource,
+            &owner,
+            &card.region,
+        ]);
+        self.line(BOLD, &row);
+        card.id.as_deref().filter(|_| !fits)
     }
 
     fn columns(&self, cards: &[Card]) -> Columns {
@@ -174,10 +205,10 @@ impl Sheet {
     fn totals(&mut self, page: &Page) {
         if !page.cards.is_empty() {
             let text = format!(
-                "{} a month in {}; {} so far, {} now",
+                "{} a month in {}; {} wasted so far, {} now",
                 page.saving, page.findings, page.spent, page.per_hour
             );
-            self.line(BOLD, &text);
+            self.paragraph(BOLD, &text, 0);
         }
         if let Some(basis) = &page.basis {
             self.paragraph(DIM, &format!("Prices: {basis}."), 0);
@@ -249,15 +280,21 @@ impl Columns {
     }
 }
 
-fn evidence(card: &Card) -> String {
-    let tag = card.simulated.map_or(String::new(), |s| format!("[{s}] "));
+/// The kind, the machine and what was seen. Where every finding is simulated the
+/// head says so once, and what is as sure as can be needs no word.
+fn evidence(card: &Card, origins: Origins) -> String {
+    let tag = card.simulated.filter(|_| origins == Origins::Mixed);
+    let tag = tag.map_or(String::new(), |s| format!("[{s}] "));
     let machine = card.machine.as_deref().map(|m| format!(" on {m}"));
+    let doubt = match card.confidence.as_str() {
+        "high" => String::new(),
+        level => format!(" [{level} confidence: {}]", card.because),
+    };
     format!(
-        "{tag}{}{}: {} [{} confidence]",
+        "{tag}{}{}: {}{doubt}",
         card.kind,
         machine.unwrap_or_default(),
         card.evidence,
-        card.confidence
     )
 }
 
@@ -279,23 +316,21 @@ mod tests {
         SIMULATED: at least a part of this input was made by a generator, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
 
-        SAVING/MONTH    SPENT  RESOURCE                  OWNER  REGION
+        SAVING/MONTH   WASTED  RESOURCE                  OWNER  REGION
              $884.76    $3.74  gpu-notebook (i-0aaa)     ana    eu-central-1
                       [SIMULATED] Idle node on g5.2xlarge, on demand: no workload for 3 h 05 min; background used 0.02 cores;
-                      step session of ana is there and does nothing [high confidence]
+                      step session of ana is there and does nothing
                       Stop: Stop it; its volumes stay.
              $280.32    $1.18  variant-call              ana    eu-central-1
                       [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
-                      1 time, 60 min in all) [high confidence]
-                      Rightsize: ask for 3 vCPU and 4.8 GiB instead of 16 vCPU and 64.0 GiB; fits c6i.xlarge in eu-central-1 at
-                      $0.1940/h
+                      1 time, 60 min in all)
+                      Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
                       Stuck in Batch: RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)
-                      [high confidence]
                       Investigate: Look at what it waits for.
 
-        $1,165.08 a month in 3 findings; $4.92 so far, $1.5960/h now
-        Prices: effective cost from the bill (1); list price, an upper bound for spot (1).
+        $1,165.08 a month in 3 findings; $4.92 wasted so far, $1.5960/h now
+        Prices: effective cost from the bill, $884.76 in 1 finding; list price, an upper bound for spot, $280.32 in 1 finding.
         1 finding has no known price and so no part in the sums.
 
         Not judged

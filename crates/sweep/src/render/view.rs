@@ -33,6 +33,8 @@ pub(super) struct Page {
     pub(super) findings: String,
     /// What was looked at.
     pub(super) looked_at: String,
+    /// Says that no probe told anything; `None` when one did.
+    pub(super) weaker: Option<&'static str>,
     /// Findings without a price; `None` when all have one.
     pub(super) without_price: Option<String>,
     /// Where the prices come from, and for how many findings.
@@ -63,6 +65,10 @@ pub(super) const SIMULATED: &str = "SIMULATED";
 pub(super) const SIMULATED_MEANS: &str =
     "SIMULATED: at least a part of this input was made by a generator, not measured.";
 
+/// How much a report is worth that rests on metrics alone.
+const WEAKER: &str = "No node has a probe: idle nodes are judged on CloudWatch metrics, which \
+     is weaker evidence, and what jobs and steps do is not seen.";
+
 impl Page {
     pub(super) fn of(report: &Report) -> Self {
         let totals = &report.totals;
@@ -81,6 +87,7 @@ impl Page {
             spent: totals.spent.to_string(),
             findings: counted(report.findings.len(), "finding", "findings"),
             looked_at: looked_at(report),
+            weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
             without_price: (totals.without_price > 0).then(|| {
                 let findings = counted(totals.without_price, "finding has", "findings have");
                 format!("{findings} no known price and so no part in the sums")

@@ -96,7 +96,10 @@ impl Card {
         let id = one_line(&resource.id);
         let name = resource.name.as_deref().map(one_line);
         Self {
-            id: name.is_some().then(|| id.clone()),
+            id: name
+                .as_ref()
+                .filter(|name| **name != id)
+                .map(|_| id.clone()),
             title: name.unwrap_or(id),
             kind: finding.kind.to_string(),
             slug: finding.kind.slug(),
@@ -162,15 +165,11 @@ impl Advice {
         }
     }
 
-    /// All of it on one line.
+    /// All of it on one line; what is asked for now stands in the evidence.
     pub(in crate::render) fn line(&self) -> String {
-        let machine = self.machine.as_deref().map(|m| format!("; fits {m}"));
-        format!(
-            "ask for {} instead of {}{}",
-            self.ask_for,
-            self.now,
-            machine.unwrap_or_default()
-        )
+        let machine = self.machine.as_deref();
+        let machine = machine.map(|m| format!("; that fits {m}"));
+        format!("ask for {}{}", self.ask_for, machine.unwrap_or_default())
     }
 }
 

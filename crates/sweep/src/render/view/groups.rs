@@ -74,15 +74,20 @@ pub(super) fn owners(findings: &[Finding]) -> Vec<Bar> {
         .collect()
 }
 
-/// Where the prices come from, and for how many findings; `None` without any.
+/// Where the prices come from, with the saving and the findings that each stands
+/// for; `None` without any.
 pub(super) fn basis(findings: &[Finding]) -> Option<String> {
-    let mut counts: BTreeMap<PriceBasis, usize> = BTreeMap::new();
+    let mut sums: BTreeMap<PriceBasis, (usize, Usd)> = BTreeMap::new();
     for cost in findings.iter().filter_map(|finding| finding.cost.as_ref()) {
-        *counts.entry(cost.basis).or_default() += 1;
+        let sum = sums.entry(cost.basis).or_default();
+        *sum = (sum.0 + 1, sum.1 + cost.saving_a_month);
     }
-    let parts: Vec<_> = counts
+    let parts: Vec<_> = sums
         .iter()
-        .map(|(basis, n)| format!("{basis} ({n})"))
+        .map(|(basis, (n, saving))| {
+            let findings = counted(*n, "finding", "findings");
+            format!("{basis}, {saving} in {findings}")
+        })
         .collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }

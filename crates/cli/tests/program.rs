@@ -1,0 +1,199 @@
+//! The program from outside: what it prints, and the status it ends with.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+
+/// With an environment in which there are no credentials and no home.
+fn ebb(line: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+    command.args(line).env_clear();
+    command
+        .env("HOME", "/nowhere")
+        .env("AWS_EC2_METADATA_DISABLED", "true");
+    command
+}
+
+fn run(line: &[&str]) -> Output {
+    ebb(line).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+#[test]
+fn the_status_tells_how_it_ended() {
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    check(&["scan", "--demo"], 0, "a month in");
+    check(&["scan", "--demo", "--exit-code"], 3, "a month in");
+    check(
+        &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
+        0,
+        "No waste found",
+    );
+    check(&["--help"], 0, "Exit status:");
+    check(&["scan", "--help"], 0, "Examples:");
+    check(&["doctor", "--help"], 0, "Exit status:");
+    check(&["--version"], 0, "ebb 0.");
+    check(&[], 2, "Usage:");
+    check(&["scan", "--demon"], 2, "--demo");
+    check(
+        &["scan", "--demo", "--profile", "x"],
+        2,
+        "cannot be used with",
+    );
+    check(&["scan", "--demo", "--region", "no region"], 2, "no region");
+    check(
+        &["scan", "--demo", "--format", "yaml"],
+        2,
+        "possible values: table, json, html, csv",
+    );
+    check(&["policy", "show"], 0, "after_seconds = 1800 # 30 min");
+    check(
+        &["scan", "--demo", "--output", "/nowhere/x.html"],
+        1,
+        "cannot write /nowhere/x.html",
+    );
+}
+
+#[test]
+fn the_same_account_gives_the_same_bytes() {
+    for format in ["json", "html", "csv", "table"] {
+        let once = run(&["scan", "--demo", "--format", format]);
+        let again = run(&["scan", "--demo", "--format", format]);
+        assert!(once.status.success() && !once.stdout.is_empty());
+        assert!(once.stdout == again.stdout, "{format}");
+    }
+}
+
+#[test]
+fn the_report_is_json_of_its_schema() {
+    let output = run(&["scan", "--demo", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["schema"], "ebb.report/1.0");
+    assert_eq!(report["origin"], "simulated");
+    assert_eq!(report["at"], "2026-03-04T12:00:00Z");
+}
+
+#[test]
+fn a_file_takes_the_form_of_its_ending_and_nothing_goes_to_standard_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |name: &str, begins: &str| {
+        let path = folder.path().join(name);
+        let output = run(&["scan", "--demo", "-o", path.to_str().expect("a name")]);
+        assert!(output.status.success() && output.stdout.is_empty());
+        assert!(text(&output.stderr).starts_with("Wrote "));
+        let written = fs::read_to_string(path).expect("the file");
+        assert!(written.starts_with(begins), "{name}: {written:.80}");
+    };
+    check("waste.html", "<!doctype html>");
+    check("waste.json", "{\n  \"schema\"");
+    check("waste.csv", "id,kind,resource");
+    check("waste.txt", "SIMULATED");
+}
+
+#[test]
+fn a_bad_policy_is_named_by_file_line_and_field() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("policy.toml");
+    fs::write(&path, "[idle]\nafter = 30\n").expect("a file");
+    let name = path.to_str().expect("a name");
+    for line in [
+        vec!["policy", "check", name],
+        vec!["scan", "--demo", "--policy", name],
+    ] {
+        let output = run(&line);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(
+            said.starts_with(&format!("ebb: {name}:2: idle.after: unknown field")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_policy_changes_what_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("policy.toml");
+    fs::write(&path, "[idle]\nafter_seconds = 14400\n").expect("a file");
+    let name = path.to_str().expect("a name");
+    let patient = run(&["scan", "--demo", "--policy", name]);
+    assert!(!text(&patient.stdout).contains("notebook-gpu"));
+    assert!(text(&run(&["scan", "--demo"]).stdout).contains("notebook-gpu"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = ebb(&["scan", "--demo", "--format", "html"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    let stderr = child.stderr.as_mut().expect("a pipe");
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(
+        (child.wait().expect("it ends").code(), said.as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn what_is_piped_has_no_colour() {
+    let mut command = ebb(&["scan", "--demo"]);
+    let output = command
+        .env("TERM", "xterm-256color")
+        .output()
+        .expect("it starts");
+    assert!(!text(&output.stdout).contains('\x1b'));
+}
+
+#[test]
+fn the_doctor_tells_of_this_machine_in_both_forms() {
+    let output = run(&["doctor", "machine", "--format", "json"]);
+    let sections: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = sections[0]["checks"].as_array().expect("checks");
+    assert!(checks.len() >= 4);
+    let missing = checks.iter().any(|check| check["state"] == "missing");
+    assert_eq!(output.status.code(), Some(i32::from(missing)));
+    for check in checks.iter().filter(|check| check["state"] == "missing") {
+        assert!(check["mend"].is_string(), "{check}");
+    }
+    let table = run(&["doctor", "machine"]);
+    assert!(text(&table.stdout).starts_with("This machine, for the probe\n"));
+}
+
+#[cfg(not(feature = "aws"))]
+#[test]
+fn without_aws_the_command_that_builds_it_is_said() {
+    let scan = run(&["scan", "--region", "eu-west-1"]);
+    assert_eq!(scan.status.code(), Some(1));
+    assert!(text(&scan.stderr).contains("cargo run --release -p ebb-cli --features aws -- scan"));
+    let doctor = run(&["doctor", "account"]);
+    assert!(text(&doctor.stdout).contains("not checked  credentials"));
+    assert!(text(&doctor.stdout).contains("--features aws -- doctor"));
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn without_credentials_it_says_how_to_get_them() {
+    let scan = run(&["scan", "--region", "eu-west-1"]);
+    assert_eq!(scan.status.code(), Some(1));
+    let said = text(&scan.stderr);
+    assert!(
+        said.starts_with("ebb: no AWS credentials that work"),
+        "{said}"
+    );
+    assert!(said.contains("aws configure"), "{said}");
+    let doctor = run(&["doctor", "account"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    assert!(text(&doctor.stdout).contains("missing      credentials"));
+}
