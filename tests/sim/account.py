@@ -29,12 +29,12 @@ class Account:
     def client(self, service: str, region: str) -> Any:
         """A boto3 client as the account's own administrator."""
         url = self.ministack_url if service in _MINISTACK_SERVICES else self.moto_url
-        return _client(service, region, url)
+        return client(service, region, url)
 
     @cache
     def moto_iam(self) -> Any:
         """IAM of moto's half, which only its Batch looks at."""
-        return _client("iam", "us-east-1", self.moto_url)
+        return client("iam", "us-east-1", self.moto_url)
 
     def extend(self, path: str, body: dict[str, Any]) -> None:
         """Calls an endpoint of `extensions/` in moto."""
@@ -55,7 +55,8 @@ class Account:
             raise SimulatorError(f"POST {url}: {error.reason}") from error
 
 
-def _client(service: str, region: str, url: str) -> Any:
+def client(service: str, region: str, url: str) -> Any:
+    """A boto3 client as the administrator, for one of the simulators."""
     return boto3.client(
         service,
         region_name=region,

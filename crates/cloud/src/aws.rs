@@ -43,10 +43,13 @@ pub use secrets::AwsSecrets;
 use std::fmt;
 use std::time::Duration;
 
+use aws_config::default_provider::region::DefaultRegionChain;
 use aws_config::meta::region::RegionProviderChain;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use ebb_domain::identity::Region;
 
@@ -66,6 +69,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than SQS's longest poll, which is 20 s.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(40);
 
+/// A credential that is given rather than found.
+#[derive(Clone)]
+pub struct Keys {
+    /// `ASIA…` or `AKIA…`.
+    pub access_key_id: String,
+    /// Its secret.
+    pub secret_access_key: String,
+    /// The session that it belongs to; `None` for a user's own.
+    pub session_token: Option<String>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Keys").field(&self.access_key_id).finish()
+    }
+}
+
 /// Where and as whom AWS is asked. Credentials, endpoints and profile come from
 /// the environment in the SDK's usual order, `AWS_ENDPOINT_URL_<SERVICE>` too.
 #[derive(Clone)]
@@ -76,15 +96,28 @@ pub struct AwsConfig {
 impl AwsConfig {
     /// Loads it; `region` wins over what the environment says.
     pub async fn load(region: Option<&Region>) -> Self {
+        Self::load_as(region, None).await
+    }
+
+    /// Loads it as `profile` of the user's AWS configuration file.
+    pub async fn load_as(region: Option<&Region>, profile: Option<&str>) -> Self {
         let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
+        let mut usual = DefaultRegionChain::builder();
+        if let Some(profile) = profile {
+            usual = usual.profile_name(profile);
+        }
         let regions = RegionProviderChain::first_try(asked)
-            .or_default_provider()
+            .or_else(usual.build())
             .or_else(FALLBACK_REGION);
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
             .build();
-        let sdk = aws_config::defaults(BehaviorVersion::latest())
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(profile) = profile {
+            loader = loader.profile_name(profile);
+        }
+        let sdk = loader
             .http_client(transport())
             .region(regions)
             .retry_config(RetryConfig::adaptive().with_max_attempts(MAX_ATTEMPTS))
@@ -93,6 +126,21 @@ impl AwsConfig {
             .load()
             .await;
         Self { sdk }
+    }
+
+    /// The same place, asked with `keys` instead of what the environment has.
+    #[must_use]
+    pub fn with_credentials(self, keys: Keys) -> Self {
+        let credentials = Credentials::new(
+            keys.access_key_id,
+            keys.secret_access_key,
+            keys.session_token,
+            None,
+            "given",
+        );
+        let provider = SharedCredentialsProvider::new(credentials);
+        let sdk = self.sdk.into_builder().credentials_provider(provider);
+        Self { sdk: sdk.build() }
     }
 
     /// The region that is asked unless a call names another.

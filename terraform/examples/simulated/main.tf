@@ -37,16 +37,8 @@ provider "aws" {
   }
 }
 
-locals {
-  # The same division for the programs as they run in the simulator.
-  endpoints = merge(
-    { for service in ["S3", "SQS", "STS", "SECRETS_MANAGER", "SESV2"] :
-    "AWS_ENDPOINT_URL_${service}" => var.platform_endpoint },
-    { for service in ["EC2", "BATCH", "ECS", "AUTO_SCALING", "CLOUDWATCH", "COST_EXPLORER", "PRICING"] :
-    "AWS_ENDPOINT_URL_${service}" => var.inventory_endpoint },
-  )
-}
-
+# Endpoints are not told here: the simulator runs the programs with its own,
+# just as AWS does.
 module "ebb" {
   source = "../.."
 
@@ -60,7 +52,7 @@ module "ebb" {
   email_from           = var.email_from
   email_to             = var.email_to
   schedule_state       = var.schedule_state
-  extra_environment    = merge(local.endpoints, var.extra_environment)
+  extra_environment    = var.extra_environment
   api_authorization    = "NONE"
   bucket_force_destroy = true
 }

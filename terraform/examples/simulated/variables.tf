@@ -4,12 +4,6 @@ variable "platform_endpoint" {
   default     = "http://127.0.0.1:4566"
 }
 
-variable "inventory_endpoint" {
-  description = "Simulator of machines, jobs, metrics, prices and the bill."
-  type        = string
-  default     = "http://127.0.0.1:5000"
-}
-
 variable "region" {
   description = "Region that the deployment pretends to be in."
   type        = string

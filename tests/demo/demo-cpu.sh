@@ -1,0 +1,2 @@
+# One core, all the time.
+while :; do :; done

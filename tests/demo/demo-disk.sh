@@ -1,0 +1,7 @@
+# Writes 16 MB through to the disk and reads them back, again and again.
+while :; do
+  dd if=/dev/urandom of=data bs=1M count=16 conv=fsync status=none
+  # Past the page cache where the file system allows it.
+  dd if=data of=/dev/null bs=1M iflag=direct status=none 2>/dev/null || cat data >/dev/null
+  sleep 1
+done

@@ -1,0 +1,436 @@
+//! The demo: the main job end to end in a simulated account, in the open. It
+//! starts the product's own programs as a deployment would; what is special
+//! about it stands here, in its policy file and in `tests/sim`.
+
+mod account;
+mod cgroup;
+mod check;
+mod children;
+mod console;
+mod deploy;
+mod http;
+mod places;
+mod probe;
+mod received;
+mod sweep;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_domain::policy::Policy;
+use ebb_domain::report::Report;
+use tokio::process::Command;
+use tokio::time::Instant;
+
+pub use account::Waste;
+pub use check::{RealProbe, Verdict};
+pub use console::Console;
+pub use deploy::Means;
+
+use crate::fleet::BEAT;
+use crate::world::{Planted, World};
+use account::Account;
+use children::Children;
+use deploy::{Deploying, Deployment, EMAIL};
+use places::Places;
+use probe::RealNode;
+
+/// How much of their past the simulated nodes tell: twice what a verdict takes.
+const PAST: Duration = Duration::from_secs(60);
+
+/// What is to be played.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Varies which waste is planted, where, and how much.
+    pub seed: u64,
+    /// Whether any is.
+    pub waste: Waste,
+    /// How the product is deployed.
+    pub means: Means,
+    /// Whether to try the real probe.
+    pub probe: RealProbe,
+    /// Where to write; `None` for a folder beside the programs.
+    pub work: Option<PathBuf>,
+}
+
+/// A demo that is being played; [`Demo::end`] takes it down.
+#[derive(Debug)]
+pub struct Demo {
+    options: Options,
+    console: Console,
+    places: Places,
+    children: Children,
+    node: Option<RealNode>,
+    policy: Policy,
+    stage: Option<Stage>,
+}
+
+/// What the demo needs of the account once all stands.
+#[derive(Debug, Clone)]
+struct Stage {
+    account: Account,
+    deployed: Deployment,
+    world: World,
+}
+
+impl Demo {
+    /// Makes the run's folder, and nothing yet.
+    ///
+    /// # Errors
+    /// Says what is missing here and what brings it.
+    pub fn new(options: Options, console: Console) -> Result<Self> {
+        let places = Places::find(options.work.clone(), options.seed)?;
+        if places.work.exists() {
+            fs::remove_dir_all(&places.work)
+                .with_context(|| format!("clearing {}", places.work.display()))?;
+        }
+        let children = Children::new(places.work.join("logs"))?;
+        let text = fs::read_to_string(places.demo("policy.toml"))?;
+        Ok(Self {
+            policy: Policy::parse(&text).context("the demo's policy")?,
+            node: None,
+            stage: None,
+            options,
+            console,
+            places,
+            children,
+        })
+    }
+
+    /// The run's folder.
+    pub fn work(&self) -> PathBuf {
+        self.places.work.clone()
+    }
+
+    /// Plays all of it and says what came of it.
+    ///
+    /// # Errors
+    /// When a part of it could not be played.
+    pub async fn play(&mut self) -> Result<Verdict> {
+        let console = self.console;
+        console.say(format_args!(
+            "logs and files in {}",
+            self.places.work.display()
+        ));
+        let stage = self.deploy().await?;
+        self.stage = Some(stage.clone());
+        let probe = self.run_nodes(&stage).await?;
+        let report = self.sweep(&stage).await?;
+        self.show(&stage, &report).await?;
+        console.part(6, "Check against what was planted");
+        let planted = Planted::read(&self.places.work)?;
+        let verdict = Verdict::of(&report, &planted, &stage.world, probe);
+        tell(&console, &verdict);
+        Ok(verdict)
+    }
+
+    /// Parts 1 and 2: the account, and the product in it.
+    async fn deploy(&mut self) -> Result<Stage> {
+        let (console, places) = (self.console, self.places.clone());
+        let children = &mut self.children;
+        console.part(1, "A simulated AWS account on this machine");
+        deploy::pack(&places, children)?;
+        let account = Account::start(&places, children).await?;
+        console.say(format_args!(
+            "MiniStack (storage, queues, Lambda, API, mail) on {}",
+            account.platform
+        ));
+        console.say(format_args!(
+            "moto (machines, jobs, metrics, bill) on {}",
+            account.inventory
+        ));
+        let (seed, waste) = (self.options.seed, self.options.waste);
+        let world = account.fill(&places, children, seed, waste).await?;
+        console.say(format_args!(
+            "filled by seed {seed}: {} running instances in {}; what waste is among them is in planted.json, \
+             which only part 6 reads",
+            world.nodes.len(),
+            world.regions.join(", "),
+        ));
+
+        console.part(
+            2,
+            match self.options.means {
+                Means::Terraform => "Deploy with terraform apply and the real AWS provider",
+                Means::Calls => "Deploy by calls of the API (a test's short cut)",
+            },
+        );
+        let means = self.options.means;
+        let deploying =
+            Deploying::begin(means, &places, &account, children, &world.regions).await?;
+        let deployed = deploying.finish(&places, children, &console).await?;
+        console.say(format_args!(
+            "bucket {}, queue {}",
+            deployed.bucket, deployed.queue_url
+        ));
+        account.verify_sender(EMAIL.0).await?;
+        let role = &deployed.node_role_arn;
+        let world = account.hand_out_roles(&places, children, role).await?;
+        Ok(Stage {
+            account,
+            deployed,
+            world,
+        })
+    }
+
+    /// Part 3: what the nodes do.
+    async fn run_nodes(&mut self, stage: &Stage) -> Result<RealProbe> {
+        let console = self.console;
+        console.part(3, "Nodes: one real, the others simulated");
+        console.say(format_args!(
+            "heartbeats every {} s; the policy:",
+            BEAT.as_secs()
+        ));
+        console.quote(&fs::read_to_string(self.places.demo("policy.toml"))?);
+        let began = Instant::now();
+        let probe = self.start_probe(stage).await?;
+        self.start_fleet(stage).await?;
+        if probe == RealProbe::Ran {
+            self.wait_for_pipeline(began).await?;
+        }
+        Ok(probe)
+    }
+
+    async fn start_probe(&mut self, stage: &Stage) -> Result<RealProbe> {
+        let console = self.console;
+        if self.options.probe == RealProbe::Skipped {
+            console.say("real probe: skipped, as asked");
+            return Ok(RealProbe::Skipped);
+        }
+        let Stage {
+            account,
+            deployed,
+            world,
+        } = stage;
+        let mut node = match RealNode::prepare(&self.places, account, deployed, world).await? {
+            Ok(node) => node,
+            Err(lacking) => {
+                console.say(format_args!("real probe: skipped: {lacking}"));
+                return Ok(RealProbe::Skipped);
+            }
+        };
+        let stands_for = world
+            .probe()
+            .context("the world has no node for the probe")?;
+        let started = node.start(&self.places, &mut self.children, stands_for);
+        // Kept before the error is told, so that what did start is ended.
+        self.node = Some(node);
+        started?;
+        let names: Vec<&str> = stands_for
+            .steps
+            .iter()
+            .map(|s| s.job_name.as_str())
+            .collect();
+        console.say(format_args!(
+            "{}: ebb-probe with its eBPF programs in this kernel, as {} ({})",
+            console.bold("real"),
+            stands_for.instance_id,
+            stands_for.name,
+        ));
+        console.say(format_args!(
+            "  pipeline in ECS cgroups: {}",
+            names.join(", ")
+        ));
+        Ok(RealProbe::Ran)
+    }
+
+    async fn start_fleet(&mut self, stage: &Stage) -> Result<()> {
+        let mut fleet = Command::new(self.places.program("ebb-fleet")?);
+        stage.account.surround(&mut fleet, &self.places.work);
+        fleet.arg("--world").arg(&self.places.work);
+        fleet.args([
+            "--queue-url",
+            &stage.deployed.queue_url,
+            "--bucket",
+            &stage.deployed.bucket,
+        ]);
+        fleet.args(["--past", &PAST.as_secs().to_string()]);
+        self.children.start("fleet", fleet)?;
+        let log = self.children.log("fleet");
+        let told = loop {
+            self.children.check()?;
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            if let Some(line) = text.lines().find(|line| line.contains("nodes told")) {
+                break line.to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        self.console.say(format_args!(
+            "{}: {told}, and go on",
+            self.console.bold("simulated")
+        ));
+        Ok(())
+    }
+
+    /// As long as the hanging step must be watched, with the time that a message
+    /// of five heartbeats may take.
+    async fn wait_for_pipeline(&mut self, began: Instant) -> Result<()> {
+        let watch = self.policy.batch.no_progress() + BEAT * 8;
+        let until = began + watch;
+        self.console.say(format_args!(
+            "the probe watches the pipeline for {} s: a step that hangs is told after {}",
+            watch.as_secs(),
+            self.policy.batch.no_progress().as_secs(),
+        ));
+        while Instant::now() < until {
+            self.children.check()?;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
+    }
+
+    /// Part 4: sweeps until all that needs a second look has had one.
+    async fn sweep(&mut self, stage: &Stage) -> Result<Report> {
+        let console = self.console;
+        console.part(4, "Sweep, and ask the API");
+        self.sweep_once(stage).await?;
+        let wait = self.policy.batch.agent_disconnected() + Duration::from_secs(1);
+        console.say(format_args!(
+            "an ECS agent is called lost only at a second look, {} s later",
+            wait.as_secs()
+        ));
+        tokio::time::sleep(wait).await;
+        self.sweep_once(stage).await?;
+        let report = sweep::report(&stage.account, &stage.deployed).await?;
+        match step_to_ask_for(&report, &stage.world) {
+            Some(step) => {
+                let (url, answer) = sweep::recommendation(&stage.deployed, &step).await?;
+                console.say(format_args!("GET {url}"));
+                console.quote(&serde_json::to_string_pretty(&answer)?);
+            }
+            None => console.say("no overprovisioned step to ask the API for"),
+        }
+        Ok(report)
+    }
+
+    async fn sweep_once(&mut self, stage: &Stage) -> Result<()> {
+        self.children.check()?;
+        let began = self.console.elapsed();
+        let summary = sweep::sweep(&stage.account, &stage.deployed).await?;
+        let took = self.console.elapsed() - began;
+        self.console.say(format_args!(
+            "sweep in {took:.1} s: {}",
+            sweep::in_words(&summary)
+        ));
+        Ok(())
+    }
+
+    /// Part 5: what people see.
+    async fn show(&mut self, stage: &Stage, report: &Report) -> Result<()> {
+        let console = self.console;
+        console.part(5, "Findings by dollars");
+        println!("{}", ebb_sweep::render::table(report, &console.look()));
+        let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
+        let page = self.places.work.join("report.html");
+        fs::write(&page, html)?;
+        fs::write(
+            self.places.work.join("report.json"),
+            serde_json::to_vec(report)?,
+        )?;
+        console.say(format_args!("report: file://{}", page.display()));
+        let slack = received::slack(&self.places.work)?;
+        let emails = received::emails(&stage.account).await?;
+        console.say(format_args!(
+            "Slack took {} message(s) and SES {} email(s); the first of each:",
+            slack.len(),
+            emails.len()
+        ));
+        for first in [slack.first(), emails.first()].into_iter().flatten() {
+            println!();
+            console.quote(first);
+        }
+        Ok(())
+    }
+
+    /// Commands that show what is running.
+    pub fn how_to_look(&self) -> String {
+        let Some(Stage {
+            account, deployed, ..
+        }) = &self.stage
+        else {
+            return String::new();
+        };
+        let aws = format!(
+            "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={} aws --endpoint-url",
+            account::REGION
+        );
+        format!(
+            "It is left running:\n  \
+             curl '{}/v1/findings'\n  \
+             {aws} {} s3 ls --recursive s3://{}/\n  \
+             {aws} {} lambda invoke --function-name {} /dev/stdout\n  \
+             {aws} {} ec2 describe-instances\n  \
+             logs: {}",
+            deployed.api_url,
+            account.platform,
+            deployed.bucket,
+            account.platform,
+            deployed.sweeper_function_name,
+            account.inventory,
+            self.places.work.join("logs").display(),
+        )
+    }
+
+    /// Ends all that was started.
+    pub async fn end(&mut self) {
+        if let Some(mut node) = self.node.take() {
+            node.end(&mut self.children).await;
+        }
+        self.children.end_all().await;
+    }
+}
+
+/// The step that the real probe watched, or else the dearest.
+fn step_to_ask_for(report: &Report, world: &World) -> Option<String> {
+    use ebb_domain::finding::FindingKind::OverprovisionedStep;
+    let steps = || {
+        report
+            .findings
+            .iter()
+            .filter(|f| f.kind == OverprovisionedStep)
+    };
+    let measured = |node: &Option<String>| node.as_deref() == Some(world.probe_node.as_str());
+    let real = steps().find(|finding| measured(&finding.resource.node));
+    real.or_else(|| steps().next())
+        .map(|finding| finding.resource.id.clone())
+}
+
+/// Says what the check came to.
+pub fn tell(console: &Console, verdict: &Verdict) {
+    for planted in &verdict.skipped {
+        console.say(format_args!(
+            "skipped  {planted} (the real probe did not run)"
+        ));
+    }
+    for planted in &verdict.found {
+        console.say(format_args!("{}  {planted}", console.green("found  ")));
+    }
+    for planted in &verdict.missing {
+        console.say(format_args!(
+            "{}  {planted}: planted, and not found",
+            console.red("MISSING")
+        ));
+    }
+    for found in &verdict.extra {
+        console.say(format_args!(
+            "{}  {found}: called waste, and not planted",
+            console.red("EXTRA  ")
+        ));
+    }
+    for id in &verdict.mislabelled {
+        console.say(format_args!(
+            "{}  {id}: simulated and measured are mixed up",
+            console.red("LABEL  ")
+        ));
+    }
+    let words = match (verdict.is_good(), verdict.found.len()) {
+        (true, 0) => console.green("good: no waste was planted, and none was found"),
+        (true, found) => console.green(&format!(
+            "good: all {found} planted and checked were found, and nothing else was called waste"
+        )),
+        (false, _) => console.red("the findings are not what was planted"),
+    };
+    console.say(words);
+}

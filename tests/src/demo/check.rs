@@ -1,0 +1,109 @@
+//! The last word: what a report found against what was planted. Pure; the file
+//! with what was planted is read for this and for nothing else.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use ebb_domain::finding::{Evidence, Finding, FindingKind, Stuck};
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::report::Report;
+
+use crate::world::{Node, Planted, World};
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verdict {
+    /// Planted and found.
+    pub found: Vec<Planted>,
+    /// Planted and not found.
+    pub missing: Vec<Planted>,
+    /// Found and not planted.
+    pub extra: Vec<Planted>,
+    /// Planted where no probe could run here, and so not checked.
+    pub skipped: Vec<Planted>,
+    /// Findings whose label says the wrong thing about where their evidence is
+    /// from.
+    pub mislabelled: Vec<String>,
+}
+
+/// Whether the real probe ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RealProbe {
+    /// It did.
+    Ran,
+    /// It could not.
+    Skipped,
+}
+
+impl Verdict {
+    /// Compares.
+    pub fn of(report: &Report, planted: &[Planted], world: &World, probe: RealProbe) -> Self {
+        let measured = world.probe();
+        let (skipped, expected): (BTreeSet<Planted>, BTreeSet<Planted>) = planted
+            .iter()
+            .cloned()
+            .partition(|p| probe == RealProbe::Skipped && measured.is_some_and(|n| is_on(p, n)));
+        let told: BTreeSet<Planted> = report.findings.iter().map(as_planted).collect();
+        let wrong = report.findings.iter().filter(|finding| {
+            let on_probe = measured.is_some_and(|n| is_on(&as_planted(finding), n));
+            (finding.resource.origin == Origin::Measured) != on_probe
+        });
+        Self {
+            found: expected.intersection(&told).cloned().collect(),
+            missing: expected.difference(&told).cloned().collect(),
+            extra: told.difference(&expected).cloned().collect(),
+            skipped: skipped.into_iter().collect(),
+            mislabelled: wrong.map(|finding| finding.id.clone()).collect(),
+        }
+    }
+
+    /// True when all that was planted was found, and nothing else.
+    pub fn is_good(&self) -> bool {
+        self.missing.is_empty() && self.extra.is_empty() && self.mislabelled.is_empty()
+    }
+}
+
+/// What a finding would be called had it been planted.
+fn as_planted(finding: &Finding) -> Planted {
+    let variant = match &finding.evidence {
+        Evidence::StuckJob(stuck) => Some(match stuck.stuck {
+            Stuck::NoProgress { .. } => "no_progress",
+            Stuck::Blocked { .. } => "runnable_blocked",
+            Stuck::AgentDisconnected => "agent_disconnected",
+        }),
+        _ => None,
+    };
+    let resource = &finding.resource;
+    let name = match finding.kind {
+        FindingKind::OverprovisionedStep => resource.name.as_ref(),
+        _ => None,
+    };
+    Planted {
+        kind: finding.kind,
+        variant: variant.map(str::to_owned),
+        resource: name.unwrap_or(&resource.id).clone(),
+    }
+}
+
+fn is_on(planted: &Planted, node: &Node) -> bool {
+    let resource = &planted.resource;
+    let mut steps = node.steps.iter();
+    *resource == node.instance_id
+        || steps.any(|step| *resource == step.job_id || *resource == step.job_name)
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = self.variant.as_deref().map(|v| format!(" ({v})"));
+        write!(
+            f,
+            "{}{}: {}",
+            self.kind.slug(),
+            variant.unwrap_or_default(),
+            self.resource
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Programs that the demo starts: each in a process group of its own, its words
+//! in a log file, and all of them ended with the demo.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+/// How long a program may take to end by itself when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How much of a log an error shows.
+const SHOWN_LINES: usize = 25;
+
+/// Running programs, in the order of their start.
+#[derive(Debug)]
+pub(super) struct Children {
+    logs: PathBuf,
+    running: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    name: String,
+    group: Option<Pid>,
+    child: Child,
+}
+
+impl Children {
+    /// None yet; logs go to `logs`.
+    ///
+    /// # Errors
+    /// When that folder cannot be made.
+    pub(super) fn new(logs: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&logs).with_context(|| format!("making {}", logs.display()))?;
+        let running = Vec::new();
+        Ok(Self { logs, running })
+    }
+
+    /// The log of a program.
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
+    /// Starts a program that goes on by itself.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn start(&mut self, name: &str, mut command: Command) -> Result<()> {
+        let path = self.log(name);
+        let log = File::create(&path).with_context(|| format!("writing {}", path.display()))?;
+        let program = command.as_std().get_program().to_owned();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {}", Path::new(&program).display()))?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        self.running.push(Running {
+            name: name.to_owned(),
+            group: id.and_then(Pid::from_raw),
+            child,
+        });
+        Ok(())
+    }
+
+    /// Waits until a program that was started has ended well; forgets it.
+    ///
+    /// # Errors
+    /// When it ended badly, with the end of its log.
+    pub(super) async fn wait(&mut self, name: &str) -> Result<()> {
+        let at = self.running.iter().position(|one| one.name == name);
+        let at = at.with_context(|| format!("{name} is not running"))?;
+        // Waited for where it stands, so that it is ended with the others when
+        // this future is dropped.
+        let ended = self.running[at].child.wait().await?;
+        self.running.remove(at);
+        self.good(name, ended)
+    }
+
+    /// Starts a program and waits for its end.
+    ///
+    /// # Errors
+    /// See [`Self::start`] and [`Self::wait`].
+    pub(super) async fn run(&mut self, name: &str, command: Command) -> Result<()> {
+        self.start(name, command)?;
+        self.wait(name).await
+    }
+
+    /// Fails as soon as a program has ended that was to go on.
+    ///
+    /// # Errors
+    /// Its name with the end of its log.
+    pub(super) fn check(&mut self) -> Result<()> {
+        for at in 0..self.running.len() {
+            if let Some(ended) = self.running[at].child.try_wait()? {
+                let name = self.running.remove(at).name;
+                self.good(&name, ended)?;
+                bail!("{name} ended too early{}", self.tail(&name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends one program and all that it started.
+    pub(super) async fn end(&mut self, name: &str) {
+        if let Some(at) = self.running.iter().position(|one| one.name == name) {
+            let mut one = self.running.remove(at);
+            one.end().await;
+        }
+    }
+
+    /// Ends all, the last started first.
+    pub(super) async fn end_all(&mut self) {
+        while let Some(mut one) = self.running.pop() {
+            one.end().await;
+        }
+    }
+
+    fn good(&self, name: &str, ended: ExitStatus) -> Result<()> {
+        if !ended.success() {
+            bail!("{name} failed ({ended}){}", self.tail(name));
+        }
+        Ok(())
+    }
+
+    /// The end of a program's log, as it stands in an error.
+    fn tail(&self, name: &str) -> String {
+        let path = self.log(name);
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = lines.len().saturating_sub(SHOWN_LINES);
+        format!(
+            "\n--- end of {}\n{}",
+            path.display(),
+            lines[shown..].join("\n")
+        )
+    }
+}
+
+impl Running {
+    async fn end(&mut self) {
+        self.signal(Signal::TERM);
+        if tokio::time::timeout(PATIENCE, self.child.wait())
+            .await
+            .is_err()
+        {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait().await;
+        }
+        // What it started may have outlived it.
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // A group that is gone already is what was wanted.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[tokio::test]
+    async fn what_a_program_started_ends_with_it_and_a_bad_end_shows_its_log() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut children = Children::new(folder.path().join("logs")).expect("a folder");
+        let failed = children.run("bad", shell("echo because; exit 3")).await;
+        let words = failed.expect_err("it fails").to_string();
+        assert!(
+            words.contains("because") && words.contains("bad failed"),
+            "{words}"
+        );
+
+        let pid = folder.path().join("pid");
+        let script = format!(
+            "sleep 1000 & echo $! >{0}.new; mv {0}.new {0}; wait",
+            pid.display()
+        );
+        children.start("parent", shell(&script)).expect("it starts");
+        while !pid.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        children.check().expect("it goes on");
+        children.end_all().await;
+        let id = fs::read_to_string(&pid).expect("the id");
+        let stat = fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+}

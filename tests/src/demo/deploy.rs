@@ -1,0 +1,187 @@
+//! Puts the product into the simulated account: with the project's Terraform
+//! module and the real AWS provider, or, where a test has no minute for the
+//! provider's waits, with the same names by the API.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::account::{Account, REGION};
+use super::children::Children;
+use super::console::Console;
+use super::places::Places;
+
+/// Who sends the digest, and who gets it.
+pub(super) const EMAIL: (&str, &str) = ("ebb@example.org", "team@example.org");
+
+/// What stands after the deployment, as the module's outputs name it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Deployment {
+    /// The one bucket.
+    pub(super) bucket: String,
+    /// Where heartbeats go.
+    pub(super) queue_url: String,
+    /// Where the API answers.
+    pub(super) api_url: String,
+    /// The role of a machine with a probe.
+    pub(super) node_role_arn: String,
+    /// The Lambda of the sweep.
+    pub(super) sweeper_function_name: String,
+}
+
+/// How to deploy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// The module, as a user would.
+    Terraform,
+    /// Calls of the API, for tests of what comes after.
+    Calls,
+}
+
+/// A deployment that is being made.
+#[derive(Debug)]
+pub(super) struct Deploying {
+    means: Means,
+    variables: PathBuf,
+}
+
+const PROGRAMS: [(&str, &str); 2] = [("sweeper.zip", "ebb-sweeper"), ("tune.zip", "ebb-tune")];
+
+/// Starts to pack both programs for Lambda.
+///
+/// # Errors
+/// When one is not built.
+pub(super) fn pack(places: &Places, children: &mut Children) -> Result<()> {
+    for (package, program) in PROGRAMS {
+        let mut pack = places.script("package");
+        pack.arg(places.program(program)?)
+            .arg(places.work.join(package));
+        children.start(package, pack)?;
+    }
+    Ok(())
+}
+
+impl Deploying {
+    /// Begins, with the packages that [`pack`] makes.
+    ///
+    /// # Errors
+    /// When a program could not be packed, or terraform is not there.
+    pub(super) async fn begin(
+        means: Means,
+        places: &Places,
+        account: &Account,
+        children: &mut Children,
+        regions: &[String],
+    ) -> Result<Self> {
+        for (package, _) in PROGRAMS {
+            children.wait(package).await?;
+        }
+        let variables = json!({
+            "platform_endpoint": account.platform,
+            "region": REGION,
+            "regions": regions,
+            "sweeper_package": places.work.join("sweeper.zip"),
+            "tune_package": places.work.join("tune.zip"),
+            "policy_toml": fs::read_to_string(places.demo("policy.toml"))?,
+            "slack_webhook_url": account.webhook,
+            "email_from": EMAIL.0,
+            "email_to": [EMAIL.1],
+            "extra_environment": { "RUST_LOG": "info" },
+        });
+        let path = places.work.join("demo.tfvars.json");
+        fs::write(&path, variables.to_string())?;
+        let begun = Self {
+            means,
+            variables: path,
+        };
+        begun.start(places, children).await?;
+        Ok(begun)
+    }
+
+    async fn start(&self, places: &Places, children: &mut Children) -> Result<()> {
+        if self.means == Means::Calls {
+            let mut calls = places.python("deploy.py");
+            calls.arg("--variables").arg(&self.variables);
+            calls.arg("--out").arg(places.work.join("outputs.json"));
+            return children.start("deploy", calls);
+        }
+        let mut init = terraform(places);
+        init.args(["init", "-input=false", "-no-color"]);
+        children.run("terraform-init", init).await?;
+        let mut apply = terraform(places);
+        apply.args(["apply", "-auto-approve", "-input=false", "-no-color"]);
+        apply.arg(format!("-state={}", state(places)));
+        apply.arg(format!("-var-file={}", self.variables.display()));
+        children.start("deploy", apply)
+    }
+
+    /// Waits for the end, and says every now and then how far it is.
+    ///
+    /// # Errors
+    /// With the end of terraform's log.
+    pub(super) async fn finish(
+        self,
+        places: &Places,
+        children: &mut Children,
+        console: &Console,
+    ) -> Result<Deployment> {
+        let log = children.log("deploy");
+        let made = || {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            text.matches("Creation complete").count()
+        };
+        {
+            let ended = children.wait("deploy");
+            tokio::pin!(ended);
+            let mut every = tokio::time::interval(Duration::from_secs(15));
+            every.tick().await;
+            loop {
+                tokio::select! {
+                    ended = &mut ended => break ended?,
+                    _ = every.tick() => console.say(format_args!("  {} resources so far", made())),
+                }
+            }
+        }
+        let outputs = places.work.join("outputs.json");
+        if self.means == Means::Terraform {
+            console.say(format_args!("terraform applied {} resources", made()));
+            let mut told = terraform(places);
+            told.args(["output", "-json", "-no-color"]);
+            told.arg(format!("-state={}", state(places)));
+            let told = told.kill_on_drop(true).output().await?;
+            fs::write(&outputs, plain(&told.stdout)?.to_string())?;
+        }
+        let text = fs::read_to_string(&outputs)?;
+        serde_json::from_str(&text).context("the outputs of the deployment")
+    }
+}
+
+fn terraform(places: &Places) -> tokio::process::Command {
+    let mut command = places.script("terraform");
+    let example = places.repository.join("terraform/examples/simulated");
+    command.arg(format!("-chdir={}", example.display()));
+    // Kept between runs, so that the provider is fetched or found once.
+    command.env("TF_DATA_DIR", places.programs.join("demo/terraform"));
+    command.env_remove("AWS_PROFILE");
+    command
+}
+
+fn state(places: &Places) -> String {
+    places.work.join("terraform.tfstate").display().to_string()
+}
+
+/// `{"name": {"value": …}}` as `{"name": …}`.
+fn plain(outputs: &[u8]) -> Result<Value> {
+    let outputs: Value = serde_json::from_slice(outputs).context("terraform's outputs")?;
+    let named = outputs
+        .as_object()
+        .context("terraform's outputs have names")?;
+    let values = named
+        .iter()
+        .map(|(name, output)| (name.clone(), output["value"].clone()));
+    Ok(Value::Object(values.collect()))
+}

@@ -1,0 +1,92 @@
+//! Where the demo finds what it starts, and where it writes.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+/// Folders and programs.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    /// The repository.
+    pub(super) repository: PathBuf,
+    /// Where the workspace's programs were built.
+    pub(super) programs: PathBuf,
+    /// Python with the simulators.
+    pub(super) python: PathBuf,
+    /// This run's own folder.
+    pub(super) work: PathBuf,
+}
+
+impl Places {
+    /// Finds them; `work` stands beside the programs unless it is given.
+    ///
+    /// # Errors
+    /// Says what is missing and what brings it.
+    pub(super) fn find(work: Option<PathBuf>, seed: u64) -> Result<Self> {
+        let programs = env::current_exe().context("finding this program")?;
+        let mut programs = programs
+            .parent()
+            .context("a program lies in a folder")?
+            .to_owned();
+        // Tests lie one folder below the programs that they test.
+        if programs.ends_with("deps") {
+            programs.pop();
+        }
+        let cache = match env::var_os("EBB_CACHE") {
+            Some(cache) => PathBuf::from(cache),
+            None => {
+                PathBuf::from(env::var_os("HOME").context("HOME is not set")?).join(".cache/ebb")
+            }
+        };
+        let python = cache.join("venv/bin/python");
+        if !python.exists() {
+            bail!(
+                "there is no {}: scripts/setup demo makes it",
+                python.display()
+            );
+        }
+        let work = work.unwrap_or_else(|| programs.join(format!("demo/seed-{seed}")));
+        Ok(Self {
+            repository: Path::new(env!("CARGO_MANIFEST_DIR")).join(".."),
+            programs,
+            python,
+            work: std::path::absolute(&work)?,
+        })
+    }
+
+    /// A program of the workspace.
+    ///
+    /// # Errors
+    /// When it is not built.
+    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
+        let path = self.programs.join(name);
+        if !path.exists() {
+            bail!(
+                "{} is not built: cargo build --workspace --all-features",
+                path.display()
+            );
+        }
+        Ok(path)
+    }
+
+    /// A script of the repository.
+    pub(super) fn script(&self, name: &str) -> Command {
+        Command::new(self.repository.join("scripts").join(name))
+    }
+
+    /// A Python program of the simulated account.
+    pub(super) fn python(&self, script: &str) -> Command {
+        let mut command = Command::new(&self.python);
+        command
+            .arg(self.repository.join("tests/sim").join(script))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+
+    /// A file of the demo's own: policy, pipeline.
+    pub(super) fn demo(&self, name: &str) -> PathBuf {
+        self.repository.join("tests/demo").join(name)
+    }
+}
