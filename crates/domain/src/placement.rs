@@ -1,5 +1,7 @@
 //! Where a step should run: the cheapest fitting machine type.
 
+pub mod transfer;
+
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Architecture, Catalogue, TypeSpec};

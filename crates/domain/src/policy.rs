@@ -220,6 +220,13 @@ pub struct SizingPolicy {
     pub memory_headroom_ppm: u32,
     /// Samples below which the confidence is low.
     pub confident_samples: u32,
+    /// The greatest chance that a first ask for memory fails, in parts per million:
+    /// 1 %, for a failed attempt costs its whole time again. A million means that
+    /// only the waste counts, failed attempts included.
+    pub oom_ppm: u32,
+    /// Runs below which no memory is advised: three are the fewest with a spread
+    /// and something beside it.
+    pub min_runs: u32,
 }
 
 impl Default for SizingPolicy {
@@ -227,6 +234,8 @@ impl Default for SizingPolicy {
         Self {
             memory_headroom_ppm: 200_000,
             confident_samples: 20,
+            oom_ppm: 10_000,
+            min_runs: 3,
         }
     }
 }
@@ -303,6 +312,7 @@ impl Policy {
             "overprovisioned.needed_share_ppm",
             self.overprovisioned.needed_share_ppm,
         )?;
+        share("sizing.oom_ppm", self.sizing.oom_ppm)?;
         share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)
     }
 }

@@ -1,5 +1,7 @@
 //! What a step should ask for: from the peaks of its past runs.
 
+pub mod memory;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

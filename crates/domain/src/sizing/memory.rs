@@ -1,0 +1,236 @@
+//! How much memory the next run of a step should ask for, from what its past runs
+//! needed.
+//!
+//! Each model turns the history into a sample of what a run with *this* input would
+//! have needed. From such a sample two sizes follow. The cheapest ladder of sizes:
+//! the ask that costs the least in expectation, failed attempts and their retries
+//! counted, and where to go when it fails. And the size that is exceeded by no more
+//! than the share a policy allows. The first ask is the greater of the two. Models
+//! compete: each is charged for what its advice would have wasted, old charges
+//! fade, and the cheapest so far speaks.
+//!
+//! That models should compete online is Sizey's idea (Bader et al., "Sizey: Memory-
+//! Efficient Execution of Scientific Workflow Tasks", 2024); asking for the size
+//! with the least expected cost is Tovar's ("A Job Sizing Strategy for
+//! High-Throughput Scientific Workflows", 2018).
+
+mod ladder;
+mod sample;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::SizingPolicy;
+use crate::units::Bytes;
+
+use ladder::Ladder;
+use sample::Sample;
+pub use sample::Shape;
+
+/// Runs that are remembered: enough for a chance of 1 % to be read from them.
+const MAX_RUNS: usize = 300;
+
+/// How much of a model's charges is left after each further run: half is gone
+/// after 35, so that a new version of a tool is met by a model that fits it.
+const FADE: f64 = 0.98;
+
+/// Past the greatest evidence there is nothing to choose by; half as much again is
+/// less than what doubling wastes, and ten steps of it are fifty-fold.
+const BEYOND_EVIDENCE: f64 = 1.5;
+
+/// Whole mebibytes, as every platform takes them.
+const GRAIN: u64 = 1 << 20;
+
+/// What one finished run tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Bytes it read in; `None` when unknown.
+    pub input: Option<Bytes>,
+    /// The least memory it would have lived with.
+    pub peak: Bytes,
+    /// How long it held that memory.
+    pub wall: Duration,
+}
+
+/// There are too few runs to say anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooFewRuns {
+    /// How many more are needed.
+    pub missing: usize,
+}
+
+/// What to ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryAdvice {
+    /// What to ask for first, and then each time the one before it failed.
+    pub attempts: Vec<Bytes>,
+    /// The chance that the first fails, in parts per million.
+    pub oom_ppm: u32,
+    /// What it was told by.
+    pub model: Model,
+    /// Runs it rests on.
+    pub runs: usize,
+}
+
+impl MemoryAdvice {
+    /// What to ask for first.
+    pub fn first(&self) -> Bytes {
+        self.attempts.first().copied().unwrap_or(Bytes(GRAIN))
+    }
+
+    /// What to ask for after `failed` was too little.
+    pub fn after(&self, failed: Bytes) -> Bytes {
+        let next = self.attempts.iter().find(|size| **size > failed);
+        next.copied().unwrap_or_else(|| grown(failed))
+    }
+}
+
+fn grown(size: Bytes) -> Bytes {
+    whole(size.0 as f64 * BEYOND_EVIDENCE).max(Bytes(size.0.saturating_add(GRAIN)))
+}
+
+/// How a history is read for one input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// How a past run's need is carried over.
+    pub shape: Shape,
+    /// What is put on top, in per cent.
+    pub margin_percent: u8,
+}
+
+const SHAPES: [Shape; 4] = [Shape::Same, Shape::Linear, Shape::Power, Shape::Near];
+/// In per cent. Needs that hardly vary are met by one per cent, others by more;
+/// past four the ladder's next rung does better.
+const MARGINS: [u8; 4] = [0, 1, 2, 4];
+const MODELS: [Model; SHAPES.len() * MARGINS.len()] = models();
+
+const fn models() -> [Model; SHAPES.len() * MARGINS.len()] {
+    let mut all = [Model {
+        shape: Shape::Same,
+        margin_percent: 0,
+    }; SHAPES.len() * MARGINS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = Model {
+            shape: SHAPES[i / MARGINS.len()],
+            margin_percent: MARGINS[i % MARGINS.len()],
+        };
+        i += 1;
+    }
+    all
+}
+
+/// What past runs of one step needed, and how well each model did on them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemoryHistory {
+    oom_share: f64,
+    min_runs: usize,
+    runs: VecDeque<Run>,
+    charges: [f64; MODELS.len()],
+}
+
+impl MemoryHistory {
+    /// An empty one.
+    pub fn new(policy: &SizingPolicy) -> Self {
+        Self {
+            oom_share: f64::from(policy.oom_ppm) / 1e6,
+            // One run has no spread to read a chance from.
+            min_runs: (policy.min_runs as usize).max(2),
+            runs: VecDeque::new(),
+            charges: [0.0; MODELS.len()],
+        }
+    }
+
+    /// Lets all models compete on a run, and then remembers it.
+    pub fn learn(&mut self, run: Run) {
+        if self.runs.len() >= self.min_runs {
+            let wasted = MODELS.map(|model| Some(self.ask(model, run.input)?.waste(&run)));
+            // Who has nothing to say does no better than who says the worst.
+            let worst = wasted.into_iter().flatten().fold(0.0, f64::max);
+            for (charge, wasted) in self.charges.iter_mut().zip(wasted) {
+                *charge = *charge * FADE + wasted.unwrap_or(worst);
+            }
+        }
+        if self.runs.len() == MAX_RUNS {
+            self.runs.pop_front();
+        }
+        self.runs.push_back(run);
+    }
+
+    /// What the next run should ask for, when its input is known or not.
+    ///
+    /// # Errors
+    /// Where there are too few runs.
+    pub fn advise(&self, input: Option<Bytes>) -> Result<MemoryAdvice, TooFewRuns> {
+        let missing = self.min_runs.saturating_sub(self.runs.len());
+        if missing > 0 {
+            return Err(TooFewRuns { missing });
+        }
+        let asked = MODELS
+            .into_iter()
+            .zip(self.charges)
+            .filter_map(|(model, charge)| Some((charge, self.ask(model, input)?)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, asked)| asked);
+        asked
+            .map(|asked| asked.advice(self.runs.len()))
+            .ok_or(TooFewRuns { missing: 1 })
+    }
+
+    /// What a model would ask for; `None` where it needs inputs that are unknown.
+    fn ask(&self, model: Model, input: Option<Bytes>) -> Option<Asked> {
+        let sample = Sample::of(&self.runs, model.shape, input)?;
+        let on_top = 1.0 + f64::from(model.margin_percent) / 100.0;
+        let mut rungs = Ladder::cheapest(&sample).scaled(on_top);
+        if self.oom_share < 1.0 {
+            rungs.start_at(sample.exceeded_by(self.oom_share) * on_top);
+        }
+        Some(Asked {
+            model,
+            exceeded: sample.chance_above(rungs.first()),
+            rungs,
+        })
+    }
+}
+
+struct Asked {
+    model: Model,
+    rungs: Ladder,
+    exceeded: f64,
+}
+
+impl Asked {
+    /// Byte-seconds that a run would have wasted under this.
+    fn waste(&self, run: &Run) -> f64 {
+        let (need, seconds) = (run.peak.0 as f64, run.wall.as_secs_f64());
+        let mut wasted = 0.0;
+        for size in self.rungs.then_growing(BEYOND_EVIDENCE) {
+            if size >= need {
+                return wasted + (size - need) * seconds;
+            }
+            wasted += size * seconds;
+        }
+        wasted
+    }
+
+    fn advice(self, runs: usize) -> MemoryAdvice {
+        let mut attempts: Vec<Bytes> = self.rungs.iter().map(whole).collect();
+        attempts.dedup();
+        MemoryAdvice {
+            attempts,
+            oom_ppm: (self.exceeded.clamp(0.0, 1.0) * 1e6).ceil() as u32,
+            model: self.model,
+            runs,
+        }
+    }
+}
+
+fn whole(bytes: f64) -> Bytes {
+    let grains = (bytes / GRAIN as f64).ceil().max(1.0);
+    Bytes((grains as u64).saturating_mul(GRAIN))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Measures the advice on recorded traces, by fixed protocols, beside what others
+//! published. Nothing here is part of what runs in an account.
+
+mod memory_sizing;
+mod published;
+mod read;
+mod runtime_transfer;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Replays recorded traces against the shipped advice.
+#[derive(Parser)]
+#[command(after_help = "\
+Examples:
+  cargo run --release -p eval -- memory-sizing --data TRACES/memory-sizing
+  cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json")]
+struct Arguments {
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Subcommand)]
+enum Study {
+    /// Memory requests, task by task, in the order of the trace: what is wasted and
+    /// how often a request was too small.
+    MemorySizing(Input),
+    /// Wall time on a machine that a task was never seen on.
+    RuntimeTransfer(Input),
+}
+
+#[derive(clap::Args)]
+struct Input {
+    /// Folder of gzipped CSV files; each file is one workflow, or one workflow and
+    /// machine as WORKFLOW-MACHINE.csv.gz.
+    #[arg(long)]
+    data: PathBuf,
+    /// Prints JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().study {
+        Study::MemorySizing(input) => {
+            let results = memory_sizing::replay_all(&input.data)?;
+            show(&input, &results, memory_sizing::tables)
+        }
+        Study::RuntimeTransfer(input) => {
+            let results = runtime_transfer::score_all(&input.data)?;
+            show(&input, &results, runtime_transfer::tables)
+        }
+    }
+}
+
+fn show<T: serde::Serialize>(
+    input: &Input,
+    results: &[T],
+    tables: fn(&[T]) -> String,
+) -> Result<()> {
+    match input.json {
+        true => println!("{}", serde_json::to_string_pretty(results)?),
+        false => print!("{}", tables(results)),
+    }
+    Ok(())
+}
