@@ -44,32 +44,42 @@ pub(in crate::render) struct Group {
     pub(in crate::render) more: Option<usize>,
 }
 
+/// Findings of one owner: how many, and their saving where a price is known.
+type Sum = (usize, Option<Usd>);
+
+fn add((n, saving): Sum, (more, other): Sum) -> Sum {
+    let both = [saving, other].into_iter().flatten();
+    (n + more, both.reduce(|a, b| a + b))
+}
+
 pub(super) fn owners(findings: &[Finding]) -> Vec<Bar> {
-    let mut by_owner: BTreeMap<Option<&str>, (usize, Usd)> = BTreeMap::new();
+    let mut by_owner: BTreeMap<Option<&str>, Sum> = BTreeMap::new();
     for finding in findings {
+        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
         let sum = by_owner
             .entry(finding.resource.owner.as_deref())
             .or_default();
-        *sum = (sum.0 + 1, sum.1 + finding.saving_or_zero());
+        *sum = add(*sum, (1, saving));
     }
-    let mut sums: Vec<(String, usize, Usd)> = by_owner
+    let mut sums: Vec<(String, Sum)> = by_owner
         .into_iter()
-        .map(|(owner, (n, saving))| (owner.map_or("no owner".to_owned(), one_line), n, saving))
+        .map(|(owner, sum)| (owner.map_or("no owner".to_owned(), one_line), sum))
         .collect();
-    sums.sort_by(|a, b| (b.2, &a.0).cmp(&(a.2, &b.0)));
+    sums.sort_by(|a, b| (b.1.1, &a.0).cmp(&(a.1.1, &b.0)));
     if sums.len() > OWNERS {
         let rest = sums.split_off(OWNERS - 1);
-        let saving = rest.iter().map(|sum| sum.2).sum();
-        let n = rest.iter().map(|sum| sum.1).sum();
-        sums.push((counted(rest.len(), "other", "others"), n, saving));
+        let sum = rest
+            .iter()
+            .fold(Sum::default(), |all, (_, sum)| add(all, *sum));
+        sums.push((counted(rest.len(), "other", "others"), sum));
     }
-    let greatest = sums.iter().map(|sum| sum.2).max().unwrap_or_default();
+    let greatest = sums.iter().filter_map(|(_, sum)| sum.1).max();
     sums.into_iter()
-        .map(|(owner, n, saving)| Bar {
+        .map(|(owner, (n, saving))| Bar {
             owner,
             findings: counted(n, "finding", "findings"),
-            saving: saving.to_string(),
-            bar: thousandths(saving, greatest),
+            saving: saving.map_or("price not known".to_owned(), |usd| usd.to_string()),
+            bar: thousandths(saving.unwrap_or_default(), greatest.unwrap_or_default()),
         })
         .collect()
 }
@@ -117,4 +127,38 @@ pub(super) fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
 fn named(one: &NotJudged) -> String {
     let name = one.name.as_ref().unwrap_or(&one.resource);
     one_line(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn an_owner_without_a_known_price_has_no_sum() {
+        let mut findings = sample::small().findings;
+        for finding in &mut findings {
+            let owner = finding.cost.as_ref().map_or("dana", |_| "ana");
+            finding.resource.owner = Some(owner.to_owned());
+        }
+        let bars = owners(&findings);
+        let check = |n: usize, owner: &str, saving: &str, findings: &str| {
+            let bar: &Bar = &bars[n];
+            let told = (&*bar.owner, &*bar.saving, &*bar.findings);
+            assert_eq!(told, (owner, saving, findings));
+        };
+        check(0, "ana", "$1,165.08", "2 findings");
+        check(1, "dana", "price not known", "1 finding");
+    }
+
+    #[test]
+    fn many_owners_are_summed_up() {
+        let bars = owners(&sample::many(40).findings);
+        assert_eq!(bars.len(), OWNERS);
+        let last = bars.last().expect("some");
+        assert_eq!(
+            (&*last.owner, &*last.findings),
+            ("33 others", "33 findings")
+        );
+    }
 }
