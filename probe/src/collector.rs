@@ -77,9 +77,19 @@ impl Collector {
         self.fold.set_rules(rules);
     }
 
-    /// Waits until the ring fills, and drains it. Nothing is lost when the wait
-    /// is given up.
-    pub async fn drain_when_full(&mut self) -> io::Result<()> {
+    /// Waits for `event`, and drains the ring whenever it fills meanwhile.
+    pub async fn drain_until<T>(&mut self, event: impl Future<Output = T>) -> io::Result<T> {
+        tokio::pin!(event);
+        loop {
+            tokio::select! {
+                biased;
+                came = &mut event => return Ok(came),
+                drained = self.drain_when_full() => drained?,
+            }
+        }
+    }
+
+    async fn drain_when_full(&mut self) -> io::Result<()> {
         let mut ready = self.kernel.readable_mut().await?;
         ready.get_inner_mut().drain(|event| self.fold.event(event));
         ready.clear_ready();

@@ -7,17 +7,15 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::Context;
-use ebb_domain::heartbeat::ProbeCost;
 use ebb_domain::units::{Bytes, CpuTime};
-use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
-use self::report::{Machine, Report};
+use self::report::Report;
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect::Connected;
-use crate::node;
+use crate::node::{self, Machine};
 use crate::push::{self, Outbox, Urgency};
 use crate::rules::Rules;
 use crate::rules::source::Source;
@@ -50,7 +48,7 @@ pub async fn run(
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
-        own_cpu: CpuTime::default(),
+        cost_until: node::own_cpu(),
     };
     tracing::info!(
         node = %run.node,
@@ -137,7 +135,7 @@ struct Watch<'a> {
     outbox: &'a RefCell<Outbox>,
     changed: &'a Notify,
     newest_rules: &'a RefCell<Option<Rules>>,
-    own_cpu: CpuTime,
+    cost_until: CpuTime,
 }
 
 impl Watch<'_> {
@@ -150,22 +148,21 @@ impl Watch<'_> {
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         // After a sleep of the machine there is one pass, not all that were missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut passes_left = passes;
         tokio::pin!(stop);
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut stop => break,
-                _ = ticks.tick() => {
-                    self.pass();
-                    passes_left -= 1;
-                    if passes_left == 0 {
-                        passes_left = passes;
-                        self.close(Urgency::CanWait)?;
+        'watching: loop {
+            for _ in 0..passes {
+                let stopped = async {
+                    tokio::select! {
+                        () = &mut stop => true,
+                        _ = ticks.tick() => false,
                     }
+                };
+                if self.collector.drain_until(stopped).await? {
+                    break 'watching;
                 }
-                drained = self.collector.drain_when_full() => drained?,
+                self.pass();
             }
+            self.close(Urgency::CanWait)?;
         }
         tracing::info!("told to stop; sending the last");
         self.pass();
@@ -199,17 +196,10 @@ impl Watch<'_> {
             let outbox = self.outbox.borrow();
             (outbox.dropped(), outbox.held())
         };
-        let machine = Machine {
-            hardware: node::hardware()?,
-            typed_ago: node::typed_ago(),
-            probe: ProbeCost {
-                events_lost,
-                records_dropped,
-                spool_depth,
-                ..node::own_cost(&mut self.own_cpu)
-            },
-            wall: Timestamp::now(),
-        };
+        let mut machine = Machine::now(&mut self.cost_until)?;
+        machine.probe.events_lost = events_lost;
+        machine.probe.records_dropped = records_dropped;
+        machine.probe.spool_depth = spool_depth;
         let (heartbeat, urgency) = self.report.heartbeat(interval, machine);
         let urgency = if at_least == Urgency::Now {
             at_least

@@ -8,15 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use ebb_domain::heartbeat::{BootClock, ProbeCost, Sent};
+use ebb_domain::heartbeat::{BootClock, Hardware, ProbeCost, Sent};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use ebb_domain::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
-pub use hardware::hardware;
-
+use self::hardware::hardware;
 use crate::kernel::{Process, WorkFolder};
 
 /// Why the machine could not be told.
@@ -68,21 +67,40 @@ fn nanos(time: Timespec) -> u64 {
 }
 
 /// The memory that this program holds.
-pub fn own_memory() -> Option<Bytes> {
+fn own_memory() -> Option<Bytes> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(Bytes(pages * rustix::param::page_size() as u64))
 }
 
-/// What the probe itself cost since `before`; what it lost is told by others.
-pub fn own_cost(before: &mut CpuTime) -> ProbeCost {
-    let now = own_cpu();
-    let used = now.0.saturating_sub(before.0);
-    *before = now;
-    ProbeCost {
-        cpu: CpuTime(used),
-        resident: own_memory(),
-        ..ProbeCost::default()
+/// What the machine says beside what was collected.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// What it has.
+    pub hardware: Hardware,
+    /// Time since the last key press.
+    pub typed_ago: Option<Duration>,
+    /// What the probe cost; what it lost is told by others.
+    pub probe: ProbeCost,
+    /// Its wall clock.
+    pub wall: Timestamp,
+}
+
+impl Machine {
+    /// As it is now; the probe's cost is that since `cost_until` was last here.
+    pub fn now(cost_until: &mut CpuTime) -> Result<Self, NodeError> {
+        let cpu = own_cpu();
+        let before = std::mem::replace(cost_until, cpu);
+        Ok(Self {
+            hardware: hardware()?,
+            typed_ago: typed_ago(),
+            probe: ProbeCost {
+                cpu: CpuTime(cpu.0.saturating_sub(before.0)),
+                resident: own_memory(),
+                ..ProbeCost::default()
+            },
+            wall: Timestamp::now(),
+        })
     }
 }
 
@@ -118,7 +136,7 @@ pub fn host_name() -> Result<NodeId, NodeError> {
 
 /// Time since the last key press on any terminal: the kernel notes it, on about
 /// eight seconds, as the time of last access. `None` when there is no terminal.
-pub fn typed_ago() -> Option<Duration> {
+fn typed_ago() -> Option<Duration> {
     typed_in(Path::new("/dev/pts"))
         .into_iter()
         .chain(typed_in(Path::new("/dev")))
@@ -173,13 +191,20 @@ mod tests {
 
     #[test]
     fn what_the_probe_cost_is_told_once() {
-        let mut before = own_cpu();
-        let began = before;
+        let mut until = own_cpu();
+        let began = until;
         let spin = (0..2_000_000_u64).fold(0, |a, b| a ^ b.rotate_left(7));
         assert_ne!(spin, 1);
-        let cost = own_cost(&mut before);
-        assert!(cost.cpu.0 > 0 && before > began, "{cost:?}");
-        assert!(cost.resident.is_some_and(|held| held > Bytes::mib(1)));
+        let machine = Machine::now(&mut until).expect("readable");
+        assert_eq!(machine.probe.cpu.0, until.0 - began.0);
+        assert!(until > began);
+        assert!(
+            machine
+                .probe
+                .resident
+                .is_some_and(|held| held > Bytes::mib(1))
+        );
+        assert!(machine.hardware.memory > Bytes::mib(64), "{machine:?}");
     }
 
     #[test]

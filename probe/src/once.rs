@@ -3,17 +3,16 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{Heartbeat, ProbeCost, Usage};
+use ebb_domain::heartbeat::{Heartbeat, Usage};
 use ebb_domain::step::{StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect;
-use crate::daemon::report::{Machine, Report};
-use crate::node;
+use crate::daemon::report::Report;
+use crate::node::{self, Machine};
 use crate::rules::Rules;
 
 /// What one interval was.
@@ -32,35 +31,27 @@ pub async fn watch(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<Seen> {
     let (passes, period) = config.passes();
-    let mut own_cpu = node::own_cpu();
     let mut collector = Collector::start(rules, period)?;
+    let mut cost_until = node::own_cpu();
     let mut ended = Vec::new();
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-    let mut passes_left = passes;
     tokio::pin!(stop);
-    while passes_left > 0 {
-        tokio::select! {
-            () = &mut stop => {
-                ended.extend(collector.pass()?);
-                passes_left = 0;
+    for _ in 0..passes {
+        let stopped = async {
+            tokio::select! {
+                () = &mut stop => true,
+                _ = ticks.tick() => false,
             }
-            _ = ticks.tick() => {
-                ended.extend(collector.pass()?);
-                passes_left -= 1;
-            }
-            drained = collector.drain_when_full() => drained?,
+        };
+        let stopped = collector.drain_until(stopped).await?;
+        ended.extend(collector.pass()?);
+        if stopped {
+            break;
         }
     }
     let (interval, events_lost) = collector.close()?;
-    let machine = Machine {
-        hardware: node::hardware()?,
-        typed_ago: node::typed_ago(),
-        probe: ProbeCost {
-            events_lost,
-            ..node::own_cost(&mut own_cpu)
-        },
-        wall: Timestamp::now(),
-    };
+    let mut machine = Machine::now(&mut cost_until)?;
+    machine.probe.events_lost = events_lost;
     let mut report = Report::new(connect::this_run(node::host_name()?)?, Duration::ZERO);
     let (heartbeat, _) = report.heartbeat(interval, machine);
     Ok(Seen { heartbeat, ended })

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use ebb_domain::activity::{self, Activity};
-use ebb_domain::heartbeat::{BootClock, Hardware, Heartbeat, Origin, ProbeCost};
+use ebb_domain::heartbeat::{BootClock, Heartbeat, Origin};
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::step::{StepBatch, StepKind, StepUsage};
 use ebb_signal::MAX_STEPS_A_HEARTBEAT;
-use jiff::Timestamp;
 
 use crate::interval::Interval;
+use crate::node::Machine;
 use crate::push::Urgency;
 
 /// Finished steps that are held before they go, whatever the time; about 1 MB.
@@ -26,19 +26,6 @@ pub struct Run {
     pub boot: BootId,
     /// This run of the probe.
     pub probe_start: ProbeStart,
-}
-
-/// What the machine says beside what was collected.
-#[derive(Debug, Clone, Copy)]
-pub struct Machine {
-    /// What it has.
-    pub hardware: Hardware,
-    /// Time since the last key press.
-    pub typed_ago: Option<Duration>,
-    /// What the probe cost and lost.
-    pub probe: ProbeCost,
-    /// Its wall clock.
-    pub wall: Timestamp,
 }
 
 /// Counts what this run has said.
@@ -173,9 +160,10 @@ fn most_telling(mut steps: Vec<StepUsage>) -> Vec<StepUsage> {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::heartbeat::{Coverage, Usage};
+    use ebb_domain::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
     use ebb_domain::step::{Requested, StepEnd, StepId};
     use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+    use jiff::Timestamp;
 
     use super::*;
 

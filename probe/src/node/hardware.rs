@@ -9,7 +9,7 @@ use ebb_domain::units::{Bytes, MilliCores};
 use super::{NodeError, text};
 
 /// Reads it; CPUs and memory come and go on some machines.
-pub fn hardware() -> Result<Hardware, NodeError> {
+pub(super) fn hardware() -> Result<Hardware, NodeError> {
     const CPUS: &str = "/sys/devices/system/cpu/online";
     const MEMORY: &str = "/proc/meminfo";
     let read = |path, parse: fn(&str) -> Option<u64>| {
@@ -134,14 +134,5 @@ mod tests {
         check(&[("0x120000\n", "0x1002\n")], Some(1));
         check(&[("garbage", "0x10de\n")], None);
         assert_eq!(gpus(Path::new("/nowhere/at/all")), None);
-    }
-
-    #[test]
-    fn this_machine_has_cores_and_memory() {
-        let here = hardware().expect("readable");
-        assert!(
-            here.cores >= MilliCores::cores(1) && here.memory > Bytes::mib(64),
-            "{here:?}"
-        );
     }
 }

@@ -1,0 +1,237 @@
+//! The built probe on this machine's kernel, against what the kernel's own
+//! counters say. Where this machine does not let eBPF be loaded, each test says
+//! so and is skipped.
+
+#[path = "real/cloud.rs"]
+mod cloud;
+#[path = "real/machine.rs"]
+mod machine;
+#[path = "real/probe.rs"]
+mod probe;
+
+use std::time::Duration;
+
+use ebb_domain::step::{MemorySource, StepEnd, StepUsage};
+use ebb_domain::units::Bytes;
+
+use machine::{Limit, Task, skipped};
+use probe::{Probe, Sink};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// True when `got` is within `percent` of `expect`.
+fn near(got: f64, expect: f64, percent: f64) -> bool {
+    (got - expect).abs() <= expect * percent / 100.0
+}
+
+/// Runs one script as a task of ECS from start to end under a probe, and tells
+/// its step with what the task's cgroup counted.
+fn run_task(limit: Option<Limit>, script: &str) -> (StepUsage, machine::Counted) {
+    let sink = Sink::new();
+    let probe = Probe::start(&sink, &[]);
+    let task = Task::new(limit);
+    task.start(script).wait().expect("the shell ends");
+    let counted = task.counted();
+    let id = task.id.clone();
+    // The step must be told although nothing is left of its cgroup.
+    drop(task);
+    std::thread::sleep(3 * SECOND);
+    probe.stop();
+    let told = sink.read();
+    let ended = told.ended.iter().find(|step| step.id.key == id);
+    let ended = ended.unwrap_or_else(|| panic!("no step {id} among {:#?}", told.ended));
+    (ended.clone(), counted)
+}
+
+#[test]
+fn a_thousand_short_processes_are_counted_one_by_one() {
+    if skipped() {
+        return;
+    }
+    let script = "n=0; while [ $n -lt 1000 ]; do /bin/true; n=$((n+1)); done; exit 7";
+    let (step, counted) = run_task(None, script);
+    assert_eq!(step.processes, 1_001);
+    assert_eq!(step.end, StepEnd::Exited(7));
+    let of = |name: &str| {
+        step.tools
+            .iter()
+            .find(|t| t.name == name)
+            .map(|t| t.processes)
+    };
+    assert_eq!(of("true"), Some(1_000), "{:#?}", step.tools);
+    if let Some(cpu) = counted.cpu {
+        let (got, expect) = (step.cpu.as_secs_f64(), cpu.as_secs_f64());
+        assert!(
+            near(got, expect, 10.0),
+            "{got} s of CPU, the cgroup says {expect}"
+        );
+    }
+}
+
+#[test]
+fn a_busy_child_used_the_cpu_that_its_cgroup_counted() {
+    if skipped() {
+        return;
+    }
+    let (step, counted) = run_task(None, "timeout 4 sh -c 'while :; do :; done'");
+    let Some(cpu) = counted.cpu else {
+        eprintln!("not compared: this machine counts no CPU by cgroup");
+        return;
+    };
+    let (got, expect) = (step.cpu.as_secs_f64(), cpu.as_secs_f64());
+    assert!(
+        near(got, expect, 5.0),
+        "{got} s of CPU, the cgroup says {expect}"
+    );
+    // What `timeout` ends, it tells with 124.
+    assert_eq!(step.end, StepEnd::Exited(124));
+    assert!(
+        step.peak_cores.is_some_and(|cores| cores.0 > 100),
+        "{:?}",
+        step.peak_cores
+    );
+}
+
+#[test]
+fn bytes_are_those_that_went_to_the_disk() {
+    if skipped() {
+        return;
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = folder.path().join("data").display().to_string();
+    let write = format!("dd if=/dev/zero of={file} bs=1M count=64 oflag=direct 2>/dev/null");
+    let read = format!("dd if={file} of=/dev/null bs=1M iflag=direct 2>/dev/null");
+    let (step, counted) = run_task(None, &format!("{write} && {read}"));
+    assert_eq!(step.end, StepEnd::Exited(0), "the disk takes direct writes");
+    let mib = |bytes: Option<Bytes>| bytes.expect("counted").0 as f64 / f64::from(1 << 20);
+    assert!(
+        near(mib(step.disk_written), 64.0, 2.0),
+        "{:?}",
+        step.disk_written
+    );
+    assert!(near(mib(step.disk_read), 64.0, 5.0), "{:?}", step.disk_read);
+    match counted.disk {
+        Some(disk) if disk.0 > 0 => {
+            let told = mib(step.disk_written) + mib(step.disk_read);
+            let expect = mib(Some(disk));
+            assert!(
+                near(told, expect, 5.0),
+                "{told} MiB, the cgroup says {expect}"
+            );
+        }
+        _ => eprintln!("not compared: this machine counts no bytes by cgroup"),
+    }
+}
+
+#[test]
+fn the_peak_is_what_was_held_at_once_even_by_a_process_that_no_pass_saw() {
+    if skipped() {
+        return;
+    }
+    // `tail` holds all of its one line.
+    let (step, _) = run_task(None, "head -c 200M /dev/zero | tail -n 1 >/dev/null");
+    let peak = step.peak_memory.expect("seen at exit");
+    let mib = peak.bytes.0 as f64 / f64::from(1 << 20);
+    assert!(
+        (200.0..260.0).contains(&mib),
+        "{mib} MiB from {:?}",
+        peak.source
+    );
+    assert_ne!(peak.source, MemorySource::MaxRssUpperBound);
+}
+
+#[test]
+fn a_step_that_the_memory_killer_ended_says_so() {
+    if skipped() {
+        return;
+    }
+    let limit = Limit {
+        memory: Bytes::mib(32),
+    };
+    if let Err(reason) = limit.holds_here() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let (step, _) = run_task(Some(limit), "head -c 200M /dev/zero | tail -n 1 >/dev/null");
+    assert_eq!(step.end, StepEnd::OutOfMemory);
+    assert_eq!(step.requested.memory, Some(Bytes::mib(32)));
+}
+
+#[test]
+fn told_to_stop_it_says_the_last_and_ends_within_five_seconds() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let probe = Probe::start(&sink, &["--interval", "60"]);
+    let task = Task::new(None);
+    task.start("exit 3").wait().expect("the shell ends");
+    let took = probe.stop();
+    assert!(took < 5 * SECOND, "{took:?}");
+    let told = sink.read();
+    let [heartbeat] = &told.heartbeats[..] else {
+        panic!("one interval, cut short: {:#?}", told.heartbeats)
+    };
+    assert_eq!(heartbeat.sequence, 0);
+    assert!(heartbeat.workload.processes_started > 0);
+    assert!(heartbeat.workload.network.is_some() == heartbeat.coverage.network.is_some());
+    // Ended less than two seconds ago, it is told all the same.
+    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    assert_eq!(ended.map(|step| step.end), Some(StepEnd::Exited(3)));
+}
+
+#[test]
+fn a_sink_that_fails_for_a_while_misses_nothing() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let probe = Probe::start(&sink, &["--interval", "1"]);
+    std::thread::sleep(2 * SECOND);
+    sink.break_it();
+    std::thread::sleep(4 * SECOND);
+    sink.mend();
+    probe.stop();
+    let told = sink.read();
+    let sequences: Vec<u64> = told.heartbeats.iter().map(|h| h.sequence).collect();
+    let expect: Vec<u64> = (0..sequences.len() as u64).collect();
+    assert_eq!(sequences, expect);
+    assert!(sequences.len() >= 6, "{sequences:?}");
+    let dropped: u64 = told
+        .heartbeats
+        .iter()
+        .map(|h| h.probe.records_dropped)
+        .sum();
+    assert_eq!(dropped, 0);
+}
+
+#[test]
+fn what_a_stopped_probe_could_not_send_the_next_one_sends() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let first = Probe::start(&sink, &["--interval", "1"]);
+    let task = Task::new(None);
+    task.start("exit 0").wait().expect("the shell ends");
+    sink.break_it();
+    std::thread::sleep(3 * SECOND);
+    first.stop();
+    sink.mend();
+    assert!(sink.read().ended.is_empty());
+    Probe::start(&sink, &["--interval", "1"]).stop();
+    let told = sink.read();
+    let runs: std::collections::BTreeSet<_> = told
+        .heartbeats
+        .iter()
+        .map(|h| h.probe_start.clone())
+        .collect();
+    assert_eq!(runs.len(), 2, "{:#?}", told.heartbeats);
+    for run in &runs {
+        let of_run = told.heartbeats.iter().filter(|h| h.probe_start == *run);
+        let sequences: Vec<u64> = of_run.map(|h| h.sequence).collect();
+        let expect: Vec<u64> = (0..sequences.len() as u64).collect();
+        assert_eq!(sequences, expect);
+    }
+    assert!(told.ended.iter().any(|step| step.id.key == task.id));
+}

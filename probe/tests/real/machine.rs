@@ -1,0 +1,184 @@
+//! Tasks as ECS would start them on this machine: a cgroup named by task and
+//! container, in every tree that counts something.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ebb_domain::units::{Bytes, CpuTime};
+use ebb_probe::cgroup::{Hierarchy, Version};
+
+const V1: &str = "/sys/fs/cgroup";
+
+/// True where this machine lets no eBPF be loaded; says why.
+pub fn skipped() -> bool {
+    let reason = if !rustix::process::geteuid().is_root() {
+        "not root"
+    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        "this kernel has no type information (/sys/kernel/btf/vmlinux)"
+    } else if let Err(error) = Hierarchy::find() {
+        eprintln!("skipped: {error}");
+        return true;
+    } else {
+        return false;
+    };
+    eprintln!("skipped: {reason}");
+    true
+}
+
+/// What a task may hold.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub memory: Bytes,
+}
+
+impl Limit {
+    /// Whether the memory controller can be had for a cgroup of ours.
+    pub fn holds_here(self) -> Result<(), String> {
+        let task = Task::new(None);
+        let file = task.memory_limit_file();
+        fs::write(&file, self.memory.0.to_string())
+            .map_err(|error| format!("{} cannot be set: {error}", file.display()))
+    }
+}
+
+/// What the kernel counted for a task; `None` where it does not count.
+pub struct Counted {
+    pub cpu: Option<CpuTime>,
+    pub disk: Option<Bytes>,
+}
+
+/// A task's cgroups; dropped, they are removed.
+pub struct Task {
+    pub id: String,
+    path: String,
+    hierarchy: Hierarchy,
+    trees: Vec<PathBuf>,
+}
+
+impl Task {
+    pub fn new(limit: Option<Limit>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{:024x}{count:08x}", std::process::id());
+        let path = format!("ecs/{id}/{id}{id}");
+        let hierarchy = Hierarchy::find().expect("asked before");
+        let trees = match hierarchy.version {
+            Version::V2 => vec![hierarchy.mount.clone()],
+            Version::V1 { .. } => ["cpuacct", "blkio"]
+                .iter()
+                .map(|name| Path::new(V1).join(name))
+                .filter(|tree| tree.is_dir())
+                .chain([hierarchy.mount.clone()])
+                .collect(),
+        };
+        let task = Self {
+            id,
+            path,
+            hierarchy,
+            trees,
+        };
+        task.make();
+        if let Some(limit) = limit {
+            let file = task.memory_limit_file();
+            fs::write(file, limit.memory.0.to_string()).expect("tried before");
+        }
+        task
+    }
+
+    fn make(&self) {
+        for tree in &self.trees {
+            let mut folder = tree.clone();
+            for name in self.path.split('/') {
+                // On v2 a controller must be handed down; some machines refuse.
+                for controller in ["+memory", "+io", "+cpu"] {
+                    let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
+                }
+                folder.push(name);
+                fs::create_dir_all(&folder).expect("root makes cgroups");
+            }
+        }
+    }
+
+    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.trees.iter().map(|tree| tree.join(&self.path))
+    }
+
+    pub fn memory_limit_file(&self) -> PathBuf {
+        let name = match self.hierarchy.version {
+            Version::V1 { .. } => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        };
+        self.hierarchy.mount.join(&self.path).join(name)
+    }
+
+    /// Starts a shell in the task; a runtime too enters the cgroup before it
+    /// begins the container's program.
+    pub fn start(&self, script: &str) -> Child {
+        let enter = self
+            .folders()
+            .map(|f| format!("echo $$ >{}/cgroup.procs", f.display()));
+        let enter: Vec<String> = enter.collect();
+        Command::new("sh")
+            .args([
+                "-c",
+                &format!("{} && exec sh -c \"$1\"", enter.join(" && ")),
+                "sh",
+                script,
+            ])
+            .spawn()
+            .expect("there is a shell")
+    }
+
+    pub fn counted(&self) -> Counted {
+        let read = |tree: &str, name: &str| {
+            fs::read_to_string(Path::new(V1).join(tree).join(&self.path).join(name)).ok()
+        };
+        let here =
+            |name: &str| fs::read_to_string(self.hierarchy.mount.join(&self.path).join(name)).ok();
+        match self.hierarchy.version {
+            Version::V1 { .. } => Counted {
+                cpu: read("cpuacct", "cpuacct.usage")
+                    .and_then(|text| text.trim().parse().ok())
+                    .map(CpuTime),
+                disk: read("blkio", "blkio.throttle.io_service_bytes")
+                    .and_then(|text| field(&text, "Total"))
+                    .map(Bytes),
+            },
+            Version::V2 => Counted {
+                cpu: here("cpu.stat")
+                    .and_then(|text| field(&text, "usage_usec"))
+                    .map(|us| CpuTime(us * 1_000)),
+                disk: here("io.stat").map(|text| Bytes(bytes_of_all(&text))),
+            },
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        for folder in self.folders() {
+            let _ = fs::remove_dir(&folder);
+            if let Some(task) = folder.parent() {
+                let _ = fs::remove_dir(task);
+            }
+        }
+    }
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+fn bytes_of_all(io_stat: &str) -> u64 {
+    io_stat
+        .split_whitespace()
+        .filter_map(|word| {
+            word.strip_prefix("rbytes=")
+                .or(word.strip_prefix("wbytes="))
+        })
+        .filter_map(|number| number.parse::<u64>().ok())
+        .sum()
+}

@@ -1,0 +1,155 @@
+//! The probe as a program, and the folder that it fills.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_domain::heartbeat::Heartbeat;
+use ebb_domain::step::StepUsage;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const ENTER: &str = "\
+    [ -e /sys/kernel/tracing/events ] || mount -t tracefs tracefs /sys/kernel/tracing; \
+    exec \"$0\" \"$@\"";
+
+/// A running probe; one that is not stopped is killed.
+pub struct Probe {
+    child: Child,
+}
+
+impl Probe {
+    /// Starts it into `sink`, with passes each second unless `arguments` say
+    /// otherwise, and waits until it watches.
+    pub fn start(sink: &Sink, arguments: &[&str]) -> Self {
+        let arguments = if arguments.is_empty() {
+            &["--interval", "1"]
+        } else {
+            arguments
+        };
+        // In a mount namespace of its own, where victims of the memory killer can be
+        // told also on a machine that has no tracefs mounted.
+        let mut child = Command::new("unshare")
+            .args([
+                "--mount",
+                "sh",
+                "-c",
+                ENTER,
+                env!("CARGO_BIN_EXE_ebb-probe"),
+            ])
+            .args(["run", "--sink"])
+            .arg(sink.folder())
+            .args(arguments)
+            .env("RUST_LOG", "info")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the probe is built");
+        let stderr = child.stderr.take().expect("piped");
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        while !said
+            .last()
+            .is_some_and(|line: &String| line.contains("the probe watches"))
+        {
+            match lines.next() {
+                Some(line) => said.push(line),
+                None => panic!("the probe ended at its start: {said:#?}"),
+            }
+        }
+        // A full pipe would stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child }
+    }
+
+    /// Tells it to stop; how long that took.
+    pub fn stop(mut self) -> Duration {
+        let began = Instant::now();
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("it runs");
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+        began.elapsed()
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a sink holds, in order.
+pub struct Told {
+    pub heartbeats: Vec<Heartbeat>,
+    pub ended: Vec<StepUsage>,
+}
+
+/// A folder that takes what a probe sends.
+pub struct Sink(TempDir);
+
+impl Sink {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
+    }
+
+    fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Lets every write into it fail: files stand where its folders were.
+    pub fn break_it(&self) {
+        for name in ["heartbeats", "ingest"] {
+            let (there, away) = (self.folder().join(name), self.away(name));
+            let _ = fs::rename(&there, &away);
+            fs::write(&there, "").expect("a file");
+        }
+    }
+
+    pub fn mend(&self) {
+        for name in ["heartbeats", "ingest"] {
+            let (there, away) = (self.folder().join(name), self.away(name));
+            fs::remove_file(&there).expect("the file that broke it");
+            let _ = fs::rename(&away, &there);
+        }
+    }
+
+    fn away(&self, name: &str) -> PathBuf {
+        self.folder().join(format!("{name}.away"))
+    }
+
+    pub fn read(&self) -> Told {
+        let mut told = Told {
+            heartbeats: Vec::new(),
+            ended: Vec::new(),
+        };
+        for path in files(&self.folder().join("heartbeats"), ".msg") {
+            let body = fs::read_to_string(&path).expect("readable");
+            let message = ebb_signal::decode_heartbeats(&body).expect("a message");
+            told.heartbeats.extend(message.heartbeats);
+        }
+        for path in files(&self.folder().join("ingest"), ".steps.zst") {
+            let object = fs::read(&path).expect("readable");
+            let steps = ebb_signal::decode_steps(&object).expect("an object");
+            told.ended.extend(steps.batch.steps);
+        }
+        told
+    }
+}
+
+/// The files below `folder` that end so, in the order of their names.
+fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path, suffix));
+        } else if path.to_string_lossy().ends_with(suffix) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
