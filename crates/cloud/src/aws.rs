@@ -43,11 +43,9 @@ pub use secrets::AwsSecrets;
 use std::fmt;
 use std::time::Duration;
 
-use aws_config::default_provider::region::DefaultRegionChain;
-use aws_config::meta::region::RegionProviderChain;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{AppName, BehaviorVersion, SdkConfig};
+use aws_config::{AppName, BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
@@ -102,29 +100,15 @@ impl AwsConfig {
     /// Loads it as `profile` of the user's AWS configuration file.
     pub async fn load_as(region: Option<&Region>, profile: Option<&str>) -> Self {
         let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
-        let mut usual = DefaultRegionChain::builder();
-        if let Some(profile) = profile {
-            usual = usual.profile_name(profile);
+        let sdk = match asked {
+            Some(asked) => loader(profile).region(asked).load().await,
+            None => loader(profile).load().await,
+        };
+        if sdk.region().is_some() {
+            return Self { sdk };
         }
-        let regions = RegionProviderChain::first_try(asked)
-            .or_else(usual.build())
-            .or_else(FALLBACK_REGION);
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-            .build();
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
-        if let Some(profile) = profile {
-            loader = loader.profile_name(profile);
-        }
-        let sdk = loader
-            .http_client(transport())
-            .region(regions)
-            .retry_config(RetryConfig::adaptive().with_max_attempts(MAX_ATTEMPTS))
-            .timeout_config(timeouts)
-            .app_name(AppName::new(APP_NAME).expect("the name has only plain characters"))
-            .load()
-            .await;
+        // Loaded anew, because roles are assumed in the region too.
+        let sdk = loader(profile).region(FALLBACK_REGION).load().await;
         Self { sdk }
     }
 
@@ -152,6 +136,22 @@ impl AwsConfig {
     fn in_region(&self, region: &Region) -> SdkConfig {
         let there = aws_config::Region::new(region.as_str().to_owned());
         self.sdk.clone().into_builder().region(there).build()
+    }
+}
+
+fn loader(profile: Option<&str>) -> ConfigLoader {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(transport())
+        .retry_config(RetryConfig::adaptive().with_max_attempts(MAX_ATTEMPTS))
+        .timeout_config(timeouts)
+        .app_name(AppName::new(APP_NAME).expect("the name has only plain characters"));
+    match profile {
+        Some(profile) => loader.profile_name(profile),
+        None => loader,
     }
 }
 
