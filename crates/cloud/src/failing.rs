@@ -40,6 +40,7 @@ pub enum Then {
 struct Counted {
     calls: Vec<&'static str>,
     at: Option<(usize, Moment, Then)>,
+    down: Option<&'static str>,
 }
 
 /// What fails and when; clones count together.
@@ -54,10 +55,22 @@ impl Fault {
 
     /// Fails at call number `call`, counted from 0.
     pub fn at(call: usize, moment: Moment, then: Then) -> Self {
-        Self(Arc::new(Mutex::new(Counted {
-            calls: Vec::new(),
+        Self::new(Counted {
             at: Some((call, moment, then)),
-        })))
+            ..Counted::default()
+        })
+    }
+
+    /// Fails every call of one operation and does nothing then.
+    pub fn always(operation: &'static str) -> Self {
+        Self::new(Counted {
+            down: Some(operation),
+            ..Counted::default()
+        })
+    }
+
+    fn new(counted: Counted) -> Self {
+        Self(Arc::new(Mutex::new(counted)))
     }
 
     /// The calls so far by operation, in order.
@@ -69,10 +82,15 @@ impl Fault {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self, operation: &'static str) -> Option<Moment> {
+    /// Counts a call of a port that is not one of this crate's, and tells whether
+    /// and when it is to fail.
+    pub fn call(&self, operation: &'static str) -> Option<Moment> {
         let mut counted = self.counted();
         let this = counted.calls.len();
         counted.calls.push(operation);
+        if counted.down == Some(operation) {
+            return Some(Moment::Before);
+        }
         let (call, moment, then) = counted.at?;
         match (this.cmp(&call), then) {
             (std::cmp::Ordering::Equal, _) => Some(moment),
@@ -86,7 +104,7 @@ impl Fault {
         operation: &'static str,
         work: impl Future<Output = CloudResult<T>> + Send,
     ) -> CloudResult<T> {
-        let fails = self.next(operation);
+        let fails = self.call(operation);
         if fails == Some(Moment::Before) {
             return Err(failed(operation));
         }
@@ -279,5 +297,7 @@ mod tests {
         check(Moment::After, Then::Recovers, [true, false, true], 3).await;
         check(Moment::Before, Then::StaysDead, [true, false, false], 1).await;
         check(Moment::After, Then::StaysDead, [true, false, false], 2).await;
+        let down = run(&Fault::always("queue.send")).await;
+        assert_eq!(down, (vec![false, true, false], 1));
     }
 }

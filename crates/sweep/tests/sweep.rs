@@ -1,0 +1,17 @@
+//! Whole sweeps over ports in memory and a lake in a folder: killed at every call,
+//! raced by others, fed what no probe sends, and told to tell.
+
+#[path = "sweep/crash.rs"]
+mod crash;
+#[path = "sweep/lake.rs"]
+mod lake;
+#[path = "sweep/race.rs"]
+mod race;
+#[path = "sweep/refused.rs"]
+mod refused;
+#[path = "sweep/sample.rs"]
+mod sample;
+#[path = "sweep/told.rs"]
+mod told;
+#[path = "sweep/world.rs"]
+mod world;

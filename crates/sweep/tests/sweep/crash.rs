@@ -1,0 +1,101 @@
+//! A sweep that is killed, or whose call fails, anywhere: the next one loses nothing
+//! and counts nothing twice.
+
+use ebb_cloud::failing::{Fault, Moment, Then};
+
+use crate::world::World;
+
+/// Good arrivals, one message that is none, and one object that is none.
+fn filled() -> World {
+    let world = World::new();
+    world.send(1, "no schema line");
+    world.objects.insert("ingest/v1/notes.txt", *b"hello");
+    world.fill();
+    world
+}
+
+async fn clean_run(world: &World, how: &str) {
+    world.queue.make_visible();
+    let swept = world.sweep(&Fault::never()).await;
+    let summary = swept.unwrap_or_else(|error| panic!("{how}: {error:?}"));
+    assert_eq!(summary.findings, 1, "{how}");
+    world.holds_all_once(how).await;
+    // Moved, perhaps twice, but never lost.
+    assert!(!world.dead_letters.messages().is_empty(), "{how}");
+    let moved = world.objects.stored("dead-letter/ingest/v1/notes.txt");
+    assert!(moved.is_some(), "{how}");
+    assert!(!world.webhook.posted().is_empty(), "{how}: nobody was told");
+    assert!(!world.mailer.sent().is_empty(), "{how}: nobody was told");
+}
+
+#[tokio::test]
+async fn a_failure_at_any_call_loses_and_doubles_nothing() {
+    let whole = Fault::never();
+    filled().sweep(&whole).await.expect("nothing fails it");
+    let calls = whole.calls();
+    assert!(calls.len() > 30, "several batches: {calls:?}");
+    for (n, operation) in calls.iter().enumerate() {
+        for (moment, then) in [
+            (Moment::After, Then::StaysDead),
+            (Moment::After, Then::Recovers),
+            (Moment::Before, Then::Recovers),
+        ] {
+            let how = format!(
+                "call {n} of {}, {operation}, {moment:?} {then:?}",
+                calls.len()
+            );
+            let world = filled();
+            let fault = Fault::at(n, moment, then);
+            // Whether it ends in an error is not the point here.
+            let _ = world.sweep(&fault).await;
+            assert!(fault.calls().len() > n, "{how}: never reached");
+            clean_run(&world, &how).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn killed_between_appending_and_deleting_it_counts_nothing_twice() {
+    let whole = Fault::never();
+    filled().sweep(&whole).await.expect("nothing fails it");
+    let calls = whole.calls();
+    let delete = calls.iter().position(|call| *call == "queue.delete");
+    let delete = delete.expect("messages are deleted");
+    assert!(calls[..delete].contains(&"lake.append_heartbeats"));
+
+    let world = filled();
+    let killed = Fault::at(delete, Moment::Before, Then::StaysDead);
+    world.sweep(&killed).await.expect_err("it is dead");
+    assert!(!world.heartbeats().await.is_empty(), "the lake has some");
+    assert_eq!(
+        world.queue.messages().len(),
+        5,
+        "and every message is still there"
+    );
+
+    world.queue.make_visible();
+    let again = world
+        .sweep(&Fault::never())
+        .await
+        .expect("nothing fails it");
+    assert!(again.folding.duplicates > 0, "they were known: {again:?}");
+    world.holds_all_once("after the second run").await;
+}
+
+#[tokio::test]
+async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
+    let world = filled();
+    world
+        .sweep(&Fault::never())
+        .await
+        .expect("nothing fails it");
+    let before = world.state().await;
+    let key = ebb_sweep::stored::key(0);
+    world.objects.insert(key, *b"garbage");
+    let summary = world
+        .sweep(&Fault::never())
+        .await
+        .expect("nothing fails it");
+    assert!(summary.folding.rebuilt_because.is_some(), "{summary:?}");
+    assert_eq!(world.state().await, before);
+}

@@ -1,0 +1,107 @@
+//! The lake of a test: a real one in a folder, that fails when told and lets another
+//! sweep run to its end in the middle of this one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use ebb_cloud::failing::{Fault, Moment};
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::PlacedStep;
+use ebb_lake::{Appended, Batch, Judged, Lake, LakeError, Since, Table, Version, Window};
+use ebb_sweep::truth::Truth;
+use jiff::civil::Date;
+
+use crate::world::World;
+
+pub(crate) struct TestLake<'a> {
+    lake: Lake,
+    fault: Fault,
+    calls: AtomicUsize,
+    /// Before which call another sweep runs, and where.
+    intruder: Option<(usize, &'a World)>,
+}
+
+impl<'a> TestLake<'a> {
+    pub(crate) fn new(lake: Lake, fault: &Fault, intruder: Option<(usize, &'a World)>) -> Self {
+        Self {
+            lake,
+            fault: fault.clone(),
+            calls: AtomicUsize::new(0),
+            intruder,
+        }
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    async fn around<T: Send>(
+        &self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T, LakeError>> + Send,
+    ) -> Result<T, LakeError> {
+        let this = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some((_, world)) = self.intruder.filter(|(at, _)| *at == this) {
+            world.queue.make_visible();
+            world
+                .sweep(&Fault::never())
+                .await
+                .expect("nothing fails it");
+        }
+        let failed = || LakeError::TooManyRows {
+            table: Table::Heartbeats,
+            rows: 0,
+        };
+        match self.fault.call(operation) {
+            Some(Moment::Before) => Err(failed()),
+            Some(Moment::After) => work.await.and_then(|_| Err(failed())),
+            None => work.await,
+        }
+    }
+}
+
+#[async_trait]
+impl Truth for TestLake<'_> {
+    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+        let work = self.lake.last_batch(table, shard);
+        self.around("lake.last_batch", work).await
+    }
+
+    async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.lake.append_heartbeats(rows, batch);
+        self.around("lake.append_heartbeats", work).await
+    }
+
+    async fn append_steps(
+        &self,
+        rows: &[PlacedStep],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        let work = self.lake.append_steps(rows, batch);
+        self.around("lake.append_steps", work).await
+    }
+
+    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+        let work = self.lake.append_findings(rows, batch);
+        self.around("lake.append_findings", work).await
+    }
+
+    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
+        let work = self.lake.heartbeats_since(version);
+        self.around("lake.heartbeats_since", work).await
+    }
+
+    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError> {
+        let work = self.lake.steps_since(version);
+        self.around("lake.steps_since", work).await
+    }
+
+    async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
+        let work = self.lake.steps_between(from, to);
+        self.around("lake.steps_between", work).await
+    }
+}

@@ -1,0 +1,54 @@
+//! Sweeps that overlap by accident.
+
+use ebb_cloud::failing::Fault;
+use ebb_domain::identity::NodeId;
+
+use crate::lake::TestLake;
+use crate::world::World;
+
+fn filled() -> World {
+    let world = World::new();
+    world.fill();
+    world
+}
+
+#[tokio::test]
+async fn another_sweep_at_any_call_of_the_lake_changes_nothing() {
+    let world = filled();
+    let counting = TestLake::new(world.lake().await, &Fault::never(), None);
+    let swept = world.sweep_over(&counting, &Fault::never()).await;
+    swept.expect("nothing fails it");
+    for call in 0..counting.calls() {
+        let how = format!("another sweep before call {call}");
+        let world = filled();
+        // The other one gets the same messages: their visibility timeout has ended.
+        let lake = TestLake::new(world.lake().await, &Fault::never(), Some((call, &world)));
+        let swept = world.sweep_over(&lake, &Fault::never()).await;
+        let summary = swept.unwrap_or_else(|error| panic!("{how}: {error:?}"));
+        assert_eq!(summary.findings, 1, "{how}");
+        assert!(lake.calls() > call, "{how}: never reached");
+        world.holds_all_once(&how).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sweeps_at_once_take_each_heartbeat_once() {
+    let world = filled();
+    let never = Fault::never();
+    let all = futures::join!(
+        world.sweep(&never),
+        world.sweep(&never),
+        world.sweep(&never)
+    );
+    let accepted = [all.0, all.1, all.2].map(|swept| match swept {
+        Ok(summary) => summary.folding.heartbeats,
+        Err(error) => panic!("{error:?}"),
+    });
+    assert_eq!(accepted.iter().sum::<u64>(), 12, "{accepted:?}");
+    world.queue.make_visible();
+    world.sweep(&never).await.expect("nothing fails it");
+    world.holds_all_once("three at once").await;
+    let nodes = world.state().await.nodes;
+    let nodes: Vec<_> = nodes.keys().map(NodeId::as_str).collect();
+    assert_eq!(nodes.len(), 2, "{nodes:?}");
+}

@@ -1,0 +1,164 @@
+//! What probes send: heartbeats of a minute each, idle or busy, and finished steps.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::heartbeat::{
+    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
+};
+use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_domain::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_signal::{encode_heartbeats, encode_steps};
+use jiff::Timestamp;
+
+const MINUTE_NS: u64 = 60_000_000_000;
+
+/// The first heartbeat begins an hour after boot.
+const BOOTED_NS: u64 = 60 * MINUTE_NS;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Idle,
+    Busy,
+}
+
+pub(crate) fn node(number: u32) -> NodeId {
+    NodeId::new(format!("i-{number:017x}")).expect("a name")
+}
+
+pub(crate) fn sender(number: u32) -> String {
+    format!("AROAEXAMPLE:{}", node(number))
+}
+
+pub(crate) fn region() -> Region {
+    Region::new("eu-central-1").expect("a region")
+}
+
+fn boot(number: u32) -> BootId {
+    BootId::new(format!("boot-{number}")).expect("a name")
+}
+
+fn probe_start() -> ProbeStart {
+    ProbeStart::new("start").expect("a name")
+}
+
+fn after(minutes: u64) -> BootClock {
+    BootClock::from_nanos(BOOTED_NS + minutes * MINUTE_NS)
+}
+
+/// The clocks of a send at the end of heartbeat `sequence`.
+fn sent(number: u32, sequence: u64) -> Sent {
+    Sent {
+        boot: boot(number),
+        clock: after(sequence + 1),
+        wall: Timestamp::UNIX_EPOCH,
+    }
+}
+
+pub(crate) fn heartbeat(number: u32, sequence: u64, work: Work) -> Heartbeat {
+    let all = Some(Share::from_ppm(1_000_000));
+    let used = |cpu_ms| Usage {
+        cpu: Some(CpuTime::from_millis(cpu_ms)),
+        disk: Some(Bytes(0)),
+        network: Some(Bytes(0)),
+        gpu: None,
+        processes_started: 0,
+    };
+    Heartbeat {
+        node: node(number),
+        boot: boot(number),
+        probe_start: probe_start(),
+        sequence,
+        start: after(sequence),
+        end: after(sequence + 1),
+        wall_at_end: Timestamp::UNIX_EPOCH,
+        origin: Origin::Simulated,
+        coverage: Coverage {
+            cpu: all,
+            memory: all,
+            disk: all,
+            network: all,
+            gpu: None,
+            short_processes: all,
+        },
+        hardware: Hardware {
+            cores: MilliCores::cores(4),
+            memory: Bytes::gib(16),
+            gpus: Some(0),
+        },
+        workload: used(if work == Work::Busy { 90_000 } else { 0 }),
+        background: used(100),
+        typed_ago: None,
+        steps: Vec::new(),
+        probe: ProbeCost::default(),
+    }
+}
+
+/// A message with some heartbeats of a node.
+pub(crate) fn message(number: u32, sequences: std::ops::Range<u64>, work: Work) -> String {
+    let last = sequences.end - 1;
+    let heartbeats: Vec<_> = sequences.map(|s| heartbeat(number, s, work)).collect();
+    encode_heartbeats(&sent(number, last), &heartbeats).expect("it fits")
+}
+
+/// Key and bytes of an object with two finished steps.
+pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
+    let step = |key: &str| StepUsage {
+        id: StepId {
+            kind: StepKind::EcsTask,
+            key: format!("{key}-{sequence}"),
+        },
+        name: "align".to_owned(),
+        started: after(0),
+        observed: after(2),
+        end: StepEnd::Exited(0),
+        processes: 3,
+        cpu: CpuTime::from_millis(500),
+        peak_memory: None,
+        disk_read: None,
+        disk_written: None,
+        requested: Requested::default(),
+        peak_cores: None,
+        last_progress: after(2),
+        tools: Vec::new(),
+    };
+    let batch = StepBatch {
+        node: node(number),
+        boot: boot(number),
+        probe_start: probe_start(),
+        sequence,
+        origin: Origin::Simulated,
+        steps: vec![step("one"), step("two")],
+    };
+    let key = format!(
+        "ingest/v1/{}/{}/{}/{sequence}.steps.zst",
+        sender(number),
+        batch.boot,
+        batch.probe_start
+    );
+    (
+        key,
+        encode_steps(&sent(number, 2), &batch).expect("it fits"),
+    )
+}
+
+/// Machines that run.
+pub(crate) fn inventory(numbers: &[u32]) -> BTreeMap<Region, Inventory> {
+    let mut inventory = Inventory::default();
+    for number in numbers {
+        let instance = Instance {
+            id: node(*number),
+            account: None,
+            region: region(),
+            instance_type: InstanceType::new("m5.xlarge").expect("a type"),
+            state: InstanceState::Running,
+            launched_at: None,
+            market: Market::OnDemand,
+            controller: None,
+            tags: BTreeMap::new(),
+        };
+        inventory.instances.insert(node(*number), instance);
+    }
+    BTreeMap::from([(region(), inventory)])
+}

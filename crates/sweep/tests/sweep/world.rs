@@ -1,0 +1,191 @@
+//! A deployment in memory with its lake in a folder.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_cloud::failing::{Failing, Fault};
+use ebb_cloud::fake::{
+    FakeClock, FakeInventory, FakeMailer, FakeMetrics, FakeObjects, FakeQueue, FakeWebhook,
+};
+use ebb_domain::policy::Policy;
+use ebb_domain::state::FleetState;
+use ebb_lake::Lake;
+use ebb_sweep::deadline::Deadline;
+use ebb_sweep::fold::Limits;
+use ebb_sweep::gather::Account;
+use ebb_sweep::publish::{Addresses, Channels};
+use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
+use ebb_sweep::stored;
+use jiff::Timestamp;
+use tempfile::TempDir;
+
+use crate::lake::TestLake;
+use crate::sample::{self, Work};
+
+pub(crate) struct World {
+    pub(crate) clock: FakeClock,
+    pub(crate) queue: FakeQueue,
+    pub(crate) dead_letters: FakeQueue,
+    pub(crate) objects: FakeObjects,
+    pub(crate) inventory: FakeInventory,
+    pub(crate) webhook: FakeWebhook,
+    pub(crate) mailer: FakeMailer,
+    folder: TempDir,
+}
+
+impl World {
+    /// Nothing has arrived yet; nodes 1 and 2 run.
+    pub(crate) fn new() -> Self {
+        let clock = FakeClock::at(Timestamp::from_second(1_795_000_000).expect("a time"));
+        Self {
+            queue: FakeQueue::new(clock.clone()),
+            dead_letters: FakeQueue::new(clock.clone()),
+            objects: FakeObjects::new(clock.clone()),
+            inventory: FakeInventory::new(sample::inventory(&[1, 2])),
+            webhook: FakeWebhook::default(),
+            mailer: FakeMailer::default(),
+            folder: tempfile::tempdir().expect("a folder"),
+            clock,
+        }
+    }
+
+    /// Lets a message of a node arrive.
+    pub(crate) fn send(&self, number: u32, body: &str) {
+        let sender = sample::sender(number);
+        self.queue
+            .arrive(Some(&sender), Some(self.clock.now()), body);
+    }
+
+    /// Six idle minutes of node 1, six busy ones of node 2, two objects.
+    pub(crate) fn fill(&self) {
+        for part in [0..3, 3..6] {
+            self.clock.advance(Duration::from_secs(180));
+            self.send(1, &sample::message(1, part.clone(), Work::Idle));
+            self.send(2, &sample::message(2, part, Work::Busy));
+        }
+        for sequence in [0, 1] {
+            let (key, bytes) = sample::object(2, sequence);
+            self.objects.insert(key, bytes);
+        }
+    }
+
+    pub(crate) async fn sweep(&self, fault: &Fault) -> Result<Summary, SweepError> {
+        self.sweep_over(&TestLake::new(self.lake().await, fault, None), fault)
+            .await
+    }
+
+    pub(crate) async fn sweep_over(
+        &self,
+        lake: &TestLake<'_>,
+        fault: &Fault,
+    ) -> Result<Summary, SweepError> {
+        let objects = Failing::new(self.objects.clone(), fault);
+        let webhook = Failing::new(self.webhook.clone(), fault);
+        let mailer = Failing::new(self.mailer.clone(), fault);
+        let addresses = Addresses {
+            from: "ebb@example.com".to_owned(),
+            to: vec!["team@example.com".to_owned()],
+        };
+        let ports = Ports {
+            account: Account {
+                inventory: &Failing::new(self.inventory.clone(), fault),
+                metrics: Some(&Failing::new(FakeMetrics::default(), fault)),
+                bill: None,
+                regions: &[],
+            },
+            queue: &Failing::new(self.queue.clone(), fault),
+            dead_letters: &Failing::new(self.dead_letters.clone(), fault),
+            objects: &objects,
+            truth: lake,
+            channels: Channels {
+                webhook: Some(&webhook),
+                mail: Some((&mailer, &addresses)),
+            },
+        };
+        let now = || self.clock.now();
+        let end = now()
+            .saturating_add(Duration::from_secs(300))
+            .expect("a time");
+        let deadline = Deadline::within(now(), end);
+        run::sweep(&ports, &config(), &deadline, &now).await
+    }
+
+    pub(crate) async fn lake(&self) -> Lake {
+        let url = format!("file://{}/lake", self.folder.path().display());
+        Lake::open(&url).await.expect("a lake")
+    }
+
+    /// Heartbeats of the lake, each with how often it is there.
+    pub(crate) async fn heartbeats(&self) -> BTreeMap<(String, u64), usize> {
+        let since = self.lake().await.heartbeats_since(None).await;
+        let mut counts = BTreeMap::new();
+        for placed in since.expect("reads").rows {
+            let key = (placed.node.to_string(), placed.heartbeat.sequence);
+            *counts.entry(key).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Finished steps of the lake, each with how often it is there.
+    pub(crate) async fn steps(&self) -> BTreeMap<(String, String), usize> {
+        let since = self.lake().await.steps_since(None).await;
+        let mut counts = BTreeMap::new();
+        for step in since.expect("reads").rows {
+            let key = (step.node.to_string(), step.usage.id.key.clone());
+            *counts.entry(key).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The lake holds all of [`World::fill`] once, the state is what the lake folds
+    /// to, and nothing waits.
+    pub(crate) async fn holds_all_once(&self, how: &str) {
+        let heartbeats = self.heartbeats().await;
+        assert_eq!(heartbeats.len(), 12, "{how}: {heartbeats:?}");
+        assert!(
+            heartbeats.values().all(|n| *n == 1),
+            "{how}: {heartbeats:?}"
+        );
+        let steps = self.steps().await;
+        assert_eq!(steps.len(), 4, "{how}: {steps:?}");
+        assert!(steps.values().all(|n| *n == 1), "{how}: {steps:?}");
+        assert_eq!(self.state().await, self.folded_anew().await, "{how}");
+        assert!(self.queue.messages().is_empty(), "{how}: messages wait");
+        let keys = self.objects.keys();
+        let waiting = keys.iter().filter(|key| key.starts_with("ingest/"));
+        assert_eq!(waiting.count(), 0, "{how}: {keys:?}");
+    }
+
+    /// The state that the bucket has.
+    pub(crate) async fn state(&self) -> FleetState {
+        let policy = config().policy.activity;
+        let loaded = stored::load(&self.objects, 0, &policy).await;
+        loaded.expect("the bucket answers").stored.fleet
+    }
+
+    async fn folded_anew(&self) -> FleetState {
+        let (lake, policy) = (self.lake().await, config().policy.activity);
+        let mut state = FleetState::default();
+        for placed in lake.heartbeats_since(None).await.expect("reads").rows {
+            state.fold_heartbeat(&placed, &policy);
+        }
+        for step in lake.steps_since(None).await.expect("reads").rows {
+            state.fold_step(&step);
+        }
+        state
+    }
+}
+
+/// Small batches, so that a sweep takes several.
+fn config() -> Config {
+    let mut policy = Policy::default();
+    policy.idle.after_seconds = 300;
+    Config {
+        policy,
+        shard: 0,
+        limits: Limits {
+            messages: 3,
+            objects: 2,
+        },
+    }
+}

@@ -1,0 +1,55 @@
+//! The scheduled sweep as a Lambda: environment, clients, one call of the sweep,
+//! and its summary as the answer. Nothing is decided here.
+
+mod ports;
+mod settings;
+mod slack;
+
+use anyhow::{Context, Result};
+use ebb_sweep::deadline::Deadline;
+use jiff::Timestamp;
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use serde_json::Value;
+use tracing_subscriber::EnvFilter;
+
+use settings::Settings;
+
+/// The clients' own words stay out: they are many, and nobody has read them all
+/// for secrets.
+const LOG: &str = "warn,ebb_sweeper=info,ebb_sweep=info,ebb_cloud=info,ebb_lake=info";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(EnvFilter::new(LOG))
+        .init();
+    lambda_runtime::run(service_fn(invoked)).await
+}
+
+/// Everything is made anew for each sweep: it takes a moment every few minutes,
+/// and nothing of an earlier sweep can stay behind.
+async fn invoked(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
+    sweep(event.context.deadline).await.map_err(|error| {
+        let error_message = format!("{error:#}");
+        tracing::error!(error = error_message, "the sweep did not end");
+        Diagnostic {
+            error_type: "SweepFailed".to_owned(),
+            error_message,
+        }
+    })
+}
+
+async fn sweep(deadline_ms: u64) -> Result<Value> {
+    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    let end = i64::try_from(deadline_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        .context("the invocation's deadline is no time")?;
+    let deadline = Deadline::within(Timestamp::now(), end);
+    let summary = ports::sweep(&settings, &deadline).await?;
+    let summary = serde_json::to_value(summary).context("the summary as JSON")?;
+    tracing::info!(%summary, "swept");
+    Ok(summary)
+}

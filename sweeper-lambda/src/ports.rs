@@ -1,0 +1,54 @@
+//! The real ports of a sweep, from the deployment's settings.
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::{
+    AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMetrics, AwsObjects, AwsQueue, AwsSecrets,
+};
+use ebb_cloud::ports::{Mailer, Webhook};
+use ebb_lake::Lake;
+use ebb_sweep::deadline::Deadline;
+use ebb_sweep::fold::Limits;
+use ebb_sweep::gather::Account;
+use ebb_sweep::publish::Channels;
+use ebb_sweep::run::{self, Config, Ports, Summary};
+use jiff::Timestamp;
+
+use crate::settings::Settings;
+use crate::slack::SlackWebhook;
+
+/// One sweep over AWS.
+pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
+    let aws = AwsConfig::load(None).await;
+    let objects = AwsObjects::new(&aws, settings.bucket.as_str());
+    let config = Config {
+        policy: run::policy(&objects, &settings.policy_key).await?,
+        shard: settings.shard,
+        limits: Limits::default(),
+    };
+    let lake = Lake::open(&format!("s3://{}/lake", settings.bucket)).await;
+    let webhook = settings.slack_secret_arn.as_ref().map(|arn| SlackWebhook {
+        secrets: AwsSecrets::new(&aws),
+        arn: arn.clone(),
+    });
+    let mailer = AwsMailer::new(&aws);
+    let ports = Ports {
+        account: Account {
+            inventory: &AwsInventory::new(&aws),
+            metrics: Some(&AwsMetrics::new(&aws)),
+            bill: Some(&AwsBill::new(&aws)),
+            regions: &settings.regions,
+        },
+        queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
+        dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
+        objects: &objects,
+        truth: &lake.context("the lake in the bucket")?,
+        channels: Channels {
+            webhook: webhook.as_ref().map(|webhook| webhook as &dyn Webhook),
+            mail: settings
+                .email
+                .as_ref()
+                .map(|addresses| (&mailer as &dyn Mailer, addresses)),
+        },
+    };
+    Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)
+}

@@ -1,0 +1,139 @@
+//! The environment that the deployment gives, `terraform/sweeper.tf`, as one value
+//! that cannot be wrong.
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_domain::identity::Region;
+use ebb_sweep::publish::Addresses;
+
+/// What the deployment tells a sweep.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) bucket: String,
+    pub(crate) queue_url: String,
+    pub(crate) dead_letter_queue_url: String,
+    pub(crate) policy_key: String,
+    /// None means all that are enabled.
+    pub(crate) regions: Vec<Region>,
+    pub(crate) shard: u16,
+    pub(crate) slack_secret_arn: Option<String>,
+    pub(crate) email: Option<Addresses>,
+}
+
+impl Settings {
+    /// Reads them by name; an empty variable is taken for none.
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let optional = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+        let needed = |name: &'static str, what: &'static str| {
+            optional(name).with_context(|| format!("{name} is not set: {what}"))
+        };
+        let listed = |name: &str| -> Vec<String> {
+            let all = optional(name).unwrap_or_default();
+            let parts = all.split(',').map(|part| part.trim().to_owned());
+            parts.filter(|part| !part.is_empty()).collect()
+        };
+        let regions = listed("EBB_REGIONS")
+            .into_iter()
+            .map(|name| Region::new(&name).with_context(|| format!("EBB_REGIONS: '{name}'")))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            bucket: needed("EBB_BUCKET", "the deployment's bucket")?,
+            queue_url: needed("EBB_QUEUE_URL", "the queue that heartbeats arrive in")?,
+            dead_letter_queue_url: needed(
+                "EBB_DEAD_LETTER_QUEUE_URL",
+                "the queue that refused messages go to",
+            )?,
+            policy_key: needed("EBB_POLICY_KEY", "the policy file's key in the bucket")?,
+            regions,
+            shard: shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?,
+            slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
+            email: email(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
+        })
+    }
+}
+
+fn shard(shard: Option<String>, shards: Option<String>) -> Result<u16> {
+    let number = |name: &str, value: Option<String>, default: u16| match value {
+        None => Ok(default),
+        Some(text) => text
+            .trim()
+            .parse()
+            .with_context(|| format!("{name}: '{text}' is not a small number")),
+    };
+    let shards = number("EBB_SHARDS", shards, 1)?;
+    ensure!(
+        shards == 1,
+        "EBB_SHARDS is {shards}: one queue feeds one sweep so far, so it must be 1"
+    );
+    let shard = number("EBB_SHARD", shard, 0)?;
+    ensure!(
+        shard < shards,
+        "EBB_SHARD is {shard}: shards are counted from 0 and there is {shards}"
+    );
+    Ok(shard)
+}
+
+fn email(from: Option<String>, to: Vec<String>) -> Result<Option<Addresses>> {
+    match (from, to.is_empty()) {
+        (None, true) => Ok(None),
+        (Some(from), false) => Ok(Some(Addresses { from, to })),
+        (Some(_), true) => bail!("EBB_EMAIL_TO is not set, and EBB_EMAIL_FROM is: set both"),
+        (None, false) => bail!("EBB_EMAIL_FROM is not set, and EBB_EMAIL_TO is: set both"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: [(&str, &str); 5] = [
+        ("EBB_BUCKET", "bucket"),
+        ("EBB_QUEUE_URL", "https://queue"),
+        ("EBB_DEAD_LETTER_QUEUE_URL", "https://dead"),
+        ("EBB_POLICY_KEY", "config/policy.toml"),
+        ("EBB_REGIONS", ""),
+    ];
+
+    fn read(changes: &[(&str, &str)]) -> Result<Settings> {
+        let changed = |name: &str| changes.iter().find(|(n, _)| *n == name);
+        let given = |name: &str| WHOLE.iter().find(|(n, _)| *n == name);
+        Settings::read(|name| {
+            let (_, value) = changed(name).or_else(|| given(name))?;
+            Some((*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn what_terraform_sets_is_read() {
+        let settings = read(&[
+            ("EBB_REGIONS", "eu-central-1, us-east-1"),
+            ("EBB_SHARDS", "1"),
+            ("EBB_EMAIL_FROM", "ebb@example.com"),
+            ("EBB_EMAIL_TO", "a@example.com,b@example.com"),
+            ("EBB_SLACK_WEBHOOK_SECRET_ARN", "arn:aws:secretsmanager:x"),
+        ]);
+        let settings = settings.expect("whole");
+        let regions: Vec<_> = settings.regions.iter().map(Region::as_str).collect();
+        assert_eq!(regions, ["eu-central-1", "us-east-1"]);
+        assert_eq!(settings.email.map(|email| email.to.len()), Some(2));
+        let bare = read(&[]).expect("whole");
+        assert_eq!((bare.regions.len(), bare.email, bare.shard), (0, None, 0));
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let check = |changes: &[(&str, &str)], expect: &str| {
+            let error = read(changes).expect_err(expect);
+            let words = format!("{error:#}");
+            assert!(words.starts_with(expect), "{words}");
+        };
+        check(&[("EBB_BUCKET", "")], "EBB_BUCKET is not set");
+        check(&[("EBB_QUEUE_URL", " ")], "EBB_QUEUE_URL is not set");
+        check(&[("EBB_POLICY_KEY", "")], "EBB_POLICY_KEY is not set");
+        check(&[("EBB_REGIONS", "eu-central-1,/")], "EBB_REGIONS: '/'");
+        check(&[("EBB_SHARDS", "2")], "EBB_SHARDS is 2");
+        check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
+        check(&[("EBB_SHARD", "x")], "EBB_SHARD: 'x'");
+        check(&[("EBB_EMAIL_FROM", "a@b")], "EBB_EMAIL_TO is not set");
+        check(&[("EBB_EMAIL_TO", "a@b")], "EBB_EMAIL_FROM is not set");
+    }
+}

@@ -1,0 +1,271 @@
+//! The routes over a bucket in memory.
+
+use std::time::Duration;
+
+use ebb_cloud::failing::{Failing, Fault, Moment, Then};
+use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_domain::finding::{
+    Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Overprovisioned,
+    Recommendation, Remedy, Resource, SeenBy, Window,
+};
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::identity::Region;
+use ebb_domain::report::{Report, Totals};
+use ebb_domain::sizing::SizedRequest;
+use ebb_domain::step::Requested;
+use ebb_domain::units::{Bytes, MilliCores};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
+    let region = Region::new(region).expect("a region");
+    let sized = |cores, gib| SizedRequest {
+        cores: Some(MilliCores::cores(cores)),
+        memory: Some(Bytes::gib(gib)),
+    };
+    let is_step = kind == FindingKind::OverprovisionedStep;
+    Finding {
+        id: Finding::id_of(kind, &region, id),
+        kind,
+        resource: Resource {
+            id: id.to_owned(),
+            name: Some(name.to_owned()),
+            region,
+            node: None,
+            owner: None,
+            instance_type: None,
+            market: None,
+            controller: None,
+            origin: Origin::Measured,
+        },
+        window: Window {
+            from: Timestamp::UNIX_EPOCH,
+            to: Timestamp::UNIX_EPOCH,
+        },
+        coverage: None,
+        evidence: match is_step {
+            true => Evidence::Overprovisioned(Overprovisioned {
+                requested: Requested::default(),
+                peak_cores: None,
+                mean_cores: None,
+                peak_memory: None,
+                samples: 3,
+                observed_for: Duration::from_secs(60),
+            }),
+            false => Evidence::IdleNode(IdleNode {
+                idle_for: Duration::from_secs(3600),
+                never_active: None,
+                background_cores: None,
+                kept_alive_by: None,
+                seen_by: SeenBy::Probe,
+            }),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "seen".to_owned(),
+        },
+        cost: None,
+        remedy: Remedy {
+            action: Action::Rightsize,
+            advice: "Ask for less.".to_owned(),
+            command: None,
+        },
+        recommendation: is_step.then(|| Recommendation {
+            current: sized(16, 64),
+            recommended: sized(2, 4),
+            samples: 3,
+            placement: None,
+            current_per_hour: None,
+            recommended_per_hour: None,
+            assumptions: Vec::new(),
+        }),
+    }
+}
+
+fn report() -> Report {
+    use FindingKind::{IdleNode, OverprovisionedStep};
+    Report {
+        schema: Report::SCHEMA.to_owned(),
+        at: Timestamp::UNIX_EPOCH,
+        origin: Origin::Simulated,
+        findings: vec![
+            finding(IdleNode, "us-east-1", "i-1", "notebook"),
+            finding(
+                OverprovisionedStep,
+                "us-east-1",
+                "salmon/quant 100%",
+                "salmon",
+            ),
+            finding(OverprovisionedStep, "us-east-1", "star", "align"),
+            finding(OverprovisionedStep, "eu-central-1", "star", "align"),
+            finding(OverprovisionedStep, "us-east-1", "bwa", "align"),
+        ],
+        not_judged: Vec::new(),
+        gaps: Vec::new(),
+        totals: Totals::default(),
+    }
+}
+
+fn bucket(report: &Report) -> FakeObjects {
+    let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    let text = ebb_sweep::render::json(report);
+    bucket.insert(LATEST_JSON, text);
+    bucket
+}
+
+/// Asks as the gateway does: the path's escapes undone, but for `%25`.
+async fn ask(objects: &dyn Objects, event: Value) -> (Answer, Value) {
+    let request: Request = serde_json::from_value(event).expect("an event");
+    let answer = handle(objects, &request).await;
+    let body = serde_json::from_str(&answer.body).unwrap_or(Value::Null);
+    (answer, body)
+}
+
+fn get(url: &str) -> Value {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    json!({
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": {},
+        "requestContext": {"http": {"method": "GET"}},
+    })
+}
+
+fn ids(body: &Value, field: &str) -> Vec<String> {
+    let items = body["items"].as_array().expect("a list");
+    let id = |item: &Value| item[field].as_str().expect("an id").to_owned();
+    items.iter().map(id).collect()
+}
+
+#[tokio::test]
+async fn findings_come_page_by_page_as_the_report_has_them() {
+    let (report, mut url) = (report(), "/v1/findings?limit=2".to_owned());
+    let bucket = bucket(&report);
+    let mut seen = Vec::new();
+    for expect in [2, 2, 1] {
+        let (answer, body) = ask(&bucket, get(&url)).await;
+        assert_eq!((answer.status, &body["total"]), (200, &json!(5)));
+        assert_eq!(body["origin"], "simulated");
+        let page = ids(&body, "id");
+        assert_eq!(page.len(), expect);
+        seen.extend(page);
+        url = format!(
+            "/v1/findings?limit=2&after={}",
+            body["next"].as_str().unwrap_or("end")
+        );
+    }
+    let all: Vec<_> = report.findings.iter().map(|f| f.id.clone()).collect();
+    assert_eq!(seen, all);
+    assert!(
+        url.ends_with("after=end"),
+        "the last page names no next: {url}"
+    );
+}
+
+#[tokio::test]
+async fn only_what_has_a_recommendation_is_one() {
+    let (_, body) = ask(&bucket(&report()), get("/v1/recommendations")).await;
+    assert_eq!(body["total"], 4);
+    let cores = &body["items"][0]["recommendation"]["recommended"]["cores"];
+    let whole = serde_json::to_value(MilliCores::cores(2)).expect("a number");
+    assert_eq!(cores, &whole);
+}
+
+#[tokio::test]
+async fn a_step_is_found_by_definition_or_name() {
+    let bucket = bucket(&report());
+    let check = async |step: &str, expect: &str| {
+        let url = format!("/v1/steps/{step}");
+        let (_, body) = ask(&bucket, get(&url)).await;
+        let told = body.get("finding").or(body.get("type"));
+        assert_eq!(told.and_then(Value::as_str), Some(expect), "{url}: {body}");
+    };
+    let salmon = "overprovisioned_step/us-east-1/salmon/quant 100%";
+    check("salmon/quant 100%25/recommendation", salmon).await;
+    check("salmon%2Fquant%20100%25/recommendation", salmon).await;
+    check("salmon/recommendation", salmon).await;
+    let bwa = "overprovisioned_step/us-east-1/bwa";
+    check("bwa/recommendation", bwa).await;
+    let star = "overprovisioned_step/eu-central-1/star";
+    check("star/recommendation?region=eu-central-1", star).await;
+    check("star/recommendation", "urn:ebb:problem:ambiguous").await;
+    check("align/recommendation", "urn:ebb:problem:ambiguous").await;
+    check(
+        "star/recommendation?region=eu-west-1",
+        "urn:ebb:problem:step",
+    )
+    .await;
+    check("notebook/recommendation", "urn:ebb:problem:step").await;
+}
+
+#[tokio::test]
+async fn what_is_known_is_not_sent_again() {
+    let bucket = bucket(&report());
+    let (first, _) = ask(&bucket, get("/v1/findings")).await;
+    let etag = first.headers["etag"].clone();
+    let check = async |known: &str, status: u16| {
+        let mut event = get("/v1/findings");
+        event["headers"]["if-none-match"] = json!(known);
+        let (answer, _) = ask(&bucket, event).await;
+        assert_eq!(answer.status, status, "{known}");
+        assert_eq!(answer.headers["etag"], etag);
+        assert_eq!(answer.body.is_empty(), status == 304);
+    };
+    check(&etag, 304).await;
+    check(&format!("\"other\", W/{etag}"), 304).await;
+    check("*", 304).await;
+    check("\"other\"", 200).await;
+    let changed = Report {
+        findings: Vec::new(),
+        ..report()
+    };
+    bucket.insert(LATEST_JSON, ebb_sweep::render::json(&changed));
+    let (second, _) = ask(&bucket, get("/v1/findings")).await;
+    assert_ne!(second.headers["etag"], etag);
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_a_problem_with_its_status() {
+    let check = async |objects: &dyn Objects, event: Value, status: u16, kind: &str| {
+        let (answer, body) = ask(objects, event).await;
+        assert_eq!(
+            (answer.status, &body["status"]),
+            (status, &json!(status)),
+            "{body}"
+        );
+        assert_eq!(body["type"], format!("urn:ebb:problem:{kind}"), "{body}");
+        assert_eq!(answer.headers["content-type"], "application/problem+json");
+        assert_eq!(answer.headers["cache-control"], "no-store");
+    };
+    let (whole, findings) = (bucket(&report()), || get("/v1/findings"));
+    check(&whole, get("/v1/nodes"), 404, "path").await;
+    check(&whole, get("/v1/steps//recommendation"), 404, "path").await;
+    check(&whole, get("/v1/findings?limit=0"), 400, "query").await;
+    check(&whole, get("/v1/findings?limit=501"), 400, "query").await;
+    check(&whole, get("/v1/findings?limt=1"), 400, "query").await;
+    check(&whole, get("/v1/findings?after=gone"), 400, "query").await;
+    let mut post = findings();
+    post["requestContext"]["http"]["method"] = json!("POST");
+    check(&whole, post, 405, "method").await;
+
+    let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    check(&nothing, findings(), 503, "no-report").await;
+    let down = Failing::new(
+        whole.clone(),
+        &Fault::at(0, Moment::Before, Then::StaysDead),
+    );
+    check(&down, findings(), 502, "bucket").await;
+    nothing.insert(LATEST_JSON, *b"{}");
+    check(&nothing, findings(), 500, "report").await;
+    let newer = Report {
+        schema: "ebb.report/2.0".to_owned(),
+        ..report()
+    };
+    check(&bucket(&newer), findings(), 500, "report").await;
+
+    let mut huge = report();
+    huge.findings[0].remedy.advice = "x".repeat(MAX_BODY_BYTES);
+    check(&bucket(&huge), findings(), 400, "size").await;
+}

@@ -1,0 +1,38 @@
+//! The recommendation API as a Lambda behind an HTTP API: takes the newest report
+//! from the bucket and answers from it. What is answered is decided in `api`.
+
+mod api;
+mod http;
+mod problem;
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::{AwsConfig, AwsObjects};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use tracing_subscriber::EnvFilter;
+
+use http::{Answer, Request};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_env_filter(EnvFilter::new("warn,ebb_tune=info,ebb_cloud=info"))
+        .init();
+    let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
+    let bucket = bucket.context("EBB_BUCKET is not set: the deployment's bucket")?;
+    let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
+    let answered = service_fn(
+        async |event: LambdaEvent<Request>| -> Result<Answer, Error> {
+            let answer = api::handle(&objects, &event.payload).await;
+            tracing::info!(
+                path = event.payload.path,
+                status = answer.status,
+                "answered"
+            );
+            Ok(answer)
+        },
+    );
+    let ended = lambda_runtime::run(answered).await;
+    ended.map_err(|error| anyhow::anyhow!(error))
+}

@@ -1,0 +1,111 @@
+//! What went wrong, as problem details (RFC 9457).
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::http::Answer;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// Only reading is offered.
+    Method,
+    /// No such path.
+    Path(String),
+    /// A query parameter is wrong.
+    Query(String),
+    /// Nothing to change was found about this step.
+    Step(String),
+    /// Several findings are about a step of this name.
+    Ambiguous { step: String, ids: Vec<String> },
+    /// No sweep has ended yet.
+    NoReport,
+    /// The bucket did not answer; the log says why.
+    Unreachable,
+    /// The report is not one that this program reads.
+    Report(String),
+    /// The answer would be larger than a gateway takes.
+    TooLarge,
+}
+
+impl Problem {
+    fn parts(&self) -> (u16, &'static str, &'static str, String) {
+        match self {
+            Self::Method => (405, "method", "Method not allowed", "Only GET is.".into()),
+            Self::Path(path) => (
+                404,
+                "path",
+                "No such path",
+                format!(
+                    "{path} is none of /v1/findings, /v1/recommendations and \
+                     /v1/steps/{{step}}/recommendation."
+                ),
+            ),
+            Self::Query(detail) => (400, "query", "Query refused", detail.clone()),
+            Self::Step(step) => (
+                404,
+                "step",
+                "No recommendation for this step",
+                format!(
+                    "Nothing to change was found about '{step}': it was not seen, too short, or \
+                     its request fits. /v1/recommendations lists what there is."
+                ),
+            ),
+            Self::Ambiguous { step, ids } => (
+                400,
+                "ambiguous",
+                "Several steps of this name",
+                format!(
+                    "'{step}' is {}: ask for its job definition, or add ?region=.",
+                    ids.join(", ")
+                ),
+            ),
+            Self::NoReport => (
+                503,
+                "no-report",
+                "No report yet",
+                "No sweep has ended yet. Try again after the next one.".into(),
+            ),
+            Self::Unreachable => (
+                502,
+                "bucket",
+                "Report not read",
+                "The bucket did not answer; the function's log says why.".into(),
+            ),
+            Self::Report(detail) => (500, "report", "Report not understood", detail.clone()),
+            Self::TooLarge => (
+                400,
+                "size",
+                "Answer too large",
+                "Ask for fewer at once with ?limit=.".into(),
+            ),
+        }
+    }
+
+    /// As it is sent.
+    pub(crate) fn answer(&self) -> Answer {
+        let (status, kind, title, detail) = self.parts();
+        let body = json!({
+            "type": format!("urn:ebb:problem:{kind}"),
+            "title": title,
+            "status": status,
+            "detail": detail,
+        });
+        let mut headers = BTreeMap::from([
+            ("content-type", "application/problem+json".to_owned()),
+            ("cache-control", "no-store".to_owned()),
+        ]);
+        if matches!(self, Self::Method) {
+            headers.insert("allow", "GET".to_owned());
+        }
+        if matches!(self, Self::NoReport) {
+            headers.insert("retry-after", "60".to_owned());
+        }
+        Answer {
+            status,
+            headers,
+            body: body.to_string(),
+        }
+    }
+}
