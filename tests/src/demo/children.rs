@@ -16,6 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How much of a log an error shows.
 const SHOWN_LINES: usize = 25;
 
+/// Whether a program is to end by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It goes on until it is ended.
+    Server,
+    /// It is waited for.
+    Task,
+}
+
 /// Running programs, in the order of their start.
 #[derive(Debug)]
 pub(super) struct Children {
@@ -26,6 +35,7 @@ pub(super) struct Children {
 #[derive(Debug)]
 struct Running {
     name: String,
+    role: Role,
     group: Option<Pid>,
     child: Child,
 }
@@ -46,11 +56,23 @@ impl Children {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// Starts a program that goes on by itself.
+    /// Starts a program that goes on until it is ended.
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(super) fn start(&mut self, name: &str, mut command: Command) -> Result<()> {
+    pub(super) fn start(&mut self, name: &str, command: Command) -> Result<()> {
+        self.spawn(name, Role::Server, command)
+    }
+
+    /// Starts a program that is waited for later.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(super) fn begin(&mut self, name: &str, command: Command) -> Result<()> {
+        self.spawn(name, Role::Task, command)
+    }
+
+    fn spawn(&mut self, name: &str, role: Role, mut command: Command) -> Result<()> {
         let path = self.log(name);
         let log = File::create(&path).with_context(|| format!("writing {}", path.display()))?;
         let program = command.as_std().get_program().to_owned();
@@ -65,13 +87,14 @@ impl Children {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         self.running.push(Running {
             name: name.to_owned(),
+            role,
             group: id.and_then(Pid::from_raw),
             child,
         });
         Ok(())
     }
 
-    /// Waits until a program that was started has ended well; forgets it.
+    /// Waits until a program that was begun has ended well; forgets it.
     ///
     /// # Errors
     /// When it ended badly, with the end of its log.
@@ -88,9 +111,9 @@ impl Children {
     /// Starts a program and waits for its end.
     ///
     /// # Errors
-    /// See [`Self::start`] and [`Self::wait`].
+    /// See [`Self::begin`] and [`Self::wait`].
     pub(super) async fn run(&mut self, name: &str, command: Command) -> Result<()> {
-        self.start(name, command)?;
+        self.begin(name, command)?;
         self.wait(name).await
     }
 
@@ -100,10 +123,12 @@ impl Children {
     /// Its name with the end of its log.
     pub(super) fn check(&mut self) -> Result<()> {
         for at in 0..self.running.len() {
-            if let Some(ended) = self.running[at].child.try_wait()? {
+            let one = &mut self.running[at];
+            if one.role == Role::Server
+                && let Some(ended) = one.child.try_wait()?
+            {
                 let name = self.running.remove(at).name;
-                self.good(&name, ended)?;
-                bail!("{name} ended too early{}", self.tail(&name));
+                bail!("{name} ended too early ({ended}){}", self.tail(&name));
             }
         }
         Ok(())

@@ -60,7 +60,7 @@ pub(super) fn pack(places: &Places, children: &mut Children) -> Result<()> {
         let mut pack = places.script("package");
         pack.arg(places.program(program)?)
             .arg(places.work.join(package));
-        children.start(package, pack)?;
+        children.begin(package, pack)?;
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ impl Deploying {
             let mut calls = places.python("deploy.py");
             calls.arg("--variables").arg(&self.variables);
             calls.arg("--out").arg(places.work.join("outputs.json"));
-            return children.start("deploy", calls);
+            return children.begin("deploy", calls);
         }
         let mut init = terraform(places);
         init.args(["init", "-input=false", "-no-color"]);
@@ -116,7 +116,7 @@ impl Deploying {
         apply.args(["apply", "-auto-approve", "-input=false", "-no-color"]);
         apply.arg(format!("-state={}", state(places)));
         apply.arg(format!("-var-file={}", self.variables.display()));
-        children.start("deploy", apply)
+        children.begin("deploy", apply)
     }
 
     /// Waits for the end, and says every now and then how far it is.

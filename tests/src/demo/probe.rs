@@ -77,7 +77,12 @@ impl RealNode {
     ///
     /// # Errors
     /// When a step cannot be started.
-    pub(super) fn start(&mut self, places: &Places, children: &mut Children, node: &Node) -> Result<()> {
+    pub(super) fn start(
+        &mut self,
+        places: &Places,
+        children: &mut Children,
+        node: &Node,
+    ) -> Result<()> {
         let probe = self.probe.take().context("the probe runs already")?;
         children.start("probe", probe)?;
         let port = silent_socket()?;

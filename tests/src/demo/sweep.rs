@@ -72,7 +72,11 @@ async fn logs(account: &Account, function: &str) -> Result<String> {
 ///
 /// # Errors
 /// When it is not there.
-pub(super) async fn published(account: &Account, deployed: &Deployment, file: &str) -> Result<Vec<u8>> {
+pub(super) async fn published(
+    account: &Account,
+    deployed: &Deployment,
+    file: &str,
+) -> Result<Vec<u8>> {
     let key = format!("reports/latest/{file}");
     let url = format!("{}/{}/{key}", account.platform, deployed.bucket);
     let authorization = authorization("s3");

@@ -1,0 +1,182 @@
+//! Which crate may depend on which, as `ARCHITECTURE.md` says; a new edge is a
+//! line there and a line here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate with those of ours that it may name; see "Who may depend on whom".
+/// [`ANY`] may name any.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("ebb-domain", &[]),
+    ("ebb-signal", &["ebb-domain"]),
+    ("ebb-lake", &["ebb-domain", "ebb-signal"]),
+    ("ebb-cloud", &["ebb-domain"]),
+    ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
+    (
+        "ebb-sweep",
+        &["ebb-domain", "ebb-signal", "ebb-lake", "ebb-cloud"],
+    ),
+    ("ebb-cli", &["ebb-sweep", "ebb-domain", "ebb-cloud"]),
+    (
+        "ebb-sweeper-lambda",
+        &["ebb-sweep", "ebb-domain", "ebb-cloud", "ebb-lake"],
+    ),
+    ("ebb-tune-lambda", &["ebb-sweep", "ebb-domain", "ebb-cloud"]),
+];
+const ANY: [&str; 2] = ["ebb-tests", "eval"];
+
+/// The one crate that may name a cloud SDK.
+const CLOUD: &str = "ebb-cloud";
+
+/// The features of [`CLOUD`] that the probe may ask for: it has no business with
+/// inventory, metrics, bill, secrets or mail.
+const PROBES_FEATURES: [&str; 3] = ["queue", "objects", "identity"];
+
+/// One dependency as a manifest names it, for whatever purpose.
+#[derive(Debug, Clone)]
+struct Edge {
+    from: String,
+    to: String,
+    features: Vec<String>,
+    is_for_tests: bool,
+}
+
+/// What is wrong with the edges of the packages, in words.
+fn wrong(packages: &BTreeSet<String>, edges: &[Edge]) -> Vec<String> {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let unknown = packages
+        .iter()
+        .filter(|name| !ANY.contains(&name.as_str()) && !allowed.contains_key(name.as_str()))
+        .map(|name| format!("{name} stands in no line of ARCHITECTURE.md"));
+    let edges = edges
+        .iter()
+        .filter(|edge| !ANY.contains(&edge.from.as_str()));
+    unknown
+        .chain(edges.filter_map(|edge| objection(packages, &allowed, edge)))
+        .collect()
+}
+
+fn objection(
+    packages: &BTreeSet<String>,
+    allowed: &BTreeMap<&str, &[&str]>,
+    edge: &Edge,
+) -> Option<String> {
+    let Edge {
+        from, to, features, ..
+    } = edge;
+    if to.starts_with("aws-sdk-") && from != CLOUD {
+        return Some(format!(
+            "{from} names {to}; only {CLOUD} may name a cloud SDK"
+        ));
+    }
+    let known = allowed.get(from.as_str()).copied().unwrap_or_default();
+    if packages.contains(to) && !known.contains(&to.as_str()) {
+        return Some(format!(
+            "{from} depends on {to}, which ARCHITECTURE.md does not allow"
+        ));
+    }
+    let asked = features
+        .iter()
+        .find(|name| !PROBES_FEATURES.contains(&name.as_str()));
+    match asked {
+        Some(name) if from == "ebb-probe" && to == CLOUD && !edge.is_for_tests => {
+            Some(format!("{from} asks {to} for {name}"))
+        }
+        _ => None,
+    }
+}
+
+fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
+    let told = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut names = BTreeSet::new();
+    let mut edges = Vec::new();
+    for package in list(&metadata["packages"]) {
+        names.insert(text(&package["name"]));
+        for dependency in list(&package["dependencies"]) {
+            edges.push(Edge {
+                from: text(&package["name"]),
+                to: text(&dependency["name"]),
+                features: list(&dependency["features"]).iter().map(text).collect(),
+                is_for_tests: dependency["kind"] == "dev",
+            });
+        }
+    }
+    (names, edges)
+}
+
+#[test]
+fn dependencies_point_down_and_only_one_crate_names_a_cloud_sdk() {
+    let (packages, edges) = metadata();
+    assert!(packages.contains("ebb-domain") && packages.len() >= ALLOWED.len());
+    assert!(
+        edges
+            .iter()
+            .any(|e| e.from == CLOUD && e.to.starts_with("aws-sdk-"))
+    );
+    let wrong = wrong(&packages, &edges);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_wrong_edge_is_told() {
+    let check = |from: &str, to: &str, features: &[&str], expect: Option<&str>| {
+        let (mut packages, mut edges) = metadata();
+        packages.insert(from.to_owned());
+        edges.push(Edge {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            features: features.iter().map(|name| (*name).to_owned()).collect(),
+            is_for_tests: false,
+        });
+        let told = wrong(&packages, &edges);
+        let expect: Vec<String> = expect.map(str::to_owned).into_iter().collect();
+        assert_eq!(told, expect);
+    };
+    check("ebb-sweep", "ebb-cloud", &["inventory"], None);
+    check("ebb-probe", "ebb-cloud", &["queue"], None);
+    check("ebb-tests", "ebb-probe", &[], None);
+    check(
+        "ebb-domain",
+        "ebb-signal",
+        &[],
+        Some("ebb-domain depends on ebb-signal, which ARCHITECTURE.md does not allow"),
+    );
+    check(
+        "ebb-probe",
+        "ebb-lake",
+        &[],
+        Some("ebb-probe depends on ebb-lake, which ARCHITECTURE.md does not allow"),
+    );
+    check(
+        "ebb-cli",
+        "aws-sdk-s3",
+        &[],
+        Some("ebb-cli names aws-sdk-s3; only ebb-cloud may name a cloud SDK"),
+    );
+    check(
+        "ebb-probe",
+        "ebb-cloud",
+        &["inventory"],
+        Some("ebb-probe asks ebb-cloud for inventory"),
+    );
+    check(
+        "ebb-new",
+        "serde",
+        &[],
+        Some("ebb-new stands in no line of ARCHITECTURE.md"),
+    );
+}

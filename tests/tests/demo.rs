@@ -1,0 +1,207 @@
+//! The main job end to end, as the demo plays it: three seeds, an account
+//! without waste, a manifest that does not fit, and an end before its time.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// One after the other: each starts two simulators and, some, a probe that
+/// measures this very machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const TERRAFORM: &[&str] = &[];
+const CALLS: &[&str] = &["--skip-terraform"];
+const CALLS_WITHOUT_PROBE: &[&str] = &["--skip-terraform", "--skip-probe"];
+
+/// The demo with `arguments`; `None`, and words, where this machine cannot run it.
+fn demo(arguments: &[&str]) -> Option<Command> {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let cache = std::env::var_os("EBB_CACHE").map_or(home.join(".cache/ebb"), PathBuf::from);
+    if !cache.join("venv/bin/python").exists() {
+        eprintln!("skipped: no Python environment (scripts/setup test makes it)");
+        return None;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_terraform =
+        std::env::split_paths(&path).any(|folder| folder.join("terraform").exists());
+    let has_terraform = has_terraform || cache.join("bin/terraform").exists();
+    if !arguments.contains(&"--skip-terraform") && !has_terraform {
+        eprintln!("skipped: no terraform (scripts/setup test says how to get it)");
+        return None;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-demo"));
+    command.args(arguments).stdin(Stdio::null());
+    Some(command)
+}
+
+/// What a finished run said, and the folder that it left.
+struct Played {
+    said: String,
+    status: Option<i32>,
+    folder: TempDir,
+}
+
+fn play(seed: u64, arguments: &[&str]) -> Option<Played> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = demo(arguments)?;
+    let ended = command
+        .args(["--seed", &seed.to_string(), "--work"])
+        .arg(folder.path().join("run"))
+        .output()
+        .expect("the demo starts");
+    let said = words(&ended);
+    for port in ports(&said) {
+        assert!(
+            TcpStream::connect(("127.0.0.1", port)).is_err(),
+            "{port} still answers\n{said}"
+        );
+    }
+    Some(Played {
+        said,
+        status: ended.status.code(),
+        folder,
+    })
+}
+
+fn words(ended: &Output) -> String {
+    let [out, err] = [&ended.stdout, &ended.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}{err}")
+}
+
+/// The ports of the simulators, by what the demo says.
+fn ports(said: &str) -> Vec<u16> {
+    let lines = said
+        .lines()
+        .filter(|line| line.contains("MiniStack (") || line.contains("moto ("));
+    let ports = lines.filter_map(|line| line.rsplit(':').next()?.trim().parse().ok());
+    ports.collect()
+}
+
+impl Played {
+    fn ends_with(&self, status: i32) -> &Self {
+        assert_eq!(self.status, Some(status), "{}", self.said);
+        self
+    }
+
+    fn says(&self, text: &str) -> &Self {
+        assert!(
+            self.said.contains(text),
+            "it should say: {text}\n{}",
+            self.said
+        );
+        self
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join("run").join(name)
+    }
+}
+
+/// Compares a run's report with its manifest again.
+fn check_again(folder: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-demo"));
+    let ended = command
+        .arg("check")
+        .arg(folder)
+        .output()
+        .expect("it starts");
+    (ended.status.code(), words(&ended))
+}
+
+#[test]
+fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
+    let Some(played) = play(1, TERRAFORM) else {
+        return;
+    };
+    played.ends_with(0).says("nothing else was called waste");
+    let page = fs::read_to_string(played.file("report.html")).expect("a page");
+    assert!(
+        page.contains("simulated"),
+        "the page says that its input is simulated"
+    );
+    if played.said.contains("real probe: skipped") {
+        eprintln!("skipped: what only the real probe sees");
+        return;
+    }
+    played
+        .says("stuck_batch_job (no_progress)")
+        .says("overprovisioned_step: demo-overasked");
+    a_manifest_that_does_not_fit_is_told(&played);
+}
+
+/// A run's own manifest is good; one with a line more, or a line less, is not.
+fn a_manifest_that_does_not_fit_is_told(played: &Played) {
+    let manifest = played.file("planted.json");
+    let text = fs::read_to_string(&manifest).expect("a manifest");
+    let planted: Vec<Value> = serde_json::from_str(&text).expect("a list");
+    let check = |planted: &[Value], expect_status: i32, expect: &str| {
+        let text = serde_json::to_string(planted).expect("JSON");
+        fs::write(&manifest, text).expect("it is written");
+        let (status, said) = check_again(manifest.parent().expect("a folder"));
+        assert_eq!(status, Some(expect_status), "{said}");
+        assert!(said.contains(expect), "{said}");
+    };
+    check(&planted, 0, "nothing else was called waste");
+    check(&planted[1..], 1, "called waste, and not planted");
+    let other = serde_json::json!({"kind": "idle_node", "variant": null, "resource": "i-0none"});
+    let more: Vec<Value> = planted.iter().cloned().chain([other]).collect();
+    check(&more, 1, "idle_node: i-0none: planted, and not found");
+}
+
+#[test]
+fn other_seeds_plant_other_waste_and_that_is_found() {
+    for seed in [2, 3] {
+        let Some(played) = play(seed, CALLS_WITHOUT_PROBE) else {
+            return;
+        };
+        played.ends_with(0).says("nothing else was called waste");
+        played.says("skipped  overprovisioned_step: demo-overasked");
+    }
+}
+
+#[test]
+fn where_no_waste_is_none_is_found_and_nobody_is_told() {
+    let arguments: Vec<&str> = CALLS.iter().copied().chain(["--no-waste"]).collect();
+    let Some(played) = play(4, &arguments) else {
+        return;
+    };
+    played
+        .ends_with(0)
+        .says("no waste was planted, and none was found");
+    played.says("Slack took 0 message(s) and SES 0 email(s)");
+}
+
+#[test]
+fn an_end_before_its_time_takes_everything_down() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(mut command) = demo(CALLS_WITHOUT_PROBE) else {
+        return;
+    };
+    command.arg("--work").arg(folder.path().join("run"));
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut said = String::new();
+    while !said.contains("moto (") {
+        let line = lines.next().expect("it goes on").expect("text");
+        said += &format!("{line}\n");
+    }
+    assert_eq!(ports(&said).len(), 2);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is there");
+    let ended = child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(130), "{said}");
+    for port in ports(&said) {
+        assert!(
+            TcpStream::connect(("127.0.0.1", port)).is_err(),
+            "{port} still answers"
+        );
+    }
+}
