@@ -166,6 +166,8 @@ impl Watch<'_> {
         }
         tracing::info!("told to stop; sending the last");
         self.pass();
+        self.report
+            .finish(self.collector.last_ended(), node::clock());
         self.close(Urgency::Now)?;
         while let Some(batch) = self.report.batch() {
             self.keep(|outbox| outbox.add_steps(&batch));

@@ -209,6 +209,14 @@ impl Fold {
         std::mem::take(&mut self.ended)
     }
 
+    /// Hands over every step without processes, those too whose last totals are
+    /// still awaited: the end of this program does not wait for them.
+    pub fn take_all_ended(&mut self) -> Vec<StepUsage> {
+        let mut ended = self.take_ended();
+        ended.extend(self.steps.take_all_ended());
+        ended
+    }
+
     /// Closes the interval, right after a pass, and begins the next. `lost` is
     /// the kernel's count of events without room since it started, `network` the
     /// bytes that crossed it in this interval.

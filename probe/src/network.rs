@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use ebb_domain::units::Bytes;
 
-/// Bytes received and sent since each physical interface appeared, by its name.
-type Counters = BTreeMap<String, u64>;
+/// Bytes received and bytes sent since each physical interface appeared, by its
+/// name.
+type Counters = BTreeMap<String, [u64; 2]>;
 
 /// Tells interval by interval what crossed the network.
 #[derive(Debug)]
@@ -46,11 +47,14 @@ fn since(before: &Counters, now: &Counters) -> Option<Bytes> {
     if before.keys().any(|name| !now.contains_key(name)) {
         return None;
     }
-    let used = now.iter().map(|(name, bytes)| {
-        let counted = before.get(name).copied().unwrap_or(0);
-        bytes.checked_sub(counted)
-    });
-    used.sum::<Option<u64>>().map(Bytes)
+    let mut used = 0_u64;
+    for (name, counters) in now {
+        let counted = before.get(name).unwrap_or(&[0; 2]);
+        for (now, before) in counters.iter().zip(counted) {
+            used = used.saturating_add(now.checked_sub(*before)?);
+        }
+    }
+    Some(Bytes(used))
 }
 
 /// Only an interface with a device behind it is physical, virtual machines' ones
@@ -64,20 +68,20 @@ fn read(root: &Path) -> Option<Counters> {
         .lines()
         .filter_map(counted)
         .filter(|(name, _)| physical(name))
-        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .map(|(name, counters)| (name.to_owned(), counters))
         .collect();
     (!counters.is_empty()).then_some(counters)
 }
 
 /// One line of `/proc/net/dev`: eight counters of what was received, bytes the
 /// first, then as many of what was sent. The two lines of its head are none.
-fn counted(line: &str) -> Option<(&str, u64)> {
+fn counted(line: &str) -> Option<(&str, [u64; 2])> {
     const SENT_BYTES: usize = 8;
     let (name, numbers) = line.split_once(':')?;
     let mut numbers = numbers.split_whitespace();
-    let received: u64 = numbers.next()?.parse().ok()?;
-    let sent: u64 = numbers.nth(SENT_BYTES - 1)?.parse().ok()?;
-    Some((name.trim(), received.saturating_add(sent)))
+    let received = numbers.next()?.parse().ok()?;
+    let sent = numbers.nth(SENT_BYTES - 1)?.parse().ok()?;
+    Some((name.trim(), [received, sent]))
 }
 
 #[cfg(test)]

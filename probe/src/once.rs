@@ -49,6 +49,7 @@ pub async fn watch(
             break;
         }
     }
+    ended.extend(collector.last_ended());
     let (interval, events_lost) = collector.close()?;
     let mut machine = Machine::now(&mut cost_until)?;
     machine.probe.events_lost = events_lost;

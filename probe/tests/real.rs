@@ -152,7 +152,11 @@ fn a_step_that_the_memory_killer_ended_says_so() {
         eprintln!("skipped: {reason}");
         return;
     }
-    let (step, _) = run_task(Some(limit), "head -c 200M /dev/zero | tail -n 1 >/dev/null");
+    // Long enough for a pass to read the limit.
+    let (step, _) = run_task(
+        Some(limit),
+        "sleep 2; head -c 200M /dev/zero | tail -n 1 >/dev/null",
+    );
     assert_eq!(step.end, StepEnd::OutOfMemory);
     assert_eq!(step.requested.memory, Some(Bytes::mib(32)));
 }

@@ -25,39 +25,31 @@ pub struct Reading {
 /// Reads the cgroup at `path`; all unknown once it is removed.
 pub fn read(hierarchy: &Hierarchy, path: &str) -> Reading {
     let folder = hierarchy.folder(path);
-    let number = |name: &str| read_number(&folder.join(name));
+    let file = |name: &str| text(&folder.join(name));
+    let number = |name: &str| file(name)?.trim().parse().ok();
+    let mount = &hierarchy.mount;
     match &hierarchy.version {
         Version::V1 { cpu_mount, .. } => Reading {
-            held: text(&folder.join("memory.stat"))
+            held: file("memory.stat")
                 .and_then(|stat| held_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0))),
             peak: number("memory.max_usage_in_bytes").map(Bytes),
             allowed: Requested {
-                cores: cpu_mount.as_ref().and_then(|mount| {
-                    least(mount, path, |folder| {
-                        quota_v1(
-                            &text(&folder.join("cpu.cfs_quota_us"))?,
-                            &text(&folder.join("cpu.cfs_period_us"))?,
-                        )
-                    })
-                }),
-                memory: least(&hierarchy.mount, path, |folder| {
-                    limit_v1(&text(&folder.join("memory.limit_in_bytes"))?)
-                }),
+                cores: cpu_mount
+                    .as_ref()
+                    .and_then(|mount| allowed(mount, path, quota_v1))
+                    .map(MilliCores),
+                memory: allowed(mount, path, limit_v1).map(Bytes),
             },
-            oom_kills: text(&folder.join("memory.oom_control")).and_then(|t| field(&t, "oom_kill")),
+            oom_kills: file("memory.oom_control").and_then(|t| field(&t, "oom_kill")),
         },
         Version::V2 => Reading {
-            held: text(&folder.join("memory.stat")).and_then(|stat| held_v2(&stat)),
+            held: file("memory.stat").and_then(|stat| held_v2(&stat)),
             peak: number("memory.peak").map(Bytes),
             allowed: Requested {
-                cores: least(&hierarchy.mount, path, |folder| {
-                    quota_v2(&text(&folder.join("cpu.max"))?)
-                }),
-                memory: least(&hierarchy.mount, path, |folder| {
-                    limit_v2(&text(&folder.join("memory.max"))?)
-                }),
+                cores: allowed(mount, path, quota_v2).map(MilliCores),
+                memory: allowed(mount, path, limit_v2).map(Bytes),
             },
-            oom_kills: text(&folder.join("memory.events")).and_then(|t| field(&t, "oom_kill")),
+            oom_kills: file("memory.events").and_then(|t| field(&t, "oom_kill")),
         },
     }
 }
@@ -66,13 +58,29 @@ fn text(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-fn read_number(path: &Path) -> Option<u64> {
-    text(path)?.trim().parse().ok()
+/// The limit that holds for a cgroup: the least of its own, its ancestors', and
+/// the sum of its children's. ECS and Kubernetes may limit the containers and not
+/// the task or pod that holds them.
+fn allowed(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+    let within = children(&below(mount, path), &limit);
+    let limits = [least(mount, path, limit), within];
+    limits.into_iter().flatten().min()
+}
+
+/// The sum of the children's limits; `None` unless each child has one.
+fn children(folder: &Path, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+    let mut folders = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .peekable();
+    folders.peek()?;
+    folders.map(|child| limit(&child.path())).sum()
 }
 
 /// The least limit from the cgroup up to, and without, the root.
-fn least<T: Ord>(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<T>) -> Option<T> {
-    let mut least: Option<T> = None;
+fn least(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+    let mut least: Option<u64> = None;
     let mut path = path.trim_end_matches('/');
     while !path.is_empty() {
         let here = limit(&below(mount, path));
@@ -120,33 +128,37 @@ fn held_v2(stat: &str) -> Option<Bytes> {
 }
 
 /// v1 says "no limit" by the greatest whole number of pages.
-fn limit_v1(text: &str) -> Option<Bytes> {
+fn limit_v1(folder: &Path) -> Option<u64> {
     const UNLIMITED_FROM: u64 = 1 << 62;
-    let bytes: u64 = text.trim().parse().ok()?;
-    (bytes < UNLIMITED_FROM).then_some(Bytes(bytes))
+    let limit = text(&folder.join("memory.limit_in_bytes"))?;
+    limit
+        .trim()
+        .parse()
+        .ok()
+        .filter(|bytes| *bytes < UNLIMITED_FROM)
 }
 
-fn limit_v2(text: &str) -> Option<Bytes> {
-    text.trim().parse().ok().map(Bytes)
+/// v2 says "no limit" by a word.
+fn limit_v2(folder: &Path) -> Option<u64> {
+    text(&folder.join("memory.max"))?.trim().parse().ok()
 }
 
-fn quota_v1(quota_us: &str, period_us: &str) -> Option<MilliCores> {
-    cores(
-        quota_us.trim().parse().ok()?,
-        period_us.trim().parse().ok()?,
-    )
+fn quota_v1(folder: &Path) -> Option<u64> {
+    let period = text(&folder.join("cpu.cfs_period_us"))?;
+    millicores(&text(&folder.join("cpu.cfs_quota_us"))?, &period)
 }
 
-fn quota_v2(text: &str) -> Option<MilliCores> {
-    let (quota_us, period_us) = text.trim().split_once(' ')?;
-    cores(quota_us.parse().ok()?, period_us.parse().ok()?)
+fn quota_v2(folder: &Path) -> Option<u64> {
+    let both = text(&folder.join("cpu.max"))?;
+    let (quota, period) = both.split_once(' ')?;
+    millicores(quota, period)
 }
 
-fn cores(quota_us: u64, period_us: u64) -> Option<MilliCores> {
-    quota_us
-        .checked_mul(1000)?
-        .checked_div(period_us)
-        .map(MilliCores)
+/// "No limit" is -1 or a word, and so no number.
+fn millicores(quota_us: &str, period_us: &str) -> Option<u64> {
+    let quota: u64 = quota_us.trim().parse().ok()?;
+    let period: u64 = period_us.trim().parse().ok()?;
+    quota.checked_mul(1000)?.checked_div(period)
 }
 
 #[cfg(test)]
@@ -155,14 +167,30 @@ mod tests {
 
     #[test]
     fn a_limit_is_unknown_when_there_is_none() {
-        assert_eq!(limit_v1("9223372036854771712\n"), None);
-        assert_eq!(limit_v1("1073741824\n"), Some(Bytes::gib(1)));
-        assert_eq!(limit_v2("max\n"), None);
-        assert_eq!(limit_v2("1073741824\n"), Some(Bytes::gib(1)));
-        assert_eq!(quota_v1("-1\n", "100000\n"), None);
-        assert_eq!(quota_v1("150000\n", "100000\n"), Some(MilliCores(1500)));
-        assert_eq!(quota_v2("max 100000\n"), None);
-        assert_eq!(quota_v2("50000 100000\n"), Some(MilliCores(500)));
+        type Limit = fn(&Path) -> Option<u64>;
+        let check = |limit: Limit, files: &[(&str, &str)], expect: Option<u64>| {
+            let folder = tempfile::tempdir().expect("a folder");
+            for (name, text) in files {
+                fs::write(folder.path().join(name), text).expect("a file");
+            }
+            assert_eq!(limit(folder.path()), expect, "{files:?}");
+        };
+        let memory_v1 = |text| [("memory.limit_in_bytes", text)];
+        check(limit_v1, &memory_v1("9223372036854771712\n"), None);
+        check(limit_v1, &memory_v1("1073741824\n"), Some(1 << 30));
+        check(limit_v2, &[("memory.max", "max\n")], None);
+        check(limit_v2, &[("memory.max", "1073741824\n")], Some(1 << 30));
+        let cpu_v1 = |quota| {
+            [
+                ("cpu.cfs_quota_us", quota),
+                ("cpu.cfs_period_us", "100000\n"),
+            ]
+        };
+        check(quota_v1, &cpu_v1("-1\n"), None);
+        check(quota_v1, &cpu_v1("150000\n"), Some(1500));
+        check(quota_v2, &[("cpu.max", "max 100000\n")], None);
+        check(quota_v2, &[("cpu.max", "50000 100000\n")], Some(500));
+        check(quota_v2, &[], None);
     }
 
     #[test]
@@ -191,12 +219,35 @@ mod tests {
         fs::create_dir_all(&deep).expect("folders");
         fs::write(mount.path().join("ecs/task/memory.max"), "100\n").expect("a file");
         fs::write(deep.join("memory.max"), "max\n").expect("a file");
-        let limit = |folder: &Path| limit_v2(&text(&folder.join("memory.max"))?);
         assert_eq!(
-            least(mount.path(), "/ecs/task/container", limit),
-            Some(Bytes(100))
+            least(mount.path(), "/ecs/task/container", limit_v2),
+            Some(100)
         );
-        assert_eq!(least(mount.path(), "/ecs", limit), None);
-        assert_eq!(least(mount.path(), "/", limit), None);
+        assert_eq!(least(mount.path(), "/ecs", limit_v2), None);
+        assert_eq!(least(mount.path(), "/", limit_v2), None);
+    }
+
+    #[test]
+    fn containers_limit_the_task_that_holds_them_if_each_is_limited() {
+        let check = |task: &str, containers: &[&str], expect: Option<u64>| {
+            let mount = tempfile::tempdir().expect("a folder");
+            let folder = mount.path().join("ecs/task");
+            fs::create_dir_all(&folder).expect("a folder");
+            fs::write(folder.join("memory.max"), task).expect("a file");
+            for (n, limit) in containers.iter().enumerate() {
+                let container = folder.join(n.to_string());
+                fs::create_dir(&container).expect("a folder");
+                fs::write(container.join("memory.max"), limit).expect("a file");
+            }
+            let got = allowed(mount.path(), "/ecs/task", limit_v2);
+            assert_eq!(got, expect, "{task} {containers:?}");
+        };
+        check("max", &[], None);
+        check("100", &[], Some(100));
+        check("max", &["30"], Some(30));
+        check("max", &["30", "40"], Some(70));
+        check("max", &["30", "max"], None);
+        check("50", &["30", "40"], Some(50));
+        check("100", &["30"], Some(30));
     }
 }

@@ -82,10 +82,19 @@ impl Steps {
 
     /// Takes out the steps that are over.
     pub(super) fn take_ended(&mut self, now: BootClock) -> Vec<StepUsage> {
+        self.take(|step| step.is_over(now))
+    }
+
+    /// Takes out every step without processes: no more totals are awaited.
+    pub(super) fn take_all_ended(&mut self) -> Vec<StepUsage> {
+        self.take(|step| step.living == 0)
+    }
+
+    fn take(&mut self, is_over: impl Fn(&State) -> bool) -> Vec<StepUsage> {
         let over: Vec<StepNumber> = self
             .by_number
             .iter()
-            .filter(|(_, step)| step.is_over(now))
+            .filter(|(_, step)| is_over(step))
             .map(|(number, _)| *number)
             .collect();
         let mut ended = Vec::with_capacity(over.len());

@@ -249,6 +249,18 @@ fn how_a_step_ended_is_its_first_process_or_the_memory_killer() {
 }
 
 #[test]
+fn at_the_last_a_step_is_told_before_its_last_totals() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    fold.event(ended(bwa, 10_500, ExitStatus::Code(3), totals(1, 0)));
+    pass(&mut fold, 11_000, &[sample(daemon(), 500, 1)]);
+    assert!(fold.take_ended().is_empty());
+    let ends: Vec<_> = fold.take_all_ended().iter().map(|s| s.end).collect();
+    assert_eq!(ends, [StepEnd::Exited(3)]);
+    assert!(fold.take_all_ended().is_empty());
+}
+
+#[test]
 fn a_process_whose_end_was_lost_is_missed_after_two_passes() {
     let mut fold = fold();
     run_in_task(&mut fold, 60, 2_000);

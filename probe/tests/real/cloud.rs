@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ebb_domain::step::StepEnd;
-use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use crate::machine::{Task, skipped};
+use crate::probe::Probe;
 
 #[derive(Deserialize)]
 struct Account {
@@ -166,17 +166,11 @@ fn heartbeats_and_steps_arrive_under_the_attested_name() {
         "{said}"
     );
 
-    let mut probe = node
-        .probe("run")
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("built");
-    std::thread::sleep(Duration::from_secs(3));
+    let probe = Probe::spawn(node.probe("run"));
     let task = Task::new(None);
     task.start("exit 9").wait().expect("the shell ends");
-    std::thread::sleep(Duration::from_secs(4));
-    kill_process(Pid::from_child(&probe), Signal::TERM).expect("it runs");
-    assert!(probe.wait().expect("it ends").success());
+    std::thread::sleep(Duration::from_secs(6));
+    probe.stop();
 
     let arrived: Arrived = cloud.ask("read");
     let mut sequences = Vec::new();

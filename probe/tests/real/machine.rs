@@ -12,7 +12,7 @@ use ebb_probe::cgroup::{Hierarchy, Version};
 const V1: &str = "/sys/fs/cgroup";
 
 /// True where this machine lets no eBPF be loaded; says why.
-pub fn skipped() -> bool {
+pub(crate) fn skipped() -> bool {
     let reason = if !rustix::process::geteuid().is_root() {
         "not root"
     } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
@@ -29,13 +29,13 @@ pub fn skipped() -> bool {
 
 /// What a task may hold.
 #[derive(Clone, Copy)]
-pub struct Limit {
-    pub memory: Bytes,
+pub(crate) struct Limit {
+    pub(crate) memory: Bytes,
 }
 
 impl Limit {
     /// Whether the memory controller can be had for a cgroup of ours.
-    pub fn holds_here(self) -> Result<(), String> {
+    pub(crate) fn holds_here(self) -> Result<(), String> {
         let task = Task::new(None);
         let file = task.memory_limit_file();
         fs::write(&file, self.memory.0.to_string())
@@ -44,21 +44,21 @@ impl Limit {
 }
 
 /// What the kernel counted for a task; `None` where it does not count.
-pub struct Counted {
-    pub cpu: Option<CpuTime>,
-    pub disk: Option<Bytes>,
+pub(crate) struct Counted {
+    pub(crate) cpu: Option<CpuTime>,
+    pub(crate) disk: Option<Bytes>,
 }
 
 /// A task's cgroups; dropped, they are removed.
-pub struct Task {
-    pub id: String,
+pub(crate) struct Task {
+    pub(crate) id: String,
     path: String,
     hierarchy: Hierarchy,
     trees: Vec<PathBuf>,
 }
 
 impl Task {
-    pub fn new(limit: Option<Limit>) -> Self {
+    pub(crate) fn new(limit: Option<Limit>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let id = format!("{:024x}{count:08x}", std::process::id());
@@ -105,7 +105,7 @@ impl Task {
         self.trees.iter().map(|tree| tree.join(&self.path))
     }
 
-    pub fn memory_limit_file(&self) -> PathBuf {
+    pub(crate) fn memory_limit_file(&self) -> PathBuf {
         let name = match self.hierarchy.version {
             Version::V1 { .. } => "memory.limit_in_bytes",
             Version::V2 => "memory.max",
@@ -115,7 +115,7 @@ impl Task {
 
     /// Starts a shell in the task; a runtime too enters the cgroup before it
     /// begins the container's program.
-    pub fn start(&self, script: &str) -> Child {
+    pub(crate) fn start(&self, script: &str) -> Child {
         let enter = self
             .folders()
             .map(|f| format!("echo $$ >{}/cgroup.procs", f.display()));
@@ -131,7 +131,7 @@ impl Task {
             .expect("there is a shell")
     }
 
-    pub fn counted(&self) -> Counted {
+    pub(crate) fn counted(&self) -> Counted {
         let read = |tree: &str, name: &str| {
             fs::read_to_string(Path::new(V1).join(tree).join(&self.path).join(name)).ok()
         };

@@ -16,14 +16,14 @@ const ENTER: &str = "\
     exec \"$0\" \"$@\"";
 
 /// A running probe; one that is not stopped is killed.
-pub struct Probe {
+pub(crate) struct Probe {
     child: Child,
 }
 
 impl Probe {
     /// Starts it into `sink`, with passes each second unless `arguments` say
-    /// otherwise, and waits until it watches.
-    pub fn start(sink: &Sink, arguments: &[&str]) -> Self {
+    /// otherwise.
+    pub(crate) fn start(sink: &Sink, arguments: &[&str]) -> Self {
         let arguments = if arguments.is_empty() {
             &["--interval", "1"]
         } else {
@@ -31,17 +31,18 @@ impl Probe {
         };
         // In a mount namespace of its own, where victims of the memory killer can be
         // told also on a machine that has no tracefs mounted.
-        let mut child = Command::new("unshare")
-            .args([
-                "--mount",
-                "sh",
-                "-c",
-                ENTER,
-                env!("CARGO_BIN_EXE_ebb-probe"),
-            ])
-            .args(["run", "--sink"])
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", ENTER])
+            .args([env!("CARGO_BIN_EXE_ebb-probe"), "run", "--sink"])
             .arg(sink.folder())
-            .args(arguments)
+            .args(arguments);
+        Self::spawn(command)
+    }
+
+    /// Starts it by a command of the caller's, and waits until it watches.
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .env("RUST_LOG", "info")
             .stderr(Stdio::piped())
             .spawn()
@@ -64,7 +65,7 @@ impl Probe {
     }
 
     /// Tells it to stop; how long that took.
-    pub fn stop(mut self) -> Duration {
+    pub(crate) fn stop(mut self) -> Duration {
         let began = Instant::now();
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("it runs");
@@ -82,16 +83,16 @@ impl Drop for Probe {
 }
 
 /// What a sink holds, in order.
-pub struct Told {
-    pub heartbeats: Vec<Heartbeat>,
-    pub ended: Vec<StepUsage>,
+pub(crate) struct Told {
+    pub(crate) heartbeats: Vec<Heartbeat>,
+    pub(crate) ended: Vec<StepUsage>,
 }
 
 /// A folder that takes what a probe sends.
-pub struct Sink(TempDir);
+pub(crate) struct Sink(TempDir);
 
 impl Sink {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
     }
 
@@ -100,7 +101,7 @@ impl Sink {
     }
 
     /// Lets every write into it fail: files stand where its folders were.
-    pub fn break_it(&self) {
+    pub(crate) fn break_it(&self) {
         for name in ["heartbeats", "ingest"] {
             let (there, away) = (self.folder().join(name), self.away(name));
             let _ = fs::rename(&there, &away);
@@ -108,7 +109,7 @@ impl Sink {
         }
     }
 
-    pub fn mend(&self) {
+    pub(crate) fn mend(&self) {
         for name in ["heartbeats", "ingest"] {
             let (there, away) = (self.folder().join(name), self.away(name));
             fs::remove_file(&there).expect("the file that broke it");
@@ -120,7 +121,7 @@ impl Sink {
         self.folder().join(format!("{name}.away"))
     }
 
-    pub fn read(&self) -> Told {
+    pub(crate) fn read(&self) -> Told {
         let mut told = Told {
             heartbeats: Vec::new(),
             ended: Vec::new(),
