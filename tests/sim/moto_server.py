@@ -25,9 +25,9 @@ def main() -> None:
     from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import run_simple
 
-    from extensions import moto_batch, moto_cost_explorer, moto_ec2, moto_ecs
+    from extensions import moto_batch, moto_cloudwatch, moto_cost_explorer, moto_ec2, moto_ecs
 
-    for addition in (moto_ec2, moto_ecs, moto_batch, moto_cost_explorer):
+    for addition in (moto_ec2, moto_ecs, moto_batch, moto_cloudwatch, moto_cost_explorer):
         addition.install()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))

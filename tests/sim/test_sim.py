@@ -12,6 +12,8 @@ from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 from botocore.exceptions import ClientError
+from botocore.parsers import RpcV2CBORParser
+from botocore.serialize import RpcV2CBORSerializer
 
 from filled import filled
 
@@ -23,6 +25,11 @@ def instances() -> dict[str, dict[str, Any]]:
         for page in filled().client("ec2", region).get_paginator("describe_instances").paginate():
             found |= {i["InstanceId"]: i for r in page["Reservations"] for i in r["Instances"]}
     return found
+
+
+def signed(region: str) -> str:
+    """As much of a signature as the simulator reads."""
+    return f"AWS4-HMAC-SHA256 Credential=test/20260101/{region}/monitoring/aws4_request, Signature=0"
 
 
 class Fleet(unittest.TestCase):
@@ -78,6 +85,27 @@ class Fleet(unittest.TestCase):
             self.assertGreater(len(values), 10)
             self.assertTrue(all(value > 20 for value in values))
 
+    def test_metrics_answer_in_the_protocol_of_newer_sdks(self):
+        node = next(n for n in filled().world["nodes"] if n["profile"] == "silent")
+        watch = filled().client("cloudwatch", node["region"])
+        operation = watch.meta.service_model.operation_model("GetMetricData")
+        dimensions = [{"Name": "InstanceId", "Value": node["instance_id"]}]
+        metric = {"Namespace": "AWS/EC2", "MetricName": "CPUUtilization", "Dimensions": dimensions}
+        now = datetime.now(timezone.utc)
+        asked = {
+            "MetricDataQueries": [{"Id": "cpu", "MetricStat": {"Metric": metric, "Period": 300, "Stat": "Maximum"}}],
+            "StartTime": now - timedelta(hours=2),
+            "EndTime": now,
+        }
+        sent = RpcV2CBORSerializer().serialize_to_request(asked, operation)
+        headers = dict(sent["headers"]) | {"Authorization": signed(node["region"])}
+        url = filled().sim.moto_url + sent["url_path"]
+        with urllib.request.urlopen(urllib.request.Request(url, bytes(sent["body"]), headers), timeout=20) as answer:
+            told = {"status_code": 200, "headers": answer.headers, "body": answer.read()}
+        (result,) = RpcV2CBORParser().parse(told, operation.output_shape)["MetricDataResults"]
+        self.assertEqual(len(result["Timestamps"]), len(result["Values"]))
+        self.assertGreater(len(result["Values"]), 10)
+        self.assertTrue(all(value > 20 for value in result["Values"]))
 
     def test_every_instance_but_the_probes_is_labelled_simulated(self):
         for id, instance in instances().items():
