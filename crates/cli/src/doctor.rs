@@ -51,5 +51,7 @@ fn account_checks(args: &DoctorArgs) -> Result<Vec<Check>> {
 fn account_checks(_: &DoctorArgs) -> Result<Vec<Check>> {
     let detail = "this program was built without AWS";
     let mend = format!("{} -- doctor", crate::scan::BUILD_WITH_AWS);
-    Ok(vec![Check::not_checked("credentials", detail).mended_by(mend)])
+    Ok(vec![
+        Check::not_checked("credentials", detail).mended_by(mend),
+    ])
 }

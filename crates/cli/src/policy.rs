@@ -36,7 +36,11 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             let place = toml.span().map(|span| place::of_span(&text, &span));
             (place, toml.message().to_owned())
         }
-        PolicyError::Value { key, value, problem } => {
+        PolicyError::Value {
+            key,
+            value,
+            problem,
+        } => {
             let place = place::of_key(&text, key);
             (place, format!("it is {value}; {problem}"))
         }

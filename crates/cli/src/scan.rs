@@ -6,6 +6,9 @@ mod aws;
 #[cfg(feature = "aws")]
 mod progress;
 
+#[cfg(feature = "aws")]
+pub(crate) use aws::connect;
+
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -34,7 +37,10 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
         Some(_) => Look::PLAIN,
         None => output::look(),
     };
-    output::write(&rendered(&report, format(args.format, output), &look), output)?;
+    output::write(
+        &rendered(&report, format(args.format, output), &look),
+        output,
+    )?;
     Ok(match args.exit_code && !report.findings.is_empty() {
         true => Outcome::Waste,
         false => Outcome::Done,

@@ -151,12 +151,7 @@ pub(super) fn finished(account: &Account) -> Result<Vec<PlacedStep>> {
 
 /// Run number `run` counted back from the latest; runs differ a little, the
 /// latest used the most.
-fn finished_run(
-    account: &Account,
-    spec: &StepSpec,
-    node: &Node,
-    run: u64,
-) -> Result<PlacedStep> {
+fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Result<PlacedStep> {
     let ended = spec.ended + run * spec.every;
     let (boot, probe_start) = run_of(node)?;
     let key = format!("{}-{run}", spec.name);
@@ -223,7 +218,10 @@ fn run_of(node: &Node) -> Result<(BootId, ProbeStart)> {
 fn clock(node: &Node, back: u64) -> Result<BootClock> {
     let since_boot = (node.age_hours * 60).checked_sub(back);
     let minutes = since_boot.with_context(|| format!("{} is not that old", node.id))?;
-    Ok(later(BootClock::default(), INTERVAL * u32::try_from(minutes)?))
+    Ok(later(
+        BootClock::default(),
+        INTERVAL * u32::try_from(minutes)?,
+    ))
 }
 
 fn later(clock: BootClock, by: Duration) -> BootClock {

@@ -86,7 +86,12 @@ pub(super) fn table(sections: &[Section], colour: Colour) -> String {
                 State::Missing => ("31", "missing    "),
                 State::NotChecked => ("2", "not checked"),
             };
-            let line = format!("  {}  {:width$}  {}", painted(code, word), check.name, check.detail);
+            let line = format!(
+                "  {}  {:width$}  {}",
+                painted(code, word),
+                check.name,
+                check.detail
+            );
             out.push_str(line.trim_end());
             out.push('\n');
             if let Some(mend) = &check.mend {

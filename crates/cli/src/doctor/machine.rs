@@ -36,7 +36,9 @@ impl Machine {
     pub(super) fn read() -> Self {
         let status = fs::read_to_string("/proc/self/status").ok();
         let effective = status.as_deref().and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("CapEff:"))?;
             u64::from_str_radix(line.trim(), 16).ok()
         });
         let tracepoint = |root: &str| Path::new(root).join("events/oom/mark_victim").exists();
@@ -123,8 +125,11 @@ fn tracefs(machine: &Machine) -> Check {
     const NAME: &str = "tracefs";
     match machine.tracefs {
         true => Check::ok(NAME, "oom/mark_victim"),
-        false => Check::missing(NAME, "no oom/mark_victim: who ran out of memory is not told")
-            .mended_by("sudo mount -t tracefs tracefs /sys/kernel/tracing"),
+        false => Check::missing(
+            NAME,
+            "no oom/mark_victim: who ran out of memory is not told",
+        )
+        .mended_by("sudo mount -t tracefs tracefs /sys/kernel/tracing"),
     }
 }
 
@@ -152,7 +157,10 @@ mod tests {
     fn what_is_missing_comes_with_the_line_that_mends_it() {
         let check = |lacking: Machine, place: usize, state: State, detail: &str| {
             let all = checks(&lacking);
-            assert_eq!((all[place].state, all[place].detail.as_str()), (state, detail));
+            assert_eq!(
+                (all[place].state, all[place].detail.as_str()),
+                (state, detail)
+            );
             assert_eq!(all[place].mend.is_some(), state == State::Missing);
             let others = all.iter().enumerate().filter(|(n, _)| *n != place);
             assert!(others.map(|(_, c)| c.state).all(|state| state == State::Ok));
@@ -166,13 +174,45 @@ mod tests {
         check(release(Some("x")), 0, State::NotChecked, "x is no version");
         let none = "this is no Linux, or /proc is not mounted";
         check(release(None), 0, State::NotChecked, none);
-        let no_btf = Machine { btf: false, ..able() };
-        check(no_btf, 1, State::Missing, "there is no /sys/kernel/btf/vmlinux");
-        let plain_user = Machine { capabilities: Some(1 << 2 | 1 << 19), ..able() };
-        check(plain_user, 2, State::Missing, "this user lacks CAP_BPF, CAP_PERFMON");
-        let unknown = Machine { capabilities: None, ..able() };
-        check(unknown, 2, State::NotChecked, "/proc/self/status does not tell");
-        let no_memory = Machine { cgroup_v2: Some("cpu".to_owned()), ..able() };
-        check(no_memory, 3, State::Missing, "its memory controller is not on");
+        let no_btf = Machine {
+            btf: false,
+            ..able()
+        };
+        check(
+            no_btf,
+            1,
+            State::Missing,
+            "there is no /sys/kernel/btf/vmlinux",
+        );
+        let plain_user = Machine {
+            capabilities: Some(1 << 2 | 1 << 19),
+            ..able()
+        };
+        check(
+            plain_user,
+            2,
+            State::Missing,
+            "this user lacks CAP_BPF, CAP_PERFMON",
+        );
+        let unknown = Machine {
+            capabilities: None,
+            ..able()
+        };
+        check(
+            unknown,
+            2,
+            State::NotChecked,
+            "/proc/self/status does not tell",
+        );
+        let no_memory = Machine {
+            cgroup_v2: Some("cpu".to_owned()),
+            ..able()
+        };
+        check(
+            no_memory,
+            3,
+            State::Missing,
+            "its memory controller is not on",
+        );
     }
 }

@@ -32,7 +32,10 @@ pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
     }
     let widest = |n: usize| lines.iter().map(|line| line[n].chars().count()).max();
     let widths = [0, 1, 2].map(|n| widest(n).unwrap_or(0));
-    let mut out = format!("{differ} of {} thresholds differ from the defaults.\n\n", lines.len());
+    let mut out = format!(
+        "{differ} of {} thresholds differ from the defaults.\n\n",
+        lines.len()
+    );
     for [key, value, meaning, default] in &lines {
         let [a, b, c] = widths;
         let line = format!("{key:<a$}  {value:>b$}  {meaning:<c$}  {default}");
@@ -59,7 +62,8 @@ pub(super) fn as_file(held: &Table) -> String {
 }
 
 fn tables(held: &Table) -> impl Iterator<Item = (&String, &Table)> {
-    held.iter().filter_map(|(name, value)| Some((name, value.as_table()?)))
+    held.iter()
+        .filter_map(|(name, value)| Some((name, value.as_table()?)))
 }
 
 fn comment(out: &mut String, text: Option<&str>) {

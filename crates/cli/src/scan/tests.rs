@@ -14,7 +14,10 @@ fn report(more: &[&str]) -> Report {
         unreachable!("the line says scan");
     };
     let scanned = async { of_demo(&args, &Policy::default()).await };
-    runtime().expect("it starts").block_on(scanned).expect("a report")
+    runtime()
+        .expect("it starts")
+        .block_on(scanned)
+        .expect("a report")
 }
 
 fn table(columns: usize) -> String {
@@ -50,25 +53,40 @@ fn the_kept_account_shows_every_kind_of_finding_and_of_ignorance() {
             "no {what}"
         );
     };
-    has("idle node that a probe saw", &|e, _| {
-        matches!(e, Evidence::IdleNode(idle) if idle.seen_by == SeenBy::Probe)
-    });
+    has(
+        "idle node that a probe saw",
+        &|e, _| matches!(e, Evidence::IdleNode(idle) if idle.seen_by == SeenBy::Probe),
+    );
     has("idle node of an Auto Scaling group", &|e, c| {
-        matches!((e, c), (Evidence::IdleNode(_), Some(Controller::AutoScalingGroup(_))))
+        matches!(
+            (e, c),
+            (Evidence::IdleNode(_), Some(Controller::AutoScalingGroup(_)))
+        )
     });
-    has("job that cannot start", &|e, _| {
-        matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::Blocked { .. }))
+    has(
+        "job that cannot start",
+        &|e, _| matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::Blocked { .. })),
+    );
+    has(
+        "job without progress",
+        &|e, _| matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::NoProgress { .. })),
+    );
+    has(
+        "lost agent",
+        &|e, _| matches!(e, Evidence::StuckJob(job) if job.stuck == Stuck::AgentDisconnected),
+    );
+    has("overprovisioned step", &|e, _| {
+        matches!(e, Evidence::Overprovisioned(_))
     });
-    has("job without progress", &|e, _| {
-        matches!(e, Evidence::StuckJob(job) if matches!(job.stuck, Stuck::NoProgress { .. }))
-    });
-    has("lost agent", &|e, _| {
-        matches!(e, Evidence::StuckJob(job) if job.stuck == Stuck::AgentDisconnected)
-    });
-    has("overprovisioned step", &|e, _| matches!(e, Evidence::Overprovisioned(_)));
-    let advised = report.findings.iter().filter_map(|f| f.recommendation.as_ref());
+    let advised = report
+        .findings
+        .iter()
+        .filter_map(|f| f.recommendation.as_ref());
     assert!(advised.into_iter().any(|advice| advice.placement.is_some()));
-    let gpu = report.findings.iter().find(|f| f.resource.name.as_deref() == Some("notebook-gpu"));
+    let gpu = report
+        .findings
+        .iter()
+        .find(|f| f.resource.name.as_deref() == Some("notebook-gpu"));
     assert!(gpu.is_some_and(|f| f.cost.is_some()));
     assert!(!report.not_judged.is_empty() && !report.gaps.is_empty());
 }

@@ -32,7 +32,7 @@ pub fn email(report: &Report) -> EmailParts {
     let subject = if page.cards.is_empty() {
         format!("{tag}Ebb: no waste found")
     } else {
-        format!("{tag}Ebb: {} a month in {}", page.saving, page.findings)
+        format!("{tag}Ebb: {}", page.headline)
     };
     let html = for_mail(&page);
     EmailParts {
@@ -75,7 +75,7 @@ mod tests {
         );
         check(
             &sample::hostile(),
-            "[SIMULATED] Ebb: $0.00 a month in 1 finding",
+            "[SIMULATED] Ebb: 1 finding without a known price",
         );
     }
 

@@ -94,7 +94,7 @@ fn headline(page: &Page) -> String {
     if page.cards.is_empty() {
         return format!("{tag}No waste found");
     }
-    format!("{tag}{} a month in {}", page.saving, page.findings)
+    format!("{tag}{}", page.headline)
 }
 
 fn totals(page: &Page) -> String {

@@ -204,16 +204,23 @@ impl Sheet {
 
     fn totals(&mut self, page: &Page) {
         if !page.cards.is_empty() {
-            let text = format!(
-                "{} a month in {}; {} wasted so far, {} now",
-                page.saving, page.findings, page.spent, page.per_hour
-            );
+            let mut text = page.headline.clone();
+            if page.saving.is_some() {
+                text.push_str(&format!(
+                    "; {} wasted so far, {} now",
+                    page.spent, page.per_hour
+                ));
+            }
             self.paragraph(BOLD, &text, 0);
         }
         if let Some(basis) = &page.basis {
             self.paragraph(DIM, &format!("Prices: {basis}."), 0);
         }
-        if let Some(without) = &page.without_price {
+        if let Some(without) = page
+            .without_price
+            .as_ref()
+            .filter(|_| page.saving.is_some())
+        {
             self.paragraph(DIM, &format!("{without}."), 0);
         }
     }
@@ -349,6 +356,20 @@ mod tests {
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
         No waste found in what was judged.
         "#);
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_not_zero() {
+        let mut report = sample::small();
+        for finding in &mut report.findings {
+            finding.cost = None;
+        }
+        let text = table(&report, &Look::PLAIN);
+        assert!(
+            text.contains("\n3 findings without a known price\n"),
+            "{text}"
+        );
+        assert!(!text.contains("$0.00"), "{text}");
     }
 
     #[test]

@@ -23,8 +23,10 @@ pub(super) struct Page {
     pub(super) simulated: Option<&'static str>,
     /// The same as a sentence.
     pub(super) simulated_means: Option<&'static str>,
-    /// What mending everything saves a month.
-    pub(super) saving: String,
+    /// What mending everything saves a month, and in how many findings.
+    pub(super) headline: String,
+    /// The same sum alone; `None` where no finding has a known price.
+    pub(super) saving: Option<String>,
     /// What is wasted an hour.
     pub(super) per_hour: String,
     /// What was wasted so far.
@@ -78,14 +80,21 @@ impl Page {
             .findings
             .iter()
             .map(|finding| Card::of(finding, greatest.unwrap_or_default()));
+        let findings = counted(report.findings.len(), "finding", "findings");
+        let priced = report.findings.iter().any(|finding| finding.cost.is_some());
+        let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
             at: report.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
             simulated: simulated.then_some(SIMULATED),
             simulated_means: simulated.then_some(SIMULATED_MEANS),
-            saving: totals.saving_a_month.to_string(),
+            headline: match &saving {
+                Some(saving) => format!("{saving} a month in {findings}"),
+                None => format!("{findings} without a known price"),
+            },
+            saving,
             per_hour: totals.waste_per_hour.to_string(),
             spent: totals.spent.to_string(),
-            findings: counted(report.findings.len(), "finding", "findings"),
+            findings,
             looked_at: looked_at(report),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
             without_price: (totals.without_price > 0).then(|| {

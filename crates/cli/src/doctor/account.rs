@@ -1,0 +1,296 @@
+//! Which read calls of a scan AWS allows, by trying them. What they answer is apart
+//! from what that means.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMetrics};
+use ebb_cloud::permissions::{Adapter, PERMISSIONS};
+use ebb_cloud::ports::{BillSource, CloudResult, InventorySource, MetricsSource};
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{NodeId, Region};
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+
+use super::check::Check;
+use crate::args::AccountArgs;
+use crate::scan;
+
+/// Regions asked at once.
+const REGIONS_AT_ONCE: usize = 4;
+
+/// Asked for where a region has no instance: the permission is the same.
+const NO_INSTANCE: &str = "i-00000000000000000";
+
+pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
+    let (config, who) = match scan::connect(args).await {
+        Ok(connected) => connected,
+        Err(error) => {
+            let missing = Check::missing("credentials", format!("{:#}", error.root_cause()));
+            return Ok(vec![missing.mended_by(
+                "aws configure   (or --profile NAME, or: eval \"$(aws configure export-credentials --format env)\")",
+            )]);
+        }
+    };
+    let identity = who.arn.unwrap_or(who.user_id);
+    let mut checks = vec![Check::ok("credentials", identity)];
+    let mut answers = Answers::default();
+    let inventory = AwsInventory::new(&config);
+    let regions = match args.region.is_empty() {
+        true => inventory.regions().await,
+        false => Ok(args.region.clone()),
+    };
+    checks.push(enabled(args, &regions));
+    let metrics = AwsMetrics::new(&config);
+    let regions = regions.unwrap_or_else(|_| config.region().into_iter().collect());
+    let (inventory, metrics) = (&inventory, &metrics);
+    let asked = regions.into_iter().map(|region| async move {
+        let found = inventory.gather(&region).await;
+        let utilization = try_metrics(metrics, &region, found.as_ref().ok()).await;
+        (region, found, utilization)
+    });
+    let mut asked = stream::iter(asked).buffered(REGIONS_AT_ONCE);
+    while let Some((region, found, utilization)) = asked.next().await {
+        answers.inventory(&region, &found);
+        answers.told(
+            METRIC_DATA,
+            &region,
+            utilization.err().map(|e| e.to_string()),
+        );
+    }
+    checks.extend(answers.checks());
+    checks.push(match args.no_bill {
+        true => Check::not_checked(BILL, "--no-bill"),
+        false => bill(&AwsBill::new(&config).by_resource(Timestamp::now()).await),
+    });
+    Ok(checks)
+}
+
+const METRIC_DATA: &str = "cloudwatch:GetMetricData";
+const BILL: &str = "ce:GetCostAndUsageWithResources";
+const REGIONS: &str = "ec2:DescribeRegions";
+
+fn enabled(args: &AccountArgs, regions: &CloudResult<Vec<Region>>) -> Check {
+    match regions {
+        Ok(_) if !args.region.is_empty() => Check::not_checked(REGIONS, "--region names them"),
+        Ok(all) => Check::ok(REGIONS, format!("{} regions are enabled", all.len())),
+        Err(error) => Check::missing(REGIONS, error.to_string()).mended_by(statement(REGIONS)),
+    }
+}
+
+async fn try_metrics(
+    metrics: &AwsMetrics,
+    region: &Region,
+    found: Option<&Inventory>,
+) -> CloudResult<()> {
+    let some = found.and_then(|inventory| inventory.instances.keys().next().cloned());
+    let node = some.or_else(|| NodeId::new(NO_INSTANCE).ok());
+    let to = Timestamp::now();
+    let from = to
+        .saturating_sub(SignedDuration::from_mins(15))
+        .unwrap_or(to);
+    let nodes: Vec<NodeId> = node.into_iter().collect();
+    metrics
+        .utilization(region, &nodes, from, to)
+        .await
+        .map(drop)
+}
+
+fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_domain::judge::ResourceCost>>) -> Check {
+    const OPT_IN: &str = "in the console: Billing and Cost Management > Cost Management \
+         preferences > Resource-level data at daily granularity (of EC2)";
+    match answer {
+        Ok(costs) if costs.is_empty() => {
+            let detail = "allowed, and no cost by resource yet: list prices are used";
+            Check::not_checked(BILL, detail).mended_by(OPT_IN)
+        }
+        Ok(costs) => Check::ok(BILL, format!("{} resources with a cost", costs.len())),
+        Err(error) => {
+            let both = format!("{}   and {OPT_IN}", statement(BILL));
+            Check::missing(BILL, format!("{error}; list prices are used")).mended_by(both)
+        }
+    }
+}
+
+/// What a policy of IAM has to say.
+fn statement(action: &str) -> String {
+    format!(r#"{{"Effect": "Allow", "Action": "{action}", "Resource": "*"}}"#)
+}
+
+/// What each action answered, by region.
+#[derive(Debug, Default)]
+struct Answers {
+    allowed: BTreeMap<String, BTreeSet<Region>>,
+    refused: BTreeMap<String, BTreeMap<Region, String>>,
+}
+
+impl Answers {
+    fn told(&mut self, action: &str, region: &Region, refusal: Option<String>) {
+        let action = action.to_owned();
+        match refusal {
+            None => {
+                _ = self
+                    .allowed
+                    .entry(action)
+                    .or_default()
+                    .insert(region.clone())
+            }
+            Some(why) => {
+                let refused = self.refused.entry(action).or_default();
+                refused.insert(region.clone(), why);
+            }
+        }
+    }
+
+    /// A call is made only where the one before it found something.
+    fn inventory(&mut self, region: &Region, answer: &CloudResult<Inventory>) {
+        let found = match answer {
+            Ok(found) => found,
+            Err(error) => {
+                let why = error.to_string();
+                for action in [
+                    "ec2:DescribeInstances",
+                    "batch:DescribeComputeEnvironments",
+                    "batch:DescribeJobQueues",
+                ] {
+                    self.told(action, region, Some(why.clone()));
+                }
+                return;
+            }
+        };
+        let refused = |action: &str| {
+            let scope = format!("{region}: {action}");
+            let gap = found.gaps.iter().find(|gap| gap.scope == scope)?;
+            Some(gap.reason.clone())
+        };
+        let batch = &found.batch;
+        let clusters = batch.environments.iter().any(|e| e.cluster_arn.is_some());
+        let made = [
+            ("ec2:DescribeInstances", true),
+            ("batch:DescribeComputeEnvironments", true),
+            ("batch:DescribeJobQueues", true),
+            ("batch:ListJobs", !batch.queues.is_empty()),
+            ("batch:DescribeJobs", !batch.jobs.is_empty()),
+            ("ecs:ListContainerInstances", clusters),
+            (
+                "ecs:DescribeContainerInstances",
+                !batch.container_instances.is_empty(),
+            ),
+        ];
+        for (action, was_made) in made {
+            let refusal = refused(action);
+            if was_made || refusal.is_some() {
+                self.told(action, region, refusal);
+            }
+        }
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let wanted = |adapter| matches!(adapter, Adapter::Inventory | Adapter::Metrics);
+        let actions = PERMISSIONS
+            .iter()
+            .filter(|p| wanted(p.adapter) && p.action != REGIONS);
+        actions
+            .map(|permission| self.check(permission.action))
+            .collect()
+    }
+
+    fn check(&self, action: &str) -> Check {
+        let allowed = self.allowed.get(action).map_or(0, BTreeSet::len);
+        let Some(refused) = self.refused.get(action) else {
+            return match allowed {
+                0 => Check::not_checked(action, "nothing is there to ask about"),
+                1 => Check::ok(action, "in 1 region"),
+                n => Check::ok(action, format!("in {n} regions")),
+            };
+        };
+        let why = refused.values().next().map_or("", String::as_str);
+        let detail = format!("in {}: {why}", named(refused.keys()));
+        let mend = match refused.iter().find(|(_, why)| why.contains("denied")) {
+            Some(_) => statement(action),
+            None => "run it again; if it stays so, see what lies between here and AWS".to_owned(),
+        };
+        Check::missing(action, detail).mended_by(mend)
+    }
+}
+
+/// The first few by name, the rest by number.
+fn named<'a>(mut regions: impl ExactSizeIterator<Item = &'a Region>) -> String {
+    const NAMED: usize = 3;
+    let names: Vec<&str> = regions.by_ref().take(NAMED).map(Region::as_str).collect();
+    match regions.len() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more regions", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::ports::CloudError;
+    use ebb_domain::fleet::{Gap, JobQueue};
+
+    use super::super::check::State;
+    use super::*;
+
+    fn region(name: &str) -> Region {
+        Region::new(name).expect("a region")
+    }
+
+    fn of(checks: &[Check], action: &str) -> (State, String) {
+        let found = checks.iter().find(|check| check.name == action);
+        let check = found.expect(action);
+        (check.state, check.detail.clone())
+    }
+
+    #[test]
+    fn a_permission_is_judged_by_the_calls_that_were_made() {
+        let (a, b) = (region("eu-west-1"), region("us-east-1"));
+        let mut open = Inventory::default();
+        open.batch.queues.push(JobQueue {
+            name: "q".to_owned(),
+            region: a.clone(),
+            status: None,
+        });
+        let denying = Inventory {
+            gaps: vec![Gap {
+                scope: "us-east-1: batch:DescribeJobQueues".to_owned(),
+                reason: "denied: AccessDenied: no".to_owned(),
+            }],
+            ..Inventory::default()
+        };
+        let mut answers = Answers::default();
+        answers.inventory(&a, &Ok(open));
+        answers.inventory(&b, &Ok(denying));
+        let checks = answers.checks();
+        let check = |action: &str, state: State, detail: &str| {
+            assert_eq!(of(&checks, action), (state, detail.to_owned()));
+        };
+        check("ec2:DescribeInstances", State::Ok, "in 2 regions");
+        let refused = "in us-east-1: denied: AccessDenied: no";
+        check("batch:DescribeJobQueues", State::Missing, refused);
+        check("batch:ListJobs", State::Ok, "in 1 region");
+        let nothing = "nothing is there to ask about";
+        check("batch:DescribeJobs", State::NotChecked, nothing);
+        check("cloudwatch:GetMetricData", State::NotChecked, nothing);
+        let mend = checks.iter().find_map(|check| check.mend.as_deref());
+        assert!(mend.is_some_and(|line| line.contains("\"batch:DescribeJobQueues\"")));
+    }
+
+    #[test]
+    fn a_region_that_does_not_answer_is_named() {
+        let mut answers = Answers::default();
+        let error = CloudError::Failed {
+            operation: "ec2:DescribeInstances".to_owned(),
+            message: "timeout".to_owned(),
+        };
+        for name in ["a-1", "b-1", "c-1", "d-1", "e-1"] {
+            answers.inventory(&region(name), &Err(error.clone()));
+        }
+        let (state, detail) = of(&answers.checks(), "ec2:DescribeInstances");
+        assert_eq!(state, State::Missing);
+        assert!(
+            detail.starts_with("in a-1, b-1, c-1 and 2 more regions: "),
+            "{detail}"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! A scan of the user's own account, with the user's own credentials.
+
+use anyhow::{Context, Result, bail};
+use ebb_cloud::aws::{AwsBill, AwsConfig, AwsInventory, AwsMetrics, Caller, caller};
+use ebb_cloud::ports::{MetricsSource, PRICE_PER_METRIC};
+use ebb_domain::policy::Policy;
+use ebb_domain::report::Report;
+use ebb_domain::units::Usd;
+use ebb_sweep::gather::Account;
+use ebb_sweep::scan::Known;
+use jiff::Timestamp;
+
+use super::progress::Progress;
+use crate::args::{AccountArgs, ScanArgs};
+
+/// What helps when AWS knows nobody by these credentials.
+const CREDENTIALS: &str = "\
+set them up with `aws configure`, or name a profile with --profile; with IAM Identity Center:
+  eval \"$(aws configure export-credentials --format env)\"";
+
+/// The account as the arguments name it, and who asks.
+pub(crate) async fn connect(args: &AccountArgs) -> Result<(AwsConfig, Caller)> {
+    let config = AwsConfig::load_as(args.region.first(), args.profile.as_deref()).await;
+    let who = caller(&config).await;
+    let who =
+        who.with_context(|| format!("no AWS credentials that work; {CREDENTIALS}\nAWS says"))?;
+    Ok((config, who))
+}
+
+pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+    let (config, who) = connect(&args.account).await?;
+    let inventory = AwsInventory::new(&config);
+    let metrics = AwsMetrics::new(&config);
+    let bill = AwsBill::new(&config);
+    let progress = Progress::new(&inventory, args.account.region.len());
+    let account = Account {
+        inventory: &progress,
+        metrics: (!args.no_metrics).then_some(&metrics as _),
+        bill: (!args.account.no_bill).then_some(&bill as _),
+        regions: &args.account.region,
+    };
+    let known = Known::default();
+    let scanned = ebb_sweep::scan::scan(&account, &known, policy, Timestamp::now());
+    let report = progress.show_during(scanned).await;
+    if let Some(reason) = progress.nothing_answered() {
+        bail!(
+            "nothing could be read of the account: {reason}\n`ebb doctor account` says what is missing"
+        );
+    }
+    eprintln!("{}", asked(&who, args, metrics.metrics_requested()));
+    Ok(report)
+}
+
+/// Who asked, and what of it is charged for.
+fn asked(who: &Caller, args: &ScanArgs, metrics: u64) -> String {
+    let account = who.account.as_ref().map(ToString::to_string);
+    let price = i64::try_from(metrics)
+        .ok()
+        .and_then(|metrics| metrics.checked_mul(PRICE_PER_METRIC.micros()))
+        .map(|micros| format!(" ({})", UsdExact(Usd::from_micros(micros))));
+    let metrics = match args.no_metrics {
+        true => "CloudWatch was not asked".to_owned(),
+        false => format!(
+            "CloudWatch was asked for {metrics} metrics{}",
+            price.unwrap_or_default()
+        ),
+    };
+    let bill = match args.account.no_bill {
+        true => "Cost Explorer was not asked",
+        false => "Cost Explorer was asked ($0.01 a page)",
+    };
+    format!(
+        "Account {} as {}. {metrics}; {bill}.",
+        account.as_deref().unwrap_or("unknown"),
+        who.arn.as_deref().unwrap_or(&who.user_id),
+    )
+}
+
+/// Fractions of a cent count here.
+struct UsdExact(Usd);
+
+impl std::fmt::Display for UsdExact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let micros = self.0.micros();
+        write!(f, "${}.{:05}", micros / 1_000_000, micros % 1_000_000 / 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_of_a_cent_are_told() {
+        let check = |micros, expect: &str| {
+            assert_eq!(UsdExact(Usd::from_micros(micros)).to_string(), expect);
+        };
+        check(0, "$0.00000");
+        check(2_800, "$0.00280");
+        check(1_234_560, "$1.23456");
+    }
+}

@@ -1,0 +1,165 @@
+//! How far a scan is, on standard error, once it takes longer than a person waits
+//! without asking.
+
+use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ebb_cloud::ports::{CloudResult, InventorySource};
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::Region;
+use tokio::time::{Instant, interval_at};
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A terminal's line is written anew this often.
+const REWRITTEN: Duration = Duration::from_millis(500);
+
+/// Where lines stay, there are fewer of them.
+const REPEATED: Duration = Duration::from_secs(10);
+
+/// An inventory that counts the regions that answered.
+pub(super) struct Progress<'a> {
+    inventory: &'a dyn InventorySource,
+    regions: AtomicUsize,
+    answered: AtomicUsize,
+    refused: AtomicUsize,
+    refusal: Mutex<Option<String>>,
+}
+
+impl<'a> Progress<'a> {
+    /// `regions` are known beforehand; 0 when the account is to tell them.
+    pub(super) fn new(inventory: &'a dyn InventorySource, regions: usize) -> Self {
+        Self {
+            inventory,
+            regions: AtomicUsize::new(regions),
+            answered: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+            refusal: Mutex::new(None),
+        }
+    }
+
+    /// Waits for `work`, and tells how far it is when that takes long.
+    pub(super) async fn show_during<T>(&self, work: impl Future<Output = T>) -> T {
+        let line = io::stderr().is_terminal();
+        let every = if line { REWRITTEN } else { REPEATED };
+        let begun = Instant::now();
+        let mut ticks = interval_at(begun + PATIENCE, every);
+        let mut work = pin!(work);
+        let mut shown = false;
+        loop {
+            tokio::select! {
+                done = &mut work => {
+                    if shown && line {
+                        say("\r\x1b[K");
+                    }
+                    return done;
+                }
+                _ = ticks.tick() => {
+                    let text = self.words(begun.elapsed());
+                    say(&if line { format!("\r\x1b[K{text}") } else { format!("{text}\n") });
+                    shown = true;
+                }
+            }
+        }
+    }
+
+    /// Why, when not a single region answered.
+    pub(super) fn nothing_answered(&self) -> Option<String> {
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.answered.load(Ordering::Relaxed) {
+            0 => refusal.clone(),
+            _ => None,
+        }
+    }
+
+    fn words(&self, elapsed: Duration) -> String {
+        let seconds = elapsed.as_secs();
+        let refused = self.refused.load(Ordering::Relaxed);
+        let done = self.answered.load(Ordering::Relaxed) + refused;
+        match self.regions.load(Ordering::Relaxed) {
+            0 => format!("{seconds} s: asking which regions are enabled"),
+            all if done < all => format!("{seconds} s: {done} of {all} regions looked at"),
+            all => format!("{seconds} s: {all} regions looked at; asking for metrics and the bill"),
+        }
+    }
+
+    fn count<T>(&self, answer: &CloudResult<T>, answered: &AtomicUsize) {
+        match answer {
+            Ok(_) => _ = answered.fetch_add(1, Ordering::Relaxed),
+            Err(error) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                let mut first = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+                first.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+}
+
+fn say(text: &str) {
+    let mut err = io::stderr().lock();
+    // Nobody is there to read it; the report matters more.
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+#[async_trait]
+impl InventorySource for Progress<'_> {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        let answer = self.inventory.regions().await;
+        self.count(&answer, &AtomicUsize::new(0));
+        if let Ok(regions) = &answer {
+            self.regions.store(regions.len(), Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
+        let answer = self.inventory.gather(region).await;
+        self.count(&answer, &self.answered);
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ebb_cloud::fake::FakeInventory;
+    use ebb_cloud::ports::CloudError;
+
+    use super::*;
+
+    fn region(name: &str) -> Region {
+        Region::new(name).expect("a region")
+    }
+
+    #[tokio::test]
+    async fn regions_are_counted_and_one_answer_is_enough() {
+        let (a, b) = (region("eu-west-1"), region("us-east-1"));
+        let inventory = FakeInventory::new(BTreeMap::from([(a.clone(), Inventory::default())]));
+        inventory.set(
+            b.clone(),
+            Err(CloudError::Denied {
+                operation: "ec2:DescribeInstances".to_owned(),
+                message: "no".to_owned(),
+            }),
+        );
+        let progress = Progress::new(&inventory, 0);
+        assert_eq!(
+            progress.words(PATIENCE),
+            "2 s: asking which regions are enabled"
+        );
+        assert_eq!(progress.regions().await.map(|all| all.len()), Ok(2));
+        assert!(progress.gather(&b).await.is_err());
+        let reason = progress.nothing_answered().expect("only a refusal so far");
+        assert!(reason.contains("ec2:DescribeInstances"), "{reason}");
+        assert_eq!(progress.words(PATIENCE), "2 s: 1 of 2 regions looked at");
+        assert!(progress.gather(&a).await.is_ok());
+        assert_eq!(progress.nothing_answered(), None);
+        let told = progress.words(PATIENCE);
+        assert!(told.starts_with("2 s: 2 regions looked at"), "{told}");
+    }
+}
