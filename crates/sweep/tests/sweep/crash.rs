@@ -28,30 +28,36 @@ async fn clean_run(world: &World, how: &str) {
     assert!(!world.mailer.sent().is_empty(), "{how}: nobody was told");
 }
 
-#[tokio::test]
-async fn a_failure_at_any_call_loses_and_doubles_nothing() {
+/// Fails each call of a sweep in turn; whether that sweep ends in an error is not
+/// the point here.
+async fn at_any_call(moment: Moment, then: Then) {
     let whole = Fault::never();
     filled().sweep(&whole).await.expect("nothing fails it");
     let calls = whole.calls();
     assert!(calls.len() > 30, "several batches: {calls:?}");
     for (n, operation) in calls.iter().enumerate() {
-        for (moment, then) in [
-            (Moment::After, Then::StaysDead),
-            (Moment::After, Then::Recovers),
-            (Moment::Before, Then::Recovers),
-        ] {
-            let how = format!(
-                "call {n} of {}, {operation}, {moment:?} {then:?}",
-                calls.len()
-            );
-            let world = filled();
-            let fault = Fault::at(n, moment, then);
-            // Whether it ends in an error is not the point here.
-            let _ = world.sweep(&fault).await;
-            assert!(fault.calls().len() > n, "{how}: never reached");
-            clean_run(&world, &how).await;
-        }
+        let how = format!("{operation}, call {n} of {}", calls.len());
+        let world = filled();
+        let fault = Fault::at(n, moment, then);
+        let _ = world.sweep(&fault).await;
+        assert!(fault.calls().len() > n, "{how}: never reached");
+        clean_run(&world, &how).await;
     }
+}
+
+#[tokio::test]
+async fn killed_after_any_call_it_loses_and_doubles_nothing() {
+    at_any_call(Moment::After, Then::StaysDead).await;
+}
+
+#[tokio::test]
+async fn an_answer_lost_at_any_call_loses_and_doubles_nothing() {
+    at_any_call(Moment::After, Then::Recovers).await;
+}
+
+#[tokio::test]
+async fn a_failure_of_any_call_loses_and_doubles_nothing() {
+    at_any_call(Moment::Before, Then::Recovers).await;
 }
 
 #[tokio::test]
