@@ -43,6 +43,8 @@ pub use secrets::AwsSecrets;
 use std::fmt;
 use std::time::Duration;
 
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, ConfigLoader, SdkConfig};
@@ -97,18 +99,30 @@ impl AwsConfig {
         Self::load_as(region, None).await
     }
 
-    /// Loads it as `profile` of the user's AWS configuration file.
+    /// Loads it as `profile` of the user's AWS configuration file, whatever keys the
+    /// environment has.
     pub async fn load_as(region: Option<&Region>, profile: Option<&str>) -> Self {
         let asked = region.map(|r| aws_config::Region::new(r.as_str().to_owned()));
-        let sdk = match asked {
+        let mut sdk = match asked {
             Some(asked) => loader(profile).region(asked).load().await,
             None => loader(profile).load().await,
         };
-        if sdk.region().is_some() {
-            return Self { sdk };
+        if sdk.region().is_none() {
+            // Loaded anew, because roles are assumed in the region too.
+            sdk = loader(profile).region(FALLBACK_REGION).load().await;
         }
-        // Loaded anew, because roles are assumed in the region too.
-        let sdk = loader(profile).region(FALLBACK_REGION).load().await;
+        if let Some(profile) = profile {
+            // The usual chain takes the environment's keys before a profile's.
+            let place = ProviderConfig::default()
+                .with_http_client(transport())
+                .with_region(sdk.region().cloned());
+            let provider = ProfileFileCredentialsProvider::builder()
+                .configure(&place)
+                .profile_name(profile)
+                .build();
+            let provider = SharedCredentialsProvider::new(provider);
+            sdk = sdk.into_builder().credentials_provider(provider).build();
+        }
         Self { sdk }
     }
 

@@ -15,7 +15,7 @@ use crate::args::{AccountArgs, ScanArgs};
 
 /// What helps when AWS knows nobody by these credentials.
 const CREDENTIALS: &str = "\
-set them up with `aws configure`, or name a profile with --profile; with IAM Identity Center:
+set them up with `aws configure`, name a profile with --profile, or with IAM Identity Center:
   eval \"$(aws configure export-credentials --format env)\"";
 
 /// The account as the arguments name it, and who asks.
