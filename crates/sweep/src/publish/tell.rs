@@ -44,15 +44,15 @@ pub struct Word {
 pub async fn tell(channels: &Channels<'_>, report: &Report, told: &mut Told) -> Word {
     let mut word = Word::default();
     if let Some(webhook) = channels.webhook {
-        let post = async |news: String| {
-            let body = digest(report, &news);
+        let post = async |changes: Changes| {
+            let body = digest(report, &changes);
             attempt("slack", || webhook.post(&body)).await
         };
         word.say("slack", &mut told.slack, report, post).await;
     }
     if let Some((mailer, addresses)) = channels.mail {
-        let send = async |news: String| {
-            let email = email(report, &news, addresses);
+        let send = async |changes: Changes| {
+            let email = email(report, &changes, addresses);
             attempt("email", || mailer.send(&email)).await
         };
         word.say("email", &mut told.email, report, send).await;
@@ -66,11 +66,11 @@ impl Word {
         channel: &'static str,
         told: &mut Findings,
         report: &Report,
-        send: impl AsyncFnOnce(String) -> Result<(), Failure>,
+        send: impl AsyncFnOnce(Changes) -> Result<(), Failure>,
     ) {
         let (changes, knows) = changes::since(told, report);
         if !changes.is_empty() {
-            if let Err(failure) = send(news(&changes)).await {
+            if let Err(failure) = send(changes).await {
                 self.failures.push(failure);
                 return;
             }
@@ -80,8 +80,12 @@ impl Word {
     }
 }
 
-fn digest(report: &Report, news: &str) -> Value {
+/// The digest keeps to Slack's bounds with room for one line more.
+const SLACK_NEWS_CHARS: usize = 120;
+
+fn digest(report: &Report, changes: &Changes) -> Value {
     let mut body = render::slack(report);
+    let news: String = news(changes).chars().take(SLACK_NEWS_CHARS).collect();
     let line = json!({"type": "context", "elements": [{"type": "plain_text", "text": news}]});
     if let Some(blocks) = body.get_mut("blocks").and_then(Value::as_array_mut) {
         blocks.insert(blocks.len().min(1), line);
@@ -89,37 +93,36 @@ fn digest(report: &Report, news: &str) -> Value {
     body
 }
 
-fn email(report: &Report, news: &str, addresses: &Addresses) -> Email {
+fn email(report: &Report, changes: &Changes, addresses: &Addresses) -> Email {
     let parts = render::email(report);
     Email {
         from: addresses.from.clone(),
         to: addresses.to.clone(),
-        subject: parts.subject,
-        text: format!("{news}\n\n{}", parts.text),
+        subject: format!("{} ({})", parts.subject, counts(changes)),
+        text: format!("{}\n\n{}", news(changes), parts.text),
         html: parts.html,
     }
 }
 
-/// One line: how much is new, grew and ended, and what ended, which the report no
-/// longer shows.
-fn news(changes: &Changes) -> String {
+fn counts(changes: &Changes) -> String {
     let parts = [
         ("new", changes.new.len()),
         ("grew", changes.grown.len()),
         ("ended", changes.ended.len()),
     ];
-    let counts: Vec<String> = parts
-        .iter()
-        .filter(|(_, n)| *n > 0)
-        .map(|(word, n)| format!("{n} {word}"))
-        .collect();
-    let mut line = counts.join(", ");
-    if changes.ended.is_empty() {
-        return line;
+    let some = parts.iter().filter(|(_, n)| *n > 0);
+    let words: Vec<String> = some.map(|(word, n)| format!("{n} {word}")).collect();
+    words.join(", ")
+}
+
+/// One line: how much is new, grew and ended, and what ended, which the report no
+/// longer shows.
+fn news(changes: &Changes) -> String {
+    let mut line = counts(changes);
+    for (n, known) in changes.ended.values().take(NAMED).enumerate() {
+        line.push_str(if n == 0 { ": " } else { "; " });
+        line.push_str(&name(known));
     }
-    let names: Vec<String> = changes.ended.values().take(NAMED).map(name).collect();
-    line.push_str(": ");
-    line.push_str(&names.join("; "));
     if changes.ended.len() > NAMED {
         line.push_str("; …");
     }

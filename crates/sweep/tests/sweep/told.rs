@@ -36,6 +36,7 @@ async fn what_is_new_is_told_once_in_each_channel() {
     );
     assert_eq!(words(&world), (1, 1));
     let email = &world.mailer.sent()[0];
+    assert!(email.subject.ends_with("(1 new)"), "{}", email.subject);
     assert!(email.text.starts_with("1 new\n"), "{}", email.text);
 
     world.clock.advance(Duration::from_secs(60));
@@ -49,6 +50,9 @@ async fn what_is_new_is_told_once_in_each_channel() {
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.ended), (0, 1));
     assert_eq!(words(&world), (2, 2), "that it ended is news");
+    let text = &world.mailer.sent()[1].text;
+    let line = format!("1 ended: Idle node {} in eu-central-1\n", sample::node(1));
+    assert!(text.starts_with(&line), "{text}");
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ pub(super) fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
             more: of_it.len().checked_sub(NAMED).filter(|more| *more > 0),
         })
         .collect();
-    groups.sort_by(|a, b| b.count.cmp(&a.count));
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     groups
 }
 
