@@ -24,6 +24,10 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Look at an account once and say what is wasted
+    ///
+    /// Credentials, profile and endpoints are those of the AWS command line. Nothing
+    /// has to be deployed. Without a probe's word idleness is judged on CloudWatch
+    /// metrics, which is weaker evidence, and the report says so.
     Scan(ScanArgs),
     /// Say what is missing for a scan and for the probe, with the line that mends it
     Doctor(DoctorArgs),
@@ -49,11 +53,6 @@ Exit status:
   2  the command line is wrong
   3  waste was found, with --exit-code only";
 
-/// Look at an account once and say what is wasted.
-///
-/// Credentials, profile and endpoints are those of the AWS command line. Nothing has
-/// to be deployed. Without a probe's word idleness is judged on CloudWatch metrics,
-/// which is weaker evidence, and the report says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SCAN_MORE)]
 pub(crate) struct ScanArgs {
@@ -123,7 +122,6 @@ Exit status:
   1  something is missing, or the program failed
   2  the command line is wrong";
 
-/// Say what is missing for a scan and for the probe, with the line that mends it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = DOCTOR_MORE)]
 pub(crate) struct DoctorArgs {

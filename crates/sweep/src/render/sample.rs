@@ -1,4 +1,4 @@
-//! Reports made by hand for the tests of the renderers.
+//! Reports made by hand for tests.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use ebb_domain::step::{MemorySource, PeakMemory, Requested};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, UsdPerHour};
 use jiff::Timestamp;
 
-pub(super) fn empty() -> Report {
+pub(crate) fn empty() -> Report {
     report(Vec::new(), Vec::new())
 }
 
-pub(super) fn small() -> Report {
+pub(crate) fn small() -> Report {
     let mut report = report(
         vec![idle(), overprovisioned(), stuck()],
         vec![

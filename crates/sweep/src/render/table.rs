@@ -1,8 +1,11 @@
 //! The report as a table for a terminal: dollars first, then one line of
 //! evidence and one of advice for each finding.
 
-use super::text::{clip, wrap};
+mod columns;
+
+use super::text::wrap;
 use super::view::{Card, Page};
+use columns::Columns;
 use ebb_domain::report::Report;
 
 /// How the table looks.
@@ -68,16 +71,9 @@ pub(super) fn of_page(page: &Page, look: &Look) -> String {
 
 struct Sheet {
     out: String,
+    terminal: Option<usize>,
     width: usize,
-    cuts: Cuts,
     colour: Colour,
-}
-
-/// Whether names are cut to fit.
-#[derive(PartialEq, Eq)]
-enum Cuts {
-    ToFit,
-    Never,
 }
 
 /// Whether findings were measured.
@@ -96,24 +92,13 @@ impl Origins {
     }
 }
 
-/// Widths of the columns between the money and the region.
-struct Columns {
-    saving: usize,
-    spent: usize,
-    resource: usize,
-    owner: usize,
-}
-
 impl Sheet {
     fn new(look: &Look) -> Self {
-        let (width, cuts) = match look.columns {
-            Some(columns) => (columns.max(NARROWEST), Cuts::ToFit),
-            None => (WIDEST, Cuts::Never),
-        };
+        let terminal = look.columns.map(|columns| columns.max(NARROWEST));
         Self {
             out: String::new(),
-            width,
-            cuts,
+            terminal,
+            width: terminal.unwrap_or(WIDEST),
             colour: look.colour,
         }
     }
@@ -134,72 +119,17 @@ impl Sheet {
     }
 
     fn findings(&mut self, cards: &[Card]) {
-        let columns = self.columns(cards);
-        let head = columns.row(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"]);
-        self.line(DIM, &head);
+        let columns = Columns::of(cards, self.terminal);
+        self.line(DIM, &columns.head());
         let origins = Origins::of(cards);
         for card in cards {
-            let id = self.row(card, &columns);
+            let (row, id) = columns.row(card);
+            self.line(BOLD, &row);
             let id = id.map_or(String::new(), |id| format!("{id} · "));
             self.paragraph("", &format!("{id}{}", evidence(card, origins)), INDENT);
             self.paragraph(DIM, &advice(card), INDENT);
         }
         self.out.push('\n');
-    }
-
-    /// The line of one finding. An id that does not fit is given back, for half an
-    /// id is none.
-    fn row<'a>(&mut self, card: &'a Card, columns: &Columns) -> Option<&'a str> {
-        let cost = card.cost.as_ref();
-        let whole = card.resource();
-        let fits = self.cuts == Cuts::Never || whole.chars().count() <= columns.resource;
-        let resource = match fits {
-            true => whole.into(),
-            false => clip(&card.title, columns.resource),
-        };
-        let owner = card.owner.as_deref().unwrap_or("-");
-        let owner = match self.cuts {
-            Cuts::ToFit => clip(owner, columns.owner),
-            Cuts::Never => owner.into(),
-        };
-        let row = columns.row([
-            cost.map_or("unknown", |c| &c.saving),
-            cost.map_or("unknown", |c| &c.spent),
-            &resource,
-            &owner,
-            &card.region,
-        ]);
-        self.line(BOLD, &row);
-        card.id.as_deref().filter(|_| !fits)
-    }
-
-    fn columns(&self, cards: &[Card]) -> Columns {
-        let widest = |least: usize, text: &dyn Fn(&Card) -> usize| {
-            cards.iter().map(text).max().unwrap_or(0).max(least)
-        };
-        let chars = |text: &str| text.chars().count();
-        let saving = widest(INDENT - 2, &|c| {
-            c.cost.as_ref().map_or(0, |cost| chars(&cost.saving))
-        });
-        let spent = widest(7, &|c| c.cost.as_ref().map_or(0, |cost| chars(&cost.spent)));
-        let region = widest(6, &|c| chars(&c.region));
-        let owner = widest(5, &|c| c.owner.as_deref().map_or(1, chars));
-        let resource = widest(8, &|c| chars(&c.resource()));
-        let (owner, resource) = if self.cuts == Cuts::ToFit {
-            let owner = owner.min(16);
-            let rest = self
-                .width
-                .saturating_sub(saving + spent + owner + region + 8);
-            (owner, resource.min(rest.max(12)))
-        } else {
-            (owner, resource)
-        };
-        Columns {
-            saving,
-            spent,
-            resource,
-            owner,
-        }
     }
 
     fn totals(&mut self, page: &Page) {
@@ -272,18 +202,6 @@ impl Sheet {
             self.out.push_str(&format!("{style}{text}\x1b[0m"));
         }
         self.out.push('\n');
-    }
-}
-
-impl Columns {
-    fn row(&self, [saving, spent, resource, owner, region]: [&str; 5]) -> String {
-        format!(
-            "{saving:>a$}  {spent:>b$}  {resource:<c$}  {owner:<d$}  {region}",
-            a = self.saving,
-            b = self.spent,
-            c = self.resource,
-            d = self.owner,
-        )
     }
 }
 
