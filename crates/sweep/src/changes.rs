@@ -1,6 +1,9 @@
 //! What is new, grew or ended since the last sweep, which is all that people are
 //! told about. Pure.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_domain::finding::{Finding, FindingKind};

@@ -6,7 +6,7 @@ mod email;
 mod html;
 mod json;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 mod slack;
 mod table;
 mod text;

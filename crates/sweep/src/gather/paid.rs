@@ -1,7 +1,10 @@
 //! What every call is charged for: metrics and the bill. Answers are kept between
 //! sweeps, and a daily budget bounds what is asked; what was left out is said.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource, PRICE_PER_METRIC};
@@ -129,9 +132,6 @@ impl Paid {
             return gap("today's budget for paid calls is spent".to_owned());
         }
         match source.by_resource(wanted.now).await {
-            // An empty answer is asked for again: the first day after the opt-in
-            // has none.
-            Ok(by_node) if by_node.is_empty() => self.spent = self.spent + PRICE_PER_BILL,
             Ok(by_node) => {
                 self.spent = self.spent + PRICE_PER_BILL;
                 self.bill = Some(Bill {
@@ -150,8 +150,8 @@ impl Paid {
         gaps: &mut Vec<Gap>,
     ) {
         let without_probe = nodes_without_probe(wanted);
-        self.metrics
-            .retain(|node, _| without_probe.iter().any(|(_, of)| of == node));
+        let wanted_nodes: BTreeSet<&NodeId> = without_probe.iter().map(|(_, node)| node).collect();
+        self.metrics.retain(|node, _| wanted_nodes.contains(node));
         let Some(source) = account.metrics else {
             return;
         };

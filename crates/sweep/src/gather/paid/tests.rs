@@ -1,0 +1,129 @@
+//! What is asked for, and what it may cost.
+
+use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
+use ebb_cloud::ports::CloudError;
+use ebb_domain::fleet::{Instance, Market};
+use ebb_domain::identity::InstanceType;
+use ebb_domain::judge::MetricPoint;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).expect("a small number")
+}
+
+fn node(number: u32) -> NodeId {
+    NodeId::new(format!("i-{number}")).expect("a name")
+}
+
+fn inventory(nodes: u32) -> Inventory {
+    let mut inventory = Inventory::default();
+    for number in 0..nodes {
+        let instance = Instance {
+            id: node(number),
+            account: None,
+            region: Region::new("eu-central-1").expect("a region"),
+            instance_type: InstanceType::new("m5.large").expect("a type"),
+            state: InstanceState::Running,
+            launched_at: None,
+            market: Market::OnDemand,
+            controller: None,
+            tags: BTreeMap::new(),
+        };
+        inventory.instances.insert(node(number), instance);
+    }
+    inventory
+}
+
+fn series() -> MetricSeries {
+    let point = MetricPoint {
+        end: at(0),
+        period_seconds: 300,
+        cpu_max: None,
+        network_bytes: None,
+        disk_bytes: None,
+    };
+    MetricSeries {
+        points: vec![point],
+    }
+}
+
+/// Refreshes at each of these seconds under a budget in micro-dollars; tells how
+/// many metrics were asked for after each, and the scopes of the gaps.
+async fn refreshed(
+    nodes: u32,
+    budget: i64,
+    bill: Option<&FakeBill>,
+    seconds: &[i64],
+) -> Vec<(u64, Vec<String>)> {
+    let metrics = FakeMetrics::new(BTreeMap::from([(node(0), series())]));
+    let account = Account {
+        inventory: &FakeInventory::default(),
+        metrics: Some(&metrics),
+        bill: bill.map(|bill| bill as _),
+        regions: &[],
+    };
+    let policy = MetricsPolicy {
+        paid_calls_usd_micros_a_day: budget,
+        ..MetricsPolicy::default()
+    };
+    let (inventory, mut paid) = (inventory(nodes), Paid::default());
+    let mut told = Vec::new();
+    for second in seconds {
+        let wanted = Wanted {
+            inventory: &inventory,
+            fleet: &FleetState::default(),
+            policy: &policy,
+            now: at(*second),
+        };
+        let gaps = paid.refresh(&account, &wanted).await;
+        let scopes = gaps.into_iter().map(|gap| gap.scope).collect();
+        told.push((metrics.metrics_requested(), scopes));
+    }
+    told
+}
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+
+#[tokio::test]
+async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
+    let check = async |nodes, budget, seconds: &[i64], expect: &[(u64, &str)]| {
+        let told = refreshed(nodes, budget, None, seconds).await;
+        let got: Vec<(u64, String)> = told.into_iter().map(|(n, g)| (n, g.join(", "))).collect();
+        let expect: Vec<_> = expect.iter().map(|(n, g)| (*n, (*g).to_owned())).collect();
+        assert_eq!(got, expect, "{nodes} nodes for {budget}");
+    };
+    let each = METRICS_PER_NODE;
+    let hourly = [0, HOUR - 1, HOUR];
+    check(
+        2,
+        1_000_000,
+        &hourly,
+        &[(2 * each, ""), (2 * each, ""), (4 * each, "")],
+    )
+    .await;
+    // For three nodes a day, and a day later for three more.
+    let three = 3 * 10 * i64::try_from(each).expect("a small number");
+    let short = "metrics of 2 nodes";
+    check(
+        5,
+        three,
+        &[0, 60, DAY],
+        &[(3 * each, short), (3 * each, short), (6 * each, short)],
+    )
+    .await;
+    check(1, 0, &[0], &[(0, "metrics of 1 nodes")]).await;
+}
+
+#[tokio::test]
+async fn a_bill_that_is_refused_or_too_dear_is_a_gap() {
+    let denied = FakeBill::new(Err(CloudError::Denied {
+        operation: "ce:GetCostAndUsageWithResources".to_owned(),
+        message: "no".to_owned(),
+    }));
+    let told = refreshed(0, 1_000_000, Some(&denied), &[0]).await;
+    assert_eq!(told, [(0, vec!["bill by resource".to_owned()])]);
+    let spent = refreshed(0, 9_999, Some(&FakeBill::new(Ok(BTreeMap::new()))), &[0]).await;
+    assert_eq!(spent, [(0, vec!["bill by resource".to_owned()])]);
+}
