@@ -4,6 +4,7 @@
 pub mod report;
 
 use std::cell::RefCell;
+use std::fs::{self, File};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -26,9 +27,11 @@ use crate::spool::Spool;
 const RULES_PERIOD: Duration = Duration::from_secs(600);
 
 /// Runs until `stop`, then says the last, and sends for a few seconds what it can.
+/// `first_rules` hold until the source has others.
 pub async fn run(
     config: &Config,
     connected: Connected,
+    first_rules: Rules,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let Connected {
@@ -37,10 +40,10 @@ pub async fn run(
         sink,
         rules,
     } = connected;
+    let _lock = lock(config)?;
     let outbox = RefCell::new(open_outbox(config, &run, sender)?);
     let changed = Notify::new();
     let newest_rules = RefCell::new(None);
-    let first_rules = first_rules(&rules).await?;
     let (passes, period) = config.passes();
     let mut watch = Watch {
         collector: Collector::start(first_rules.clone(), period)?,
@@ -66,6 +69,18 @@ pub async fn run(
     }
 }
 
+/// Two probes on one spool would send and remove each other's records.
+fn lock(config: &Config) -> anyhow::Result<File> {
+    let folder = &config.spool_dir;
+    let path = folder.join("lock");
+    let file = fs::create_dir_all(folder)
+        .and_then(|()| File::create(&path))
+        .with_context(|| format!("{} cannot be made; set spool_dir", path.display()))?;
+    file.try_lock()
+        .with_context(|| format!("another probe uses {}", folder.display()))?;
+    Ok(file)
+}
+
 /// Half of the spool is heartbeats', half is finished steps'.
 fn open_outbox(config: &Config, run: &report::Run, sender: String) -> anyhow::Result<Outbox> {
     let open = |name: &str| {
@@ -85,8 +100,9 @@ fn open_outbox(config: &Config, run: &report::Run, sender: String) -> anyhow::Re
     Ok(outbox)
 }
 
-/// A file that is named must be there; a bucket may be out of reach for a while.
-async fn first_rules(source: &Source) -> anyhow::Result<Rules> {
+/// The rules to begin with. A file that is named must be there; a bucket may be
+/// out of reach for a while.
+pub async fn first_rules(source: &Source) -> anyhow::Result<Rules> {
     match source.read().await {
         Ok(Some(rules)) => Ok(rules),
         Ok(None) => {

@@ -58,8 +58,6 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             sink,
             interval,
         } => {
-            // Installed first, so that a stop during the start is not a crash.
-            let stop = stop_signal()?;
             let mut config = match &sink {
                 Some(folder) => Config {
                     spool_dir: folder.join("spool"),
@@ -74,7 +72,10 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
                 Some(folder) => connect::to_folder(&config, folder)?,
                 None => connect::to_cloud(&config).await?,
             };
-            daemon::run(&config, connected, stop).await?;
+            let rules = daemon::first_rules(&connected.rules).await?;
+            // Not before: until here there is nothing to lose, and no reason to wait.
+            let stop = stop_signal()?;
+            daemon::run(&config, connected, rules, stop).await?;
         }
         Command::Once {
             interval,

@@ -42,9 +42,9 @@ pub async fn run(
     sink: &dyn Sink,
     now: impl Fn() -> Sent,
 ) -> Result<(), SpoolError> {
-    let send = async {
-        until_closed(outbox, changed, sink, &now).await?;
-        while attempt(outbox, sink, &now).await? == Attempt::Sent {}
+    let send = async |lane| -> Result<(), SpoolError> {
+        until_closed(lane, outbox, changed, sink, &now).await?;
+        while attempt(lane, outbox, sink, &now).await? == Attempt::Sent {}
         Ok(())
     };
     // An attempt that hangs must not keep the program from ending.
@@ -53,12 +53,21 @@ pub async fn run(
         tokio::time::sleep(LAST_FLUSH).await;
     };
     tokio::select! {
-        sent = send => sent,
+        sent = async { tokio::try_join!(send(Lane::Heartbeats), send(Lane::Steps)) } => sent.map(|_| ()),
         () = give_up => Ok(()),
     }
 }
 
+/// The two kinds of records wait and fail apart, so that a bucket that refuses
+/// does not hold up heartbeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Heartbeats,
+    Steps,
+}
+
 async fn until_closed(
+    lane: Lane,
     outbox: &RefCell<Outbox>,
     changed: &Notify,
     sink: &dyn Sink,
@@ -68,7 +77,7 @@ async fn until_closed(
     while !outbox.borrow().is_closed() {
         // Made before the attempt, so that no news in between is missed.
         let news = changed.notified();
-        match attempt(outbox, sink, now).await? {
+        match attempt(lane, outbox, sink, now).await? {
             Attempt::Sent => backoff = Backoff::default(),
             Attempt::Nothing => news.await,
             // News does not cut a wait short; the end of the program does.
@@ -92,21 +101,29 @@ async fn closed(outbox: &RefCell<Outbox>, changed: &Notify) {
 }
 
 async fn attempt(
+    lane: Lane,
     outbox: &RefCell<Outbox>,
     sink: &dyn Sink,
     now: &impl Fn() -> Sent,
 ) -> Result<Attempt, SpoolError> {
-    let next = outbox.borrow_mut().next_message(&now())?;
-    if let Some((records, body)) = next {
-        let went = sink.heartbeats(&body).await;
-        return settle(&mut outbox.borrow_mut().heartbeats, &records, went);
+    match lane {
+        Lane::Heartbeats => {
+            let next = outbox.borrow_mut().next_message(&now())?;
+            let Some((records, body)) = next else {
+                return Ok(Attempt::Nothing);
+            };
+            let went = sink.heartbeats(&body).await;
+            settle(&mut outbox.borrow_mut().heartbeats, &records, went)
+        }
+        Lane::Steps => {
+            let next = outbox.borrow_mut().next_object(&now())?;
+            let Some((record, key, object)) = next else {
+                return Ok(Attempt::Nothing);
+            };
+            let went = sink.steps(&key, object).await;
+            settle(&mut outbox.borrow_mut().steps, &[record], went)
+        }
     }
-    let next = outbox.borrow_mut().next_object(&now())?;
-    if let Some((record, key, object)) = next {
-        let went = sink.steps(&key, object).await;
-        return settle(&mut outbox.borrow_mut().steps, &[record], went);
-    }
-    Ok(Attempt::Nothing)
 }
 
 fn settle(

@@ -14,6 +14,7 @@ use super::*;
 #[derive(Default)]
 struct TestSink {
     hangs: Cell<bool>,
+    refuses_steps: Cell<bool>,
     failures: Cell<u32>,
     sequences: RefCell<Vec<Vec<u64>>>,
     keys: RefCell<Vec<String>>,
@@ -47,6 +48,9 @@ impl Sink for TestSink {
     }
 
     async fn steps(&self, key: &str, _: Vec<u8>) -> Result<(), SinkError> {
+        if self.refuses_steps.get() {
+            self.failures.set(1);
+        }
         self.fail()?;
         self.keys.borrow_mut().push(key.to_owned());
         Ok(())
@@ -104,6 +108,17 @@ fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
     }
 }
 
+fn batch(from: &str) -> StepBatch {
+    StepBatch {
+        node: node(from),
+        boot: boot(),
+        probe_start: run_id(),
+        sequence: 3,
+        origin: Origin::Measured,
+        steps: Vec::new(),
+    }
+}
+
 fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
     let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1)).expect("a spool");
     let sender = "AROAX:i-1".to_owned();
@@ -114,7 +129,10 @@ fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
 }
 
 async fn drain(outbox: &RefCell<Outbox>, sink: &TestSink) {
-    while attempt(outbox, sink, &sent).await.expect("the spool works") == Attempt::Sent {}
+    for lane in [Lane::Heartbeats, Lane::Steps] {
+        let next = || attempt(lane, outbox, sink, &sent);
+        while next().await.expect("the spool works") == Attempt::Sent {}
+    }
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -162,15 +180,7 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
     let folder = tempfile::tempdir().expect("a folder");
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
     for name in ["i-2", "i-1"] {
-        let batch = StepBatch {
-            node: node(name),
-            boot: boot(),
-            probe_start: run_id(),
-            sequence: 3,
-            origin: Origin::Measured,
-            steps: Vec::new(),
-        };
-        outbox.borrow_mut().add_steps(&batch).expect("kept");
+        outbox.borrow_mut().add_steps(&batch(name)).expect("kept");
     }
     outbox
         .borrow_mut()
@@ -226,5 +236,31 @@ async fn a_sink_that_hangs_keeps_the_records_and_not_the_program() {
     let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
     done.expect("the spool works");
     assert!(began.elapsed() < Duration::from_secs(65));
+    assert!(outbox.borrow().held() > Bytes(0));
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let changed = Notify::new();
+    sink.refuses_steps.set(true);
+    outbox.borrow_mut().add_steps(&batch("i-1")).expect("kept");
+    let minutes = async {
+        for n in 0..3 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            outbox
+                .borrow_mut()
+                .add_heartbeat(&heartbeat("i-1", n), Urgency::Now)
+                .expect("kept");
+            changed.notify_waiters();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(sink.sequences.borrow().len() as u64, n + 1);
+        }
+        outbox.borrow_mut().close();
+        changed.notify_waiters();
+    };
+    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), minutes);
+    done.expect("the spool works");
     assert!(outbox.borrow().held() > Bytes(0));
 }
