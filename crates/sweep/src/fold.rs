@@ -115,7 +115,8 @@ impl Folding {
 }
 
 impl Folder<'_> {
-    /// Takes and folds everything that waits, or what the time allows.
+    /// Takes and folds everything that waits, or what the time allows. What
+    /// arrives meanwhile is the next sweep's: a fleet is never silent.
     ///
     /// # Errors
     /// See [`FoldError`]; all that was taken and not folded comes again.
@@ -124,6 +125,7 @@ impl Folder<'_> {
         deadline: &Deadline,
         now: &(dyn Fn() -> Timestamp + Send + Sync),
     ) -> Result<(Work, Folding), FoldError> {
+        let began = now();
         let mut folding = Folding::default();
         let mut work = Work::open(self).await?;
         folding.rebuilt_because = work.unusable.clone();
@@ -137,7 +139,11 @@ impl Folder<'_> {
             if taken.is_empty() {
                 break;
             }
+            let all_is_news = taken.oldest.is_some_and(|oldest| oldest > began);
             self.batch(&mut work, taken, &mut folding).await?;
+            if all_is_news {
+                break;
+            }
         }
         Ok((work, folding))
     }

@@ -114,7 +114,8 @@ impl Queue for AwsQueue {
     }
 
     /// Waits with one call; once there is something, takes the rest with several
-    /// at once. Stops at the first round without a message. A call that fails
+    /// at once. Stops at the first round that is less than half full: little is left
+    /// then, and a queue that messages trickle into is never empty. A call that fails
     /// after others brought messages ends the round: those are told, not lost.
     async fn receive(&self, limit: usize, wait: Duration) -> CloudResult<Vec<Received>> {
         if limit == 0 {
@@ -127,6 +128,7 @@ impl Queue for AwsQueue {
         while news > 0 && messages.len() < limit {
             let missing = limit - messages.len();
             let sizes = (0..missing).step_by(BATCH).map(|at| missing - at);
+            let asked = missing.min(AT_ONCE * BATCH);
             let calls = sizes
                 .take(AT_ONCE)
                 .map(|size| self.clone().receive_batch(size, shortly));
@@ -144,7 +146,7 @@ impl Queue for AwsQueue {
                     }
                 }
             }
-            if refused {
+            if refused || news < asked.div_ceil(2) {
                 break;
             }
         }

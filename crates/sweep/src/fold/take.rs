@@ -6,6 +6,7 @@ use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
 use ebb_signal::MAX_OBJECT_BYTES;
 use futures::{StreamExt, stream};
+use jiff::Timestamp;
 use std::time::Duration;
 
 use super::{FoldError, Folder, Folding, Work, left};
@@ -34,6 +35,8 @@ pub(super) struct BadObject {
 /// One batch, opened and not yet believed to be news.
 #[derive(Default)]
 pub(super) struct Taken {
+    /// When the oldest of it arrived; `None` when it is empty.
+    pub(super) oldest: Option<Timestamp>,
     pub(super) heartbeats: Vec<Placed>,
     pub(super) steps: Vec<Vec<PlacedStep>>,
     /// What deletes the messages that were good.
@@ -52,6 +55,10 @@ impl Taken {
             && self.keys.is_empty()
             && self.bad_messages.is_empty()
             && self.bad_objects.is_empty()
+    }
+
+    fn arrived(&mut self, at: Timestamp) {
+        self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
     }
 
     fn step_rows(&self) -> usize {
@@ -77,6 +84,8 @@ pub(super) async fn take(
 }
 
 fn open_message(received: Received, taken: &mut Taken) {
+    // One that does not say when it arrived may have waited for long.
+    taken.arrived(received.sent_at.unwrap_or(Timestamp::MIN));
     let opened = place::message(&received);
     let mut refused = opened.refused;
     for placed in opened.rows {
@@ -132,6 +141,7 @@ async fn take_objects(
     let mut skip = Vec::new();
     while let Some((entry, outcome)) = reads.next().await {
         folding.objects += 1;
+        taken.arrived(entry.modified_at);
         match outcome {
             // It comes again with the next batch.
             Outcome::Good(steps) if taken.step_rows() + steps.len() > MAX_BATCH_ROWS => break,

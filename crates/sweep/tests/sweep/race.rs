@@ -1,9 +1,12 @@
 //! Sweeps that overlap by accident.
 
+use std::time::Duration;
+
 use ebb_cloud::failing::Fault;
 use ebb_domain::identity::NodeId;
 
 use crate::lake::TestLake;
+use crate::sample::{self, Work};
 use crate::world::World;
 
 fn filled() -> World {
@@ -51,4 +54,20 @@ async fn sweeps_at_once_take_each_heartbeat_once() {
     let nodes = world.state().await.nodes;
     let nodes: Vec<_> = nodes.keys().map(NodeId::as_str).collect();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
+}
+
+#[tokio::test]
+async fn what_arrives_during_a_sweep_is_left_to_the_next() {
+    let world = World::new();
+    let later = world.clock.now().saturating_add(Duration::from_secs(1));
+    let later = later.expect("a time");
+    for part in 0..7 {
+        let body = sample::message(1, part..part + 1, Work::Idle);
+        let sender = sample::sender(1);
+        world.queue.arrive(Some(&sender), Some(later), &body);
+    }
+    let summary = world.sweep(&Fault::never()).await.expect("it ends");
+    assert_eq!(summary.folding.messages, 3);
+    assert!(!summary.folding.stopped_early);
+    assert_eq!(world.queue.messages().len(), 4);
 }
