@@ -2,6 +2,7 @@
 //! published. Nothing here is part of what runs in an account.
 
 mod memory_sizing;
+mod placement;
 mod published;
 mod read;
 mod runtime_transfer;
@@ -17,7 +18,8 @@ use clap::{Parser, Subcommand};
 #[command(after_help = "\
 Examples:
   cargo run --release -p eval -- memory-sizing --data TRACES/memory-sizing
-  cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json")]
+  cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json
+  cargo run --release -p eval -- placement --seed 7")]
 struct Arguments {
     #[command(subcommand)]
     study: Study,
@@ -30,6 +32,21 @@ enum Study {
     MemorySizing(Input),
     /// Wall time on a machine that a task was never seen on.
     RuntimeTransfer(Input),
+    /// Machine types, regions and markets, on made-up worlds whose truth is known.
+    Placement(Worlds),
+}
+
+#[derive(clap::Args)]
+struct Worlds {
+    /// What the first world is made from; the next ones take the numbers after it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many worlds.
+    #[arg(long, default_value_t = 10)]
+    worlds: u64,
+    /// Prints JSON instead of tables.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -47,21 +64,21 @@ fn main() -> Result<()> {
     match Arguments::parse().study {
         Study::MemorySizing(input) => {
             let results = memory_sizing::replay_all(&input.data)?;
-            show(&input, &results, memory_sizing::tables)
+            show(input.json, &results, memory_sizing::tables)
         }
         Study::RuntimeTransfer(input) => {
             let results = runtime_transfer::score_all(&input.data)?;
-            show(&input, &results, runtime_transfer::tables)
+            show(input.json, &results, runtime_transfer::tables)
+        }
+        Study::Placement(worlds) => {
+            let results = placement::score(worlds.seed, worlds.worlds, placement::STEPS)?;
+            show(worlds.json, &results, placement::tables)
         }
     }
 }
 
-fn show<T: serde::Serialize>(
-    input: &Input,
-    results: &[T],
-    tables: fn(&[T]) -> String,
-) -> Result<()> {
-    match input.json {
+fn show<T: serde::Serialize>(json: bool, results: &[T], tables: fn(&[T]) -> String) -> Result<()> {
+    match json {
         true => println!("{}", serde_json::to_string_pretty(results)?),
         false => print!("{}", tables(results)),
     }

@@ -25,7 +25,9 @@ const METHODS: [&str; 4] = [
 ];
 
 /// Workflow, tasks replayed, and the figures in the order of [`METHODS`].
-const TABLE: [(&str, usize, [(f64, usize); 4]); 3] = [
+type Row = (&'static str, usize, [(f64, usize); 4]);
+
+const TABLE: [Row; 3] = [
     (
         "rnaseq",
         840,
@@ -47,7 +49,7 @@ const TABLE: [(&str, usize, [(f64, usize); 4]); 3] = [
 /// name, or none at all.
 pub(crate) fn figures(workflow: &str, tasks: usize) -> Vec<Figure> {
     let known = TABLE.iter().find(|row| row.0 == workflow && row.1 == tasks);
-    let of = |row: &(_, _, [(f64, usize); 4])| {
+    let of = |row: &Row| {
         let named = METHODS.into_iter().zip(row.2);
         named
             .map(|(method, (wasted_gbh, failures))| Figure {

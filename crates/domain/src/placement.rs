@@ -1,6 +1,10 @@
 //! Where a step should run: the cheapest fitting machine type.
 
+pub mod rank;
+pub mod speed;
+pub mod spot;
 pub mod transfer;
+pub mod work;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +38,7 @@ pub struct Needs {
 ///
 /// Source: AWS Batch "Compute resource memory management": 32 MiB for the agent,
 /// and the kernel's own share, of which 5 % is the bound used here.
-fn usable(memory: Bytes) -> Bytes {
+pub fn usable(memory: Bytes) -> Bytes {
     Bytes((memory.0 - memory.0 / 20).saturating_sub(Bytes::mib(32).0))
 }
 

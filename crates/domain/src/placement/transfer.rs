@@ -101,10 +101,10 @@ impl Transfer {
         let mut right = [0.0; 3];
         for row in rows {
             let w = weight(row) / total;
-            for i in 0..3 {
+            for (i, line) in left.iter_mut().enumerate() {
                 right[i] += w * row.0[i] * row.1;
-                for j in 0..3 {
-                    left[i][j] += w * row.0[i] * row.0[j];
+                for (cell, other) in line.iter_mut().zip(row.0) {
+                    *cell += w * row.0[i] * other;
                 }
             }
         }

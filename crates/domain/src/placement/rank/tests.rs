@@ -1,0 +1,244 @@
+//! What a ranking promises, on the whole built-in catalogue.
+
+use super::*;
+use crate::catalogue::Catalogue;
+use crate::placement::work::Phase;
+
+fn region(name: &str) -> Region {
+    Region::new(name).expect("a region")
+}
+
+fn spec(name: &str) -> &'static TypeSpec {
+    let name = InstanceType::new(name).expect("a type");
+    Catalogue::built_in().spec(&name).expect("it is known")
+}
+
+fn work(cores: u64, seconds: u64) -> Work {
+    Work {
+        phases: vec![Phase {
+            cores: MilliCores(cores * 1000),
+            wall: Duration::from_secs(seconds),
+        }],
+        disk: None,
+        network: None,
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        architectures: BTreeSet::from([Architecture::X86_64]),
+        families: None,
+        regions: None,
+        local_disk: None,
+        gpu: None,
+        spot: true,
+    }
+}
+
+struct Case {
+    work: Work,
+    home: Region,
+    moved: Option<Bytes>,
+}
+
+impl Case {
+    fn new(work: Work) -> Self {
+        Self {
+            work,
+            home: region("us-east-1"),
+            moved: Some(Bytes(0)),
+        }
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step {
+            work: &self.work,
+            seen_on: spec("m5.4xlarge"),
+            among_others: true,
+            cores: MilliCores::cores(4),
+            memory: Bytes::gib(8),
+            at_once: 1,
+            home: &self.home,
+            moved: self.moved,
+        }
+    }
+}
+
+fn on_demand(regions: &[&'static str]) -> Vec<Offer<'static>> {
+    let catalogue = Catalogue::built_in();
+    let named = |name: &&str| catalogue.regions().find(|r| r.as_str() == *name);
+    let mut offers = Vec::new();
+    for region in regions.iter().filter_map(named) {
+        offers.extend(catalogue.types_in(region).map(|(spec, per_hour)| Offer {
+            spec,
+            region,
+            market: Market::OnDemand,
+            per_hour,
+        }));
+    }
+    offers
+}
+
+#[test]
+fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
+    let case = Case::new(work(4, 3600));
+    let check = |limits: &Limits, holds: &dyn Fn(&TypeSpec) -> bool| {
+        let offers = on_demand(&["us-east-1", "eu-west-1"]);
+        let all = offers.len();
+        let ranking = rank(&case.step(), offers, limits, &Speeds::default());
+        assert!(!ranking.ranked.is_empty());
+        let left_out: usize = ranking.left_out.values().sum();
+        assert_eq!(
+            ranking.ranked.len() + left_out,
+            all,
+            "each offer has its answer"
+        );
+        for ranked in &ranking.ranked {
+            let spec = ranked.offer.spec;
+            assert!(holds(spec), "{spec:?}");
+            assert!(spec.vcpus >= 4 && usable(spec.memory) >= Bytes::gib(8));
+            assert!(!spec.metal && !spec.burstable);
+        }
+        let dollars: Vec<f64> = ranking.ranked.iter().map(|ranked| ranked.usd).collect();
+        assert!(dollars.is_sorted());
+    };
+    check(&limits(), &|spec| {
+        spec.architecture == Architecture::X86_64 && spec.gpus.is_none()
+    });
+    let arm = Limits {
+        architectures: BTreeSet::from([Architecture::Arm64]),
+        ..limits()
+    };
+    check(&arm, &|spec| spec.architecture == Architecture::Arm64);
+    let family = Family::of(&spec("m6i.large").name);
+    let families = Limits {
+        families: Some(BTreeSet::from([family.clone()])),
+        ..limits()
+    };
+    check(&families, &|spec| Family::of(&spec.name) == family);
+    let disk = Limits {
+        local_disk: Some(Bytes::gib(100)),
+        ..limits()
+    };
+    check(&disk, &|spec| spec.local_disk >= Some(Bytes::gib(100)));
+}
+
+#[test]
+fn the_same_machine_at_a_higher_price_comes_later() {
+    let case = Case::new(work(4, 3600));
+    let home = region("us-east-1");
+    let offer = |micros: i64| Offer {
+        spec: spec("m6i.xlarge"),
+        region: &home,
+        market: Market::OnDemand,
+        per_hour: UsdPerHour::from_micros(micros),
+    };
+    let ranking = rank(
+        &case.step(),
+        [offer(300_000), offer(200_000), offer(100_000)],
+        &limits(),
+        &Speeds::default(),
+    );
+    let prices: Vec<i64> = ranking
+        .ranked
+        .iter()
+        .map(|ranked| ranked.offer.per_hour.0.micros())
+        .collect();
+    assert_eq!(prices, [100_000, 200_000, 300_000]);
+}
+
+#[test]
+fn another_region_is_offered_only_when_moving_the_data_has_a_known_price() {
+    let check = |moved: Option<Bytes>, other: &'static str, expect: Option<f64>| {
+        let case = Case {
+            moved,
+            ..Case::new(work(4, 3600))
+        };
+        let offers = on_demand(&[other]);
+        let cheapest = |step: &Step<'_>| {
+            let ranking = rank(step, offers.clone(), &limits(), &Speeds::default());
+            ranking.ranked.first().map(|ranked| ranked.usd)
+        };
+        let there = Case {
+            home: region(other),
+            ..Case::new(work(4, 3600))
+        };
+        let without_moving = cheapest(&there.step()).expect("something fits");
+        let dollars = cheapest(&case.step()).map(|usd| usd - without_moving);
+        match (dollars, expect) {
+            (Some(dollars), Some(expect)) => assert!((dollars - expect).abs() < 1e-9),
+            (dollars, expect) => assert_eq!(dollars, expect),
+        }
+    };
+    check(Some(Bytes(100_000_000_000)), "us-west-2", Some(2.0));
+    check(Some(Bytes(0)), "us-west-2", Some(0.0));
+    check(None, "us-west-2", None);
+    check(Some(Bytes(1)), "sa-east-1", None);
+}
+
+#[test]
+fn spot_is_chosen_for_short_runs_and_left_for_long_ones() {
+    let home = region("us-east-1");
+    let often = Interruptions::from_monthly_share(0.25).expect("a share");
+    let offers = [
+        Offer {
+            spec: spec("m6i.xlarge"),
+            region: &home,
+            market: Market::OnDemand,
+            per_hour: UsdPerHour::from_micros(192_000),
+        },
+        Offer {
+            spec: spec("m6i.xlarge"),
+            region: &home,
+            market: Market::Spot(often),
+            per_hour: UsdPerHour::from_micros(150_000),
+        },
+    ];
+    let first = |seconds: u64, spot: bool| {
+        let case = Case::new(work(4, seconds));
+        let limits = Limits { spot, ..limits() };
+        let ranking = rank(&case.step(), offers, &limits, &Speeds::default());
+        ranking.ranked[0].offer.market
+    };
+    assert_eq!(first(3600, true), Market::Spot(often));
+    assert_eq!(first(3600 * 24 * 90, true), Market::OnDemand);
+    assert_eq!(first(3600, false), Market::OnDemand);
+}
+
+#[test]
+fn what_a_disk_can_carry_bounds_a_run_and_sharing_a_machine_divides_it() {
+    let mut case = Case::new(work(4, 60));
+    case.work.disk = Some(Bytes(1_000_000_000_000));
+    let offers = || on_demand(&["us-east-1"]);
+    let slow = rank(&case.step(), offers(), &limits(), &Speeds::default());
+    let xlarge = |ranking: &Ranking<'static>| {
+        let named = |r: &&Ranked<'static>| r.offer.spec.name.as_str() == "m6i.4xlarge";
+        *ranking.ranked.iter().find(named).expect("it fits")
+    };
+    let alone = xlarge(&slow);
+    assert_eq!((alone.bound, alone.runs_a_machine), (Bound::Disk, 1));
+    let step = Step {
+        at_once: 4,
+        ..case.step()
+    };
+    let shared = xlarge(&rank(&step, offers(), &limits(), &Speeds::default()));
+    assert_eq!(shared.runs_a_machine, 4);
+    assert!((shared.wall.as_secs_f64() / alone.wall.as_secs_f64() - 4.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_not_known_of_speed_is_left_out_and_counted() {
+    let case = Case::new(work(4, 60));
+    let step = Step {
+        seen_on: spec("i3.xlarge"),
+        ..case.step()
+    };
+    let ranking = rank(
+        &step,
+        on_demand(&["us-east-1"]),
+        &limits(),
+        &Speeds::default(),
+    );
+    assert!(ranking.ranked.is_empty());
+    assert!(ranking.left_out[&Misfit::SpeedUnknown] > 100);
+}

@@ -1,0 +1,82 @@
+//! What an interruption costs, and when spot is not worth it.
+
+/// The hours that a month's share of interruptions is spread over.
+const HOURS_A_MONTH: f64 = 730.0;
+
+/// How often machines of a type are taken back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interruptions {
+    per_hour: f64,
+}
+
+impl Interruptions {
+    /// From the share of machines that were taken back in a month, as the Spot
+    /// Instance Advisor tells it; a constant hazard that gives this share. `None`
+    /// for what is no share.
+    pub fn from_monthly_share(share: f64) -> Option<Self> {
+        (0.0..1.0).contains(&share).then(|| Self {
+            per_hour: -(1.0 - share).ln() / HOURS_A_MONTH,
+        })
+    }
+
+    /// Machine hours until a run of `hours` has ended, when each interruption
+    /// begins it anew: `(exp(l h) - 1) / l`, the mean time to the first gap of `h`
+    /// in a Poisson process of rate `l`.
+    pub fn hours_to_end(self, hours: f64) -> f64 {
+        let exponent = self.per_hour * hours;
+        match exponent < 1e-9 {
+            true => hours,
+            false => exponent.exp_m1() / self.per_hour,
+        }
+    }
+
+    /// The length of run from which on demand is cheaper, where spot costs
+    /// `part` of it; `None` when that is never.
+    pub fn break_even_hours(self, part: f64) -> Option<f64> {
+        if part >= 1.0 {
+            return Some(0.0);
+        }
+        if self.per_hour <= 0.0 || part <= 0.0 {
+            return None;
+        }
+        let dearer = |hours: f64| self.hours_to_end(hours) * part >= hours;
+        let (mut low, mut high) = (0.0, 1.0);
+        while !dearer(high) {
+            low = high;
+            high *= 2.0;
+        }
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            match dearer(middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Some(high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_runs_hardly_meet_an_interruption_and_long_ones_pay_for_many() {
+        let often = Interruptions::from_monthly_share(0.5).expect("a share");
+        assert!((often.hours_to_end(1.0) - 1.0).abs() < 0.001);
+        assert!(often.hours_to_end(2_000.0) > 5_000.0);
+        let never = Interruptions::from_monthly_share(0.0).expect("a share");
+        assert_eq!(never.hours_to_end(100.0), 100.0);
+        assert_eq!(Interruptions::from_monthly_share(1.0), None);
+    }
+
+    #[test]
+    fn at_the_break_even_length_both_cost_the_same() {
+        let often = Interruptions::from_monthly_share(0.2).expect("a share");
+        let hours = often.break_even_hours(0.4).expect("there is one");
+        assert!((often.hours_to_end(hours) * 0.4 - hours).abs() < 1e-6 * hours);
+        assert_eq!(often.break_even_hours(1.0), Some(0.0));
+        let never = Interruptions::from_monthly_share(0.0).expect("a share");
+        assert_eq!(never.break_even_hours(0.4), None);
+    }
+}

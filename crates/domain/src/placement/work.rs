@@ -1,0 +1,104 @@
+//! What a run does, as far as it matters where it runs.
+
+use std::time::Duration;
+
+use super::speed::Cores;
+use crate::units::{Bytes, CpuTime, MilliCores};
+
+/// A time with so many cores busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phase {
+    /// Cores kept busy; less than one means that it also waited.
+    pub cores: MilliCores,
+    /// For how long.
+    pub wall: Duration,
+}
+
+/// One run, as it was seen on one machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// Its time by cores kept busy, in no order.
+    pub phases: Vec<Phase>,
+    /// Bytes to and from disk; `None` when unknown.
+    pub disk: Option<Bytes>,
+    /// Bytes to and from the network; `None` when unknown.
+    pub network: Option<Bytes>,
+}
+
+impl Work {
+    /// From totals, where no history of parallelism is kept: the time at the peak
+    /// and the time on one core that together give the CPU time used, the rest
+    /// waiting. `None` for a run without length.
+    pub fn from_totals(wall: Duration, cpu: CpuTime, peak: Option<MilliCores>) -> Option<Self> {
+        if wall.is_zero() {
+            return None;
+        }
+        let (seconds, used) = (wall.as_secs_f64(), cpu.as_secs_f64());
+        let peak = peak
+            .map_or(0.0, |p| p.0 as f64 / 1000.0)
+            .max(used / seconds);
+        // With p cores for a part x and one for the rest: x p + (1 - x) = used.
+        let at_peak = match peak > 1.0 && used > seconds {
+            true => (used - seconds) / (peak - 1.0),
+            false => 0.0,
+        };
+        let rest = seconds - at_peak;
+        let busy = ((used - at_peak * peak) / rest.max(1e-9)).clamp(0.0, 1.0);
+        let phase = |cores: f64, seconds: f64| Phase {
+            cores: MilliCores((cores * 1000.0).round() as u64),
+            wall: Duration::from_secs_f64(seconds.max(0.0)),
+        };
+        let phases = [phase(peak, at_peak), phase(busy, rest)];
+        Some(Self {
+            phases: phases.into_iter().filter(|p| !p.wall.is_zero()).collect(),
+            disk: None,
+            network: None,
+        })
+    }
+
+    /// How long it took.
+    pub fn wall(&self) -> Duration {
+        self.phases.iter().map(|phase| phase.wall).sum()
+    }
+
+    /// Seconds on other cores, by replaying each phase at what they get done.
+    /// While it waited it waits as long: for what, is not known here.
+    pub(super) fn replayed(&self, from: &Cores, rate: impl Fn(f64) -> f64) -> f64 {
+        let seconds = self.phases.iter().map(|phase| {
+            let cores = phase.cores.0 as f64 / 1000.0;
+            let wall = phase.wall.as_secs_f64();
+            let busy = wall * cores.min(1.0);
+            let threads = cores.max(1.0);
+            (wall - busy) + busy * from.rate(threads) / rate(threads).max(1e-9)
+        });
+        seconds.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_split_so_that_the_cpu_time_comes_out() {
+        let check = |wall: u64, cpu: u64, peak: u64, expect: &[(u64, u64)]| {
+            let work = Work::from_totals(
+                Duration::from_secs(wall),
+                CpuTime::from_millis(cpu * 1000),
+                Some(MilliCores(peak)),
+            );
+            let phases = work.expect("it has a length").phases;
+            let seen: Vec<(u64, u64)> = phases
+                .iter()
+                .map(|p| (p.cores.0, p.wall.as_secs()))
+                .collect();
+            assert_eq!(seen, expect);
+        };
+        check(100, 50, 1_000, &[(500, 100)]);
+        check(100, 400, 4_000, &[(4_000, 100)]);
+        check(100, 250, 4_000, &[(4_000, 50), (1_000, 50)]);
+        check(100, 0, 4_000, &[(0, 100)]);
+        check(100, 300, 2_000, &[(3_000, 100)]);
+        assert_eq!(Work::from_totals(Duration::ZERO, CpuTime(5), None), None);
+    }
+}

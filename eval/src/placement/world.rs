@@ -1,0 +1,398 @@
+//! The made-up world: what is true in it, and what of that the estimator is shown.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::placement::rank::{Limits, Market, Offer, Step, rank};
+use ebb_domain::placement::speed::{Family, Observed, Speeds};
+use ebb_domain::placement::spot::Interruptions;
+use ebb_domain::placement::usable;
+use ebb_domain::placement::work::{Phase, Work};
+use ebb_domain::units::{Bytes, MilliCores, UsdPerHour};
+use fastrand::Rng;
+
+const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-1"];
+
+/// Shares of machines taken back in a month, as the advisor's five bands have it.
+const BANDS: [f64; 5] = [0.025, 0.075, 0.125, 0.175, 0.25];
+
+/// How far truth lies from what is told: standard deviations of logarithms.
+const FAMILY_SPREAD: f64 = 0.08;
+const MAKER_SPREAD: f64 = 0.05;
+const RUN_NOISE: f64 = 0.05;
+const BAND_SPREAD: f64 = 0.3;
+
+/// Steps also seen on another family, and runs that an observation is the mean of.
+const SEEN_TWICE: f64 = 0.4;
+const RUNS_SEEN: u32 = 5;
+
+pub(crate) struct World {
+    pub(crate) home: Region,
+    regions: Vec<Region>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) speeds: Speeds,
+    /// Types with a speed, and their true one.
+    types: Vec<(&'static TypeSpec, f64)>,
+    speed_of: HashMap<&'static InstanceType, f64>,
+    spot: BTreeMap<(Region, Family), Spot>,
+}
+
+#[derive(Clone, Copy)]
+struct Spot {
+    part_of_list: f64,
+    told: Interruptions,
+    truth: Interruptions,
+}
+
+/// A step, and what is true of it.
+pub(crate) struct Task {
+    pub(crate) seen_on: &'static TypeSpec,
+    pub(crate) memory: Bytes,
+    pub(crate) peak_cores: f64,
+    cores: MilliCores,
+    at_once: u32,
+    moved: Bytes,
+    arm: bool,
+    /// As observed on `seen_on`.
+    work: Work,
+    /// Seconds on one core of speed 1, by cores kept busy.
+    demand: Vec<(f64, f64)>,
+    waiting: f64,
+    disk: Bytes,
+    second_thread: f64,
+    crowding: f64,
+    makers: [f64; 3],
+}
+
+fn normal(rng: &mut Rng) -> f64 {
+    let (u, v) = (rng.f64().max(1e-12), rng.f64());
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+fn spread(rng: &mut Rng, deviation: f64) -> f64 {
+    (deviation * normal(rng)).exp()
+}
+
+fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
+    low + (high - low) * rng.f64()
+}
+
+fn maker(spec: &TypeSpec) -> usize {
+    match spec.architecture {
+        Architecture::Arm64 => 0,
+        _ if Family::of(&spec.name).as_str().contains('a') => 1,
+        _ => 2,
+    }
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, steps: usize) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let regions: Vec<Region> = REGIONS
+            .iter()
+            .filter_map(|r| Region::new(*r).ok())
+            .collect();
+        let home = regions[0].clone();
+        let catalogue = Catalogue::built_in();
+        let mut family_truth: BTreeMap<Family, f64> = BTreeMap::new();
+        let mut types = Vec::new();
+        for (spec, _) in catalogue.types_in(&home) {
+            let family = Family::of(&spec.name);
+            let plain = !spec.metal && !spec.burstable && spec.gpus.is_none();
+            let Some(published) = family.published().filter(|_| plain) else {
+                continue;
+            };
+            let truth = family_truth
+                .entry(family)
+                .or_insert_with(|| published * spread(&mut rng, FAMILY_SPREAD));
+            types.push((spec, *truth));
+        }
+        let mut world = Self {
+            spot: spot(&mut rng, &regions, &family_truth),
+            home,
+            regions,
+            tasks: Vec::new(),
+            speeds: Speeds::default(),
+            speed_of: types
+                .iter()
+                .map(|(spec, truth)| (&spec.name, *truth))
+                .collect(),
+            types,
+        };
+        world.tasks = (0..steps).map(|_| world.task(&mut rng)).collect();
+        world.speeds = world.lake(&mut rng);
+        world
+    }
+
+    fn task(&self, rng: &mut Rng) -> Task {
+        let cores = [1u32, 2, 4, 8, 16][rng.usize(..5)];
+        let memory = Bytes((f64::from(cores) * between(rng, 1.0, 12.0) * 1e9) as u64);
+        let seconds = 1200.0 * spread(rng, 1.0);
+        let (serial, waiting) = (between(rng, 0.0, 0.6), between(rng, 0.0, 0.3));
+        let busy = (f64::from(cores) * between(rng, 0.5, 1.0)).max(1.0);
+        let mut task = Task {
+            seen_on: self.types[0].0,
+            memory,
+            peak_cores: busy,
+            cores: MilliCores::cores(u64::from(cores)),
+            at_once: rng.u32(1..40),
+            moved: Bytes((1e9 * spread(rng, 1.5)) as u64),
+            arm: rng.f64() < 0.7,
+            work: Work {
+                phases: Vec::new(),
+                disk: None,
+                network: None,
+            },
+            demand: vec![
+                (1.0, seconds * serial),
+                (busy, seconds * (1.0 - serial - waiting).max(0.05) * busy),
+            ],
+            waiting: seconds * waiting,
+            disk: Bytes((5e9 * spread(rng, 1.0)) as u64),
+            second_thread: between(rng, 0.15, 0.45),
+            crowding: between(rng, 0.0, 0.08),
+            makers: [0u8; 3].map(|_| spread(rng, MAKER_SPREAD)),
+        };
+        let fitting: Vec<&(&'static TypeSpec, f64)> = self
+            .types
+            .iter()
+            .filter(|(spec, _)| self.fits(&task, spec) && spec.vcpus <= 4 * cores.max(2))
+            .collect();
+        task.seen_on = fitting
+            .get(rng.usize(..fitting.len().max(1)))
+            .map_or(self.types[0].0, |t| t.0);
+        task.work = self.observe(rng, &task);
+        task
+    }
+
+    /// What a probe would have seen: the phases as they were on that machine, the
+    /// machine full, with noise.
+    fn observe(&self, rng: &mut Rng, task: &Task) -> Work {
+        let runs = task.runs_a_machine(task.seen_on);
+        let noise: f64 =
+            (0..RUNS_SEEN).map(|_| spread(rng, RUN_NOISE)).sum::<f64>() / f64::from(RUNS_SEEN);
+        let mut phases = vec![Phase {
+            cores: MilliCores(0),
+            wall: Duration::from_secs_f64(task.waiting * noise),
+        }];
+        for (cores, demand) in &task.demand {
+            let rate = self.rate(task, task.seen_on, *cores, runs);
+            phases.push(Phase {
+                cores: MilliCores((cores * 1000.0) as u64),
+                wall: Duration::from_secs_f64(demand / rate * noise),
+            });
+        }
+        Work {
+            phases,
+            disk: Some(task.disk),
+            network: None,
+        }
+    }
+
+    /// What the user's own lake shows of steps that ran on two families.
+    fn lake(&self, rng: &mut Rng) -> Speeds {
+        let mut observed = Vec::new();
+        for task in &self.tasks {
+            if rng.f64() > SEEN_TWICE {
+                continue;
+            }
+            let fitting: Vec<&(&TypeSpec, f64)> = self
+                .types
+                .iter()
+                .filter(|(spec, _)| self.fits(task, spec))
+                .collect();
+            let Some((other, _)) = fitting.get(rng.usize(..fitting.len().max(1))) else {
+                continue;
+            };
+            let noise = spread(rng, RUN_NOISE / f64::from(RUNS_SEEN).sqrt());
+            let truth = self.seconds(task, other) * noise;
+            let offer = Offer {
+                spec: other,
+                region: &self.home,
+                market: Market::OnDemand,
+                per_hour: UsdPerHour::from_micros(1_000_000),
+            };
+            let ranking = rank(
+                &self.step(task),
+                [offer],
+                &task.limits(false),
+                &Speeds::default(),
+            );
+            let Some(predicted) = ranking.ranked.first() else {
+                continue;
+            };
+            observed.push(Observed {
+                from: Family::of(&task.seen_on.name),
+                to: Family::of(&other.name),
+                log_excess: (truth / predicted.wall.as_secs_f64()).ln(),
+            });
+        }
+        Speeds::learned(&observed)
+    }
+
+    pub(crate) fn step<'a>(&'a self, task: &'a Task) -> Step<'a> {
+        Step {
+            work: &task.work,
+            seen_on: task.seen_on,
+            among_others: task.runs_a_machine(task.seen_on) > 1,
+            cores: task.cores,
+            memory: task.memory,
+            at_once: task.at_once,
+            home: &self.home,
+            moved: Some(task.moved),
+        }
+    }
+
+    /// All offers, as they are told.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = Offer<'_>> {
+        let catalogue = Catalogue::built_in();
+        self.regions.iter().flat_map(move |region| {
+            catalogue
+                .types_in(region)
+                .flat_map(move |(spec, per_hour)| {
+                    let on_demand = Offer {
+                        spec,
+                        region,
+                        market: Market::OnDemand,
+                        per_hour,
+                    };
+                    let spot = self.spot.get(&(region.clone(), Family::of(&spec.name)));
+                    let spot = spot.map(|spot| Offer {
+                        market: Market::Spot(spot.told),
+                        per_hour: UsdPerHour::from_micros(
+                            (per_hour.0.micros() as f64 * spot.part_of_list) as i64,
+                        ),
+                        ..on_demand
+                    });
+                    std::iter::once(on_demand).chain(spot)
+                })
+        })
+    }
+
+    pub(crate) fn on_demand_at_home(&self) -> impl Iterator<Item = Offer<'_>> {
+        self.offers().filter(|offer| {
+            offer.region == &self.home
+                && offer.market == Market::OnDemand
+                && self.speed_of.contains_key(&offer.spec.name)
+        })
+    }
+
+    pub(crate) fn fits(&self, task: &Task, spec: &TypeSpec) -> bool {
+        task.runs_on(spec)
+            && u64::from(spec.vcpus) * 1000 >= task.cores.0
+            && usable(spec.memory) >= task.memory
+    }
+
+    /// The least that a run costs in truth on any of some offers.
+    pub(crate) fn best<'a>(&self, task: &Task, offers: impl Iterator<Item = Offer<'a>>) -> f64 {
+        let known = |offer: &Offer<'_>| self.speed_of.contains_key(&offer.spec.name);
+        offers
+            .filter(|offer| known(offer) && self.fits(task, offer.spec))
+            .map(|offer| self.truth(task, &offer))
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// What a run costs in truth.
+    pub(crate) fn truth(&self, task: &Task, offer: &Offer<'_>) -> f64 {
+        let hours = self.seconds(task, offer.spec) / 3600.0;
+        let family = (offer.region.clone(), Family::of(&offer.spec.name));
+        let machine_hours = match offer.market {
+            Market::OnDemand => hours,
+            Market::Spot(_) => self.spot[&family].truth.hours_to_end(hours),
+        };
+        let moving = match offer.region == &self.home {
+            true => 0.0,
+            false => task.moved.0 as f64 / 1e9 * 0.02,
+        };
+        let per_hour = offer.per_hour.0.micros() as f64 / 1e6;
+        per_hour * machine_hours / f64::from(task.runs_a_machine(offer.spec)) + moving
+    }
+
+    fn seconds(&self, task: &Task, spec: &TypeSpec) -> f64 {
+        let runs = task.runs_a_machine(spec);
+        let busy: f64 = task
+            .demand
+            .iter()
+            .map(|(cores, demand)| demand / self.rate(task, spec, *cores, runs))
+            .sum();
+        let disk = spec.ebs_baseline_mbps.map_or(0.0, |mbps| {
+            task.disk.0 as f64 * 8.0 * f64::from(runs) / (f64::from(mbps) * 1e6)
+        });
+        (busy + task.waiting).max(disk)
+    }
+
+    fn rate(&self, task: &Task, spec: &TypeSpec, busy: f64, runs: u32) -> f64 {
+        let family = self.speed_of.get(&spec.name).copied();
+        let loaded = family.unwrap_or(1.0) * task.makers[maker(spec)];
+        let (vcpus, cores) = (
+            f64::from(spec.vcpus),
+            f64::from(spec.cores.unwrap_or(spec.vcpus)),
+        );
+        if runs > 1 {
+            let share = vcpus / f64::from(runs);
+            return loaded * busy.min(share) * (1.0 - task.crowding);
+        }
+        let threads = (vcpus / cores).max(1.0);
+        let alone = loaded * threads / (1.0 + task.second_thread * (threads - 1.0));
+        let second = (busy.min(vcpus) - cores).max(0.0);
+        alone * (busy.min(cores) + task.second_thread * second)
+    }
+}
+
+fn spot(
+    rng: &mut Rng,
+    regions: &[Region],
+    families: &BTreeMap<Family, f64>,
+) -> BTreeMap<(Region, Family), Spot> {
+    let mut all = BTreeMap::new();
+    for region in regions {
+        for family in families.keys() {
+            let told = BANDS[rng.usize(..BANDS.len())];
+            let truth = (told * spread(rng, BAND_SPREAD)).min(0.9);
+            let part_of_list = between(rng, 0.3, 0.6);
+            let (Some(told), Some(truth)) = (
+                Interruptions::from_monthly_share(told),
+                Interruptions::from_monthly_share(truth),
+            ) else {
+                continue;
+            };
+            let spot = Spot {
+                part_of_list,
+                told,
+                truth,
+            };
+            all.insert((region.clone(), family.clone()), spot);
+        }
+    }
+    all
+}
+
+impl Task {
+    pub(crate) fn limits(&self, spot: bool) -> Limits {
+        let mut architectures = BTreeSet::from([Architecture::X86_64]);
+        if self.arm {
+            architectures.insert(Architecture::Arm64);
+        }
+        Limits {
+            architectures,
+            families: None,
+            regions: None,
+            local_disk: None,
+            gpu: None,
+            spot,
+        }
+    }
+
+    pub(crate) fn runs_on(&self, spec: &TypeSpec) -> bool {
+        self.arm || spec.architecture == Architecture::X86_64
+    }
+
+    fn runs_a_machine(&self, spec: &TypeSpec) -> u32 {
+        let by_cores = u64::from(spec.vcpus) * 1000 / self.cores.0;
+        let by_memory = usable(spec.memory).0 / self.memory.0.max(1);
+        let runs = by_cores.min(by_memory).min(u64::from(self.at_once));
+        u32::try_from(runs).unwrap_or(u32::MAX).max(1)
+    }
+}
