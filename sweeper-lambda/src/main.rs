@@ -7,6 +7,7 @@ mod slack;
 
 use anyhow::{Context, Result};
 use ebb_sweep::deadline::Deadline;
+use ebb_sweep::reason::reason;
 use jiff::Timestamp;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -31,13 +32,10 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 /// Everything is made anew for each sweep: it takes a moment every few minutes,
 /// and nothing of an earlier sweep can stay behind.
 async fn invoked(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
-    sweep(event.context.deadline).await.map_err(|error| {
-        let error_message = format!("{error:#}");
-        tracing::error!(error = error_message, "the sweep did not end");
-        Diagnostic {
-            error_type: "SweepFailed".to_owned(),
-            error_message,
-        }
+    let swept = sweep(event.context.deadline).await;
+    swept.map_err(|error| Diagnostic {
+        error_type: "SweepFailed".to_owned(),
+        error_message: reason(error.as_ref()),
     })
 }
 

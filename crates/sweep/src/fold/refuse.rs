@@ -44,7 +44,7 @@ pub(super) async fn message(folder: &Folder<'_>, bad: &BadMessage) -> CloudResul
         attributes.insert("cut_from_bytes".to_owned(), received.body.len().to_string());
     }
     tracing::warn!(
-        message = received.id,
+        message_id = received.id,
         sender = received.sender,
         reason = bad.refusal.reason(),
         "a message is refused"
