@@ -124,19 +124,14 @@ impl Stored {
         Ok(bytes)
     }
 
-    /// Reads what [`Stored::pack`] wrote; in words why it cannot be used.
-    fn unpack(bytes: &[u8], activity: &ActivityPolicy) -> Result<Self, String> {
+    /// Reads what [`Stored::pack`] wrote; in words why it cannot be.
+    fn unpack(bytes: &[u8]) -> Result<Self, String> {
         let line = format!("{SCHEMA}\n");
         let packed = bytes
             .strip_prefix(line.as_bytes())
             .ok_or_else(|| format!("it is not of schema {SCHEMA}"))?;
         let plain = inflate(packed, MAX_UNPACKED_BYTES)?;
-        let stored: Self =
-            postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))?;
-        if stored.activity != *activity {
-            return Err("it was folded with another activity policy".to_owned());
-        }
-        Ok(stored)
+        postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))
     }
 }
 
@@ -155,7 +150,7 @@ pub(crate) fn inflate(packed: &[u8], max: u64) -> Result<Vec<u8>, String> {
 /// A state as it was found, and what its replacement must name.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The state; empty when there was none that could be used.
+    /// The state; without nodes when there was none that could be used.
     pub stored: Stored,
     /// The condition of the next write.
     pub replaces: PutIf,
@@ -190,17 +185,19 @@ pub async fn load(
         Err(source) => return Err(StoredError::Cloud { key, source }),
     };
     let replaces = PutIf::Matches(object.etag);
-    Ok(match Stored::unpack(&object.bytes, activity) {
-        Ok(stored) => Loaded {
-            stored,
-            replaces,
-            unusable: None,
-        },
-        Err(why) => Loaded {
-            stored: Stored::empty(activity),
-            replaces,
-            unusable: Some(why),
-        },
+    let empty = Stored::empty(activity);
+    let (stored, unusable) = match Stored::unpack(&object.bytes) {
+        Ok(stored) if stored.activity == *activity => (stored, None),
+        Ok(Stored { memory, .. }) => {
+            let why = "it was folded with another activity policy";
+            (Stored { memory, ..empty }, Some(why.to_owned()))
+        }
+        Err(why) => (empty, Some(why)),
+    };
+    Ok(Loaded {
+        stored,
+        replaces,
+        unusable,
     })
 }
 

@@ -85,6 +85,7 @@ impl Work {
             if is_complete {
                 return Ok(());
             }
+            self.checkpoint(folder).await?;
         }
     }
 
@@ -103,7 +104,19 @@ impl Work {
             if is_complete {
                 return Ok(());
             }
+            self.checkpoint(folder).await?;
         }
+    }
+
+    /// Keeps what is folded so far, so that a lake too large for one sweep is folded
+    /// by several. Where another sweep was faster, the end of catching up tells.
+    async fn checkpoint(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
+        let saved = stored::save(folder.objects, folder.shard, &self.stored, &self.replaces);
+        if let Saved::Done(replaces) = saved.await? {
+            self.replaces = replaces;
+            self.is_dirty = false;
+        }
+        Ok(())
     }
 
     /// Heartbeats that neither the state nor an earlier one of these has.
@@ -220,17 +233,11 @@ impl Folder<'_> {
             if !work.is_dirty {
                 return Ok(());
             }
-            let saved = stored::save(self.objects, self.shard, &work.stored, &work.replaces);
-            match saved.await? {
-                Saved::Done(replaces) => {
-                    work.replaces = replaces;
-                    work.is_dirty = false;
-                }
-                Saved::Conflict => {
-                    let skipped = std::mem::take(&mut work.skipped);
-                    *work = Work::open(self).await?;
-                    work.skipped = skipped;
-                }
+            work.checkpoint(self).await?;
+            if work.is_dirty {
+                let skipped = std::mem::take(&mut work.skipped);
+                *work = Work::open(self).await?;
+                work.skipped = skipped;
             }
         }
         match work.is_dirty {
@@ -250,15 +257,11 @@ impl Folder<'_> {
             }
             work.stored.memory = memory.clone();
             work.is_dirty = true;
-            let saved = stored::save(self.objects, self.shard, &work.stored, &work.replaces);
-            match saved.await? {
-                Saved::Done(replaces) => {
-                    work.replaces = replaces;
-                    work.is_dirty = false;
-                    return Ok(());
-                }
-                Saved::Conflict => *work = Work::open(self).await?,
+            work.checkpoint(self).await?;
+            if !work.is_dirty {
+                return Ok(());
             }
+            *work = Work::open(self).await?;
         }
         Err(contended("the state"))
     }

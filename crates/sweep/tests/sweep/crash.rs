@@ -3,6 +3,7 @@
 
 use ebb_cloud::failing::{Fault, Moment, Then};
 
+use crate::lake::{Reads, TestLake};
 use crate::world::World;
 
 /// Good arrivals, one message that is none, and one object that is none.
@@ -104,4 +105,28 @@ async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
         .expect("nothing fails it");
     assert!(summary.folding.rebuilt_because.is_some(), "{summary:?}");
     assert_eq!(world.state().await, before);
+}
+
+#[tokio::test]
+async fn a_lake_too_large_for_one_sweep_is_folded_by_several() {
+    let world = filled();
+    world
+        .sweep(&Fault::never())
+        .await
+        .expect("nothing fails it");
+    let before = world.state().await;
+    world.objects.insert(ebb_sweep::stored::key(0), *b"garbage");
+    let mut sweeps = 0;
+    loop {
+        // Get state, last batch, read, put state, read, put state: and no further.
+        let killed = Fault::at(6, Moment::Before, Then::StaysDead);
+        let lake = TestLake::new(world.lake().await, &killed, None).reading(Reads::OneCommit);
+        let _ = world.sweep_over(&lake, &killed).await;
+        sweeps += 1;
+        if world.state().await == before {
+            break;
+        }
+        assert!(sweeps < 10, "no sweep gets further: {:?}", killed.calls());
+    }
+    assert!(sweeps > 1, "one sweep was enough");
 }

@@ -19,6 +19,16 @@ pub(crate) struct TestLake<'a> {
     calls: AtomicUsize,
     /// Before which call another sweep runs, and where.
     intruder: Option<(usize, &'a World)>,
+    /// How much one read brings.
+    reads: Reads,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// All there is.
+    Whole,
+    /// One commit, as of a lake too large for one read.
+    OneCommit,
 }
 
 impl<'a> TestLake<'a> {
@@ -28,7 +38,24 @@ impl<'a> TestLake<'a> {
             fault: fault.clone(),
             calls: AtomicUsize::new(0),
             intruder,
+            reads: Reads::Whole,
         }
+    }
+
+    pub(crate) fn reading(self, reads: Reads) -> Self {
+        Self { reads, ..self }
+    }
+
+    /// All after `version`, or the first commit of it.
+    async fn heartbeats(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
+        let mut since = self.lake.heartbeats_since(version).await?;
+        let next = version.map_or(0, |version| version + 1);
+        if self.reads == Reads::OneCommit && since.newest > Some(next) {
+            let later = self.lake.heartbeats_since(Some(next)).await?;
+            since.rows.truncate(since.rows.len() - later.rows.len());
+            since.through = Some(next);
+        }
+        Ok(since)
     }
 
     pub(crate) fn calls(&self) -> usize {
@@ -91,7 +118,7 @@ impl Truth for TestLake<'_> {
     }
 
     async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
-        let work = self.lake.heartbeats_since(version);
+        let work = self.heartbeats(version);
         self.around("lake.heartbeats_since", work).await
     }
 
