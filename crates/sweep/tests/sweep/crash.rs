@@ -2,6 +2,7 @@
 //! and counts nothing twice.
 
 use ebb_cloud::failing::{Fault, Moment, Then};
+use futures::{StreamExt, stream};
 
 use crate::lake::{Reads, TestLake};
 use crate::world::World;
@@ -29,6 +30,9 @@ async fn clean_run(world: &World, how: &str) {
     assert!(!world.mailer.sent().is_empty(), "{how}: nobody was told");
 }
 
+/// A channel that is down is tried again after a wait, in which others run.
+const AT_ONCE: usize = 16;
+
 /// Fails each call of a sweep in turn; whether that sweep ends in an error is not
 /// the point here.
 async fn at_any_call(moment: Moment, then: Then) {
@@ -36,14 +40,17 @@ async fn at_any_call(moment: Moment, then: Then) {
     filled().sweep(&whole).await.expect("nothing fails it");
     let calls = whole.calls();
     assert!(calls.len() > 30, "several batches: {calls:?}");
-    for (n, operation) in calls.iter().enumerate() {
+    let runs = calls.iter().enumerate().map(async |(n, operation)| {
         let how = format!("{operation}, call {n} of {}", calls.len());
         let world = filled();
         let fault = Fault::at(n, moment, then);
         let _ = world.sweep(&fault).await;
         assert!(fault.calls().len() > n, "{how}: never reached");
         clean_run(&world, &how).await;
-    }
+    });
+    stream::iter(runs)
+        .for_each_concurrent(AT_ONCE, |run| run)
+        .await;
 }
 
 #[tokio::test]
