@@ -23,7 +23,9 @@ pub fn start_log(command: &Command) {
         Command::Run { .. } => "info",
         Command::Once { .. } | Command::Check { .. } => "warn",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    // What the SDK warns of, the error of whoever asked it says too.
+    let usual = || EnvFilter::new(format!("{level},aws_config=error"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| usual());
     let log = tracing_subscriber::fmt()
         .with_writer(stderr)
         .with_env_filter(filter);

@@ -1,0 +1,64 @@
+//! The built program's command line: what it answers, and with which status.
+
+use std::process::Command;
+
+fn answer(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ebb-probe"))
+        .args(arguments)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .output()
+        .expect("the probe is built");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn what_is_asked_wrongly_ends_with_two_and_says_what_mends_it() {
+    let check = |arguments: &[&str], expect: &str| {
+        let (status, said) = answer(arguments);
+        assert_eq!(status, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expect), "{arguments:?}: {said}");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let unknown = file("unknown.toml", "bucket = \"b\"\nintervall_seconds = 3\n");
+    let nothing = file("nothing.toml", "");
+    check(&["walk"], "unrecognized subcommand 'walk'");
+    check(&["once", "--interval", "0"], "interval_seconds is 0");
+    check(
+        &["run", "--config", "/nowhere"],
+        "/nowhere could not be read",
+    );
+    check(
+        &["run", "--config", &unknown],
+        "line 2: unknown field `intervall_seconds`",
+    );
+    check(
+        &["run", "--config", &nothing],
+        "queue_url is not set; `terraform output`",
+    );
+}
+
+#[test]
+fn help_shows_examples_and_the_statuses() {
+    let (status, said) = answer(&["--help"]);
+    assert_eq!(status, Some(0));
+    for expect in ["Examples:", "ebb-probe run --sink", "Exit status: 0 done"] {
+        assert!(said.contains(expect), "{said}");
+    }
+}
+
+#[test]
+fn a_check_that_finds_something_missing_ends_with_one() {
+    let (status, said) = answer(&["check", "--config", "/nowhere"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(
+        said.contains("LACKS configuration /nowhere could not be read"),
+        "{said}"
+    );
+}
