@@ -1,0 +1,177 @@
+//! A scan of an account over the real SDKs: the simulated one, filled by its seed.
+#![cfg(feature = "aws")]
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Starts the simulators, fills them, tells where they are in one line, and ends
+/// them when its input ends.
+const FILL: &str = "
+import json, sys
+from filled import filled
+f = filled()
+told = {'moto': f.sim.moto_url, 'ministack': f.sim.ministack_url, 'world': f.world, 'planted': f.planted}
+print('told ' + json.dumps(told), flush=True)
+sys.stdin.read()
+";
+
+const ON_MOTO: [&str; 6] = [
+    "AUTO_SCALING",
+    "BATCH",
+    "CLOUDWATCH",
+    "COST_EXPLORER",
+    "EC2",
+    "ECS",
+];
+
+struct Account {
+    simulators: Child,
+    told: Value,
+}
+
+impl Account {
+    fn start() -> Result<Self, String> {
+        let home = std::env::var_os("EBB_CACHE").map(PathBuf::from);
+        let home =
+            home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")));
+        let python = home.ok_or("no HOME")?.join("venv/bin/python");
+        if !python.exists() {
+            return Err(format!(
+                "no {} (scripts/setup test makes it)",
+                python.display()
+            ));
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/sim");
+        let mut simulators = Command::new(python)
+            .args(["-c", FILL])
+            .current_dir(folder)
+            .env("PYTHONPATH", folder)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let stdout = simulators.stdout.take().expect("it is a pipe");
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
+        let told = line.expect("the simulators are there and filled");
+        Ok(Self {
+            simulators,
+            told: serde_json::from_str(&told).expect("JSON"),
+        })
+    }
+
+    fn ebb(&self, line: &[&str]) -> Output {
+        let url = |name: &str| self.told[name].as_str().expect("a URL").to_owned();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ebb"));
+        command.args(line).env_clear().env("HOME", "/nowhere");
+        for service in ON_MOTO {
+            command.env(format!("AWS_ENDPOINT_URL_{service}"), url("moto"));
+        }
+        command
+            .env("AWS_ENDPOINT_URL", url("ministack"))
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .output()
+            .expect("the program starts")
+    }
+
+    /// What a scan finds, by kind and resource.
+    fn scan(&self, more: &[&str]) -> (Value, String) {
+        let line = [&["scan", "--format", "json"], more].concat();
+        let output = self.ebb(&line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line:?}: {said}");
+        (serde_json::from_slice(&output.stdout).expect("JSON"), said)
+    }
+
+    fn planted(&self, kind: &str, variant: &Value) -> Vec<&str> {
+        let all = self.told["planted"].as_array().expect("a list");
+        let of_it = all
+            .iter()
+            .filter(|p| p["kind"] == kind && &p["variant"] == variant);
+        of_it.filter_map(|p| p["resource"].as_str()).collect()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        drop(self.simulators.stdin.take());
+        let _ = self.simulators.wait();
+    }
+}
+
+fn found<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
+    let all = report["findings"].as_array().expect("a list");
+    let of_it = all.iter().filter(|finding| finding["kind"] == kind);
+    of_it
+        .filter_map(|finding| finding["resource"]["id"].as_str())
+        .collect()
+}
+
+#[test]
+fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
+    let account = match Account::start() {
+        Ok(account) => account,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.toml");
+    // The simulated metrics reach back two hours.
+    std::fs::write(&policy, "[metrics]\nidle_after_seconds = 3600\n").expect("a file");
+    let policy = policy.to_str().expect("a name");
+
+    let (report, said) = account.scan(&["--policy", policy]);
+    assert_eq!(report["origin"], "simulated");
+    assert_eq!(report["gaps"], Value::Array(Vec::new()));
+    let idle = found(&report, "idle_node");
+    for planted in account.planted("idle_node", &Value::Null) {
+        assert!(idle.contains(&planted), "{planted} is idle");
+    }
+    let stuck = found(&report, "stuck_batch_job");
+    for planted in account.planted("stuck_batch_job", &"runnable_blocked".into()) {
+        assert!(stuck.contains(&planted), "{planted} is blocked");
+    }
+    let bases: Vec<&Value> = report["findings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|finding| finding["cost"].get("basis"))
+        .collect();
+    // A node that has not run for a full day yet is not on the bill.
+    assert!(bases.iter().any(|basis| **basis == "bill"), "{bases:?}");
+    assert!(
+        said.contains("Account 123456789012 as arn:aws:iam::123456789012:root."),
+        "{said}"
+    );
+    assert!(said.contains("CloudWatch was asked for"), "{said}");
+
+    let region = account.told["world"]["batch"]["region"]
+        .as_str()
+        .expect("a region");
+    let (narrow, said) = account.scan(&["--no-bill", "--no-metrics", "--region", region]);
+    assert!(found(&narrow, "idle_node").is_empty());
+    assert!(
+        narrow["totals"]["running_instances"].as_u64()
+            < report["totals"]["running_instances"].as_u64()
+    );
+    assert!(
+        said.contains("CloudWatch was not asked; Cost Explorer was not asked."),
+        "{said}"
+    );
+
+    let doctor = account.ebb(&["doctor", "account", "--region", region, "--format", "json"]);
+    let sections: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+    assert!(doctor.status.success(), "{sections:#}");
+    let checks = sections[0]["checks"].as_array().expect("checks");
+    let ok = |check: &&Value| check["state"] == "ok";
+    // The regions are named, so that one permission is not tried.
+    assert_eq!(
+        checks.iter().filter(ok).count(),
+        checks.len() - 1,
+        "{sections:#}"
+    );
+}
