@@ -129,7 +129,7 @@ mod tests {
         check(&[("EBB_BUCKET", "")], "EBB_BUCKET is not set");
         check(&[("EBB_QUEUE_URL", " ")], "EBB_QUEUE_URL is not set");
         check(&[("EBB_POLICY_KEY", "")], "EBB_POLICY_KEY is not set");
-        check(&[("EBB_REGIONS", "eu-central-1,/")], "EBB_REGIONS: '/'");
+        check(&[("EBB_REGIONS", "eu-central-1,a b")], "EBB_REGIONS: 'a b'");
         check(&[("EBB_SHARDS", "2")], "EBB_SHARDS is 2");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
         check(&[("EBB_SHARD", "x")], "EBB_SHARD: 'x'");
