@@ -55,7 +55,8 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
     },
-    /// Say what this machine lacks for the probe, and what mends it
+    /// Say what this machine lacks for the probe, and what mends it; the queue is
+    /// tried by a message without heartbeats
     Check {
         /// The configuration
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]

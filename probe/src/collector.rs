@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::cgroup::reading::{self, Reading};
-use crate::cgroup::{CgroupError, Hierarchy, Paths};
+use crate::cgroup::{Hierarchy, Paths};
 use crate::interval::{Fold, Interval};
 use crate::kernel::programs::OomEvents;
 use crate::kernel::{KernelError, KernelHalf};
@@ -22,9 +22,6 @@ use crate::rules::Rules;
 /// Why collecting did not begin.
 #[derive(Debug, Error)]
 pub enum CollectorError {
-    /// No cgroup tree.
-    #[error("processes cannot be told apart by cgroup")]
-    Cgroup(#[from] CgroupError),
     /// The kernel half.
     #[error("the kernel half does not run; `ebb-probe check` says what this machine lacks")]
     Kernel(#[from] KernelError),
@@ -42,10 +39,13 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Loads the kernel half and begins an interval with what runs already. A
-    /// pass is expected every `sample_period`.
-    pub fn start(rules: Rules, sample_period: Duration) -> Result<Self, CollectorError> {
-        let hierarchy = Hierarchy::find()?;
+    /// Loads the kernel half and begins an interval with what runs already, told
+    /// apart by the cgroups of `hierarchy`. A pass is expected every `sample_period`.
+    pub fn start(
+        hierarchy: Hierarchy,
+        rules: Rules,
+        sample_period: Duration,
+    ) -> Result<Self, CollectorError> {
         let mut kernel = KernelHalf::load(hierarchy.memory_hierarchy())?;
         if let OomEvents::Missing(error) = kernel.oom_events() {
             tracing::warn!(%error, "victims of the memory killer are told by cgroup only");

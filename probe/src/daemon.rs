@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 use self::report::Report;
+use crate::cgroup::Hierarchy;
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect::Connected;
@@ -46,7 +47,7 @@ pub async fn run(
     let newest_rules = RefCell::new(None);
     let (passes, period) = config.passes();
     let mut watch = Watch {
-        collector: Collector::start(first_rules.clone(), period)?,
+        collector: Collector::start(Hierarchy::find()?, first_rules.clone(), period)?,
         report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
         outbox: &outbox,
         changed: &changed,

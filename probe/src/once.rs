@@ -8,6 +8,7 @@ use ebb_domain::step::{StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 use serde::Serialize;
 
+use crate::cgroup::Hierarchy;
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect;
@@ -31,7 +32,7 @@ pub async fn watch(
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<Seen> {
     let (passes, period) = config.passes();
-    let mut collector = Collector::start(rules, period)?;
+    let mut collector = Collector::start(Hierarchy::find()?, rules, period)?;
     let mut cost_until = node::own_cpu();
     let mut ended = Vec::new();
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);

@@ -185,7 +185,7 @@ fn heartbeats_and_steps_arrive_under_the_attested_name() {
     sequences.sort_unstable();
     let expect: Vec<u64> = (0..sequences.len() as u64).collect();
     assert_eq!(sequences, expect, "each one once");
-    assert!(sequences.len() >= 6, "{sequences:?}");
+    assert!(sequences.len() >= 4, "{sequences:?}");
     let mut ended = Vec::new();
     for (key, object) in &arrived.objects {
         let own = format!("ingest/v1/{}/", account.user_id);

@@ -27,6 +27,16 @@ pub(crate) fn skipped() -> bool {
     true
 }
 
+/// The tree of version 2, which a machine may have beside those of version 1.
+pub(crate) fn version_two() -> Option<Hierarchy> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    Some(Hierarchy {
+        mount: line.split(' ').nth(4)?.into(),
+        version: Version::V2,
+    })
+}
+
 /// What a task may hold.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
@@ -59,11 +69,15 @@ pub(crate) struct Task {
 
 impl Task {
     pub(crate) fn new(limit: Option<Limit>) -> Self {
+        Self::under(Hierarchy::find().expect("asked before"), limit)
+    }
+
+    /// A task whose cgroup is in this tree.
+    pub(crate) fn under(hierarchy: Hierarchy, limit: Option<Limit>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let id = format!("{:024x}{count:08x}", std::process::id());
         let path = format!("ecs/{id}/{id}{id}");
-        let hierarchy = Hierarchy::find().expect("asked before");
         let trees = match hierarchy.version {
             Version::V2 => vec![hierarchy.mount.clone()],
             Version::V1 { .. } => ["cpuacct", "blkio"]
