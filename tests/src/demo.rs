@@ -12,6 +12,7 @@ mod http;
 mod places;
 mod probe;
 mod received;
+mod show;
 mod sweep;
 
 use std::fs;
@@ -28,6 +29,7 @@ pub use account::Waste;
 pub use check::{RealProbe, Verdict};
 pub use console::Console;
 pub use deploy::Means;
+pub use show::tell;
 
 use crate::fleet::BEAT;
 use crate::world::{Planted, World};
@@ -82,10 +84,7 @@ impl Demo {
     /// Says what is missing here and what brings it.
     pub fn new(options: Options, console: Console) -> Result<Self> {
         let places = Places::find(options.work.clone(), options.seed)?;
-        if places.work.exists() {
-            fs::remove_dir_all(&places.work)
-                .with_context(|| format!("clearing {}", places.work.display()))?;
-        }
+        places.clear_work()?;
         let children = Children::new(places.work.join("logs"))?;
         let text = fs::read_to_string(places.demo("policy.toml"))?;
         Ok(Self {
@@ -97,11 +96,6 @@ impl Demo {
             places,
             children,
         })
-    }
-
-    /// The run's folder.
-    pub fn work(&self) -> PathBuf {
-        self.places.work.clone()
     }
 
     /// Plays all of it and says what came of it.
@@ -122,7 +116,7 @@ impl Demo {
         console.part(6, "Check against what was planted");
         let planted = Planted::read(&self.places.work)?;
         let verdict = Verdict::of(&report, &planted, &stage.world, probe);
-        tell(&console, &verdict);
+        show::tell(&console, &verdict);
         Ok(verdict)
     }
 
@@ -204,7 +198,7 @@ impl Demo {
             deployed,
             world,
         } = stage;
-        let mut node = match RealNode::prepare(&self.places, account, deployed, world).await? {
+        let node = match RealNode::prepare(&self.places, account, deployed, world).await? {
             Ok(node) => node,
             Err(lacking) => {
                 console.say(format_args!("real probe: skipped: {lacking}"));
@@ -214,10 +208,10 @@ impl Demo {
         let stands_for = world
             .probe()
             .context("the world has no node for the probe")?;
-        let started = node.start(&self.places, &mut self.children, stands_for);
-        // Kept before the error is told, so that what did start is ended.
-        self.node = Some(node);
-        started?;
+        // Kept from here on, so that what has started is ended whatever comes.
+        let node = self.node.insert(node);
+        node.start(&self.places, &mut self.children, stands_for)
+            .await?;
         let names: Vec<&str> = stands_for
             .steps
             .iter()
@@ -238,7 +232,7 @@ impl Demo {
 
     async fn start_fleet(&mut self, stage: &Stage) -> Result<()> {
         let mut fleet = Command::new(self.places.program("ebb-fleet")?);
-        stage.account.surround(&mut fleet, &self.places.work);
+        stage.account.surround(&mut fleet);
         fleet.arg("--world").arg(&self.places.work);
         fleet.args([
             "--queue-url",
@@ -248,15 +242,7 @@ impl Demo {
         ]);
         fleet.args(["--past", &PAST.as_secs().to_string()]);
         self.children.start("fleet", fleet)?;
-        let log = self.children.log("fleet");
-        let told = loop {
-            self.children.check()?;
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            if let Some(line) = text.lines().find(|line| line.contains("nodes told")) {
-                break line.to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
+        let told = self.children.says("fleet", "nodes told").await?;
         self.console.say(format_args!(
             "{}: {told}, and go on",
             self.console.bold("simulated")
@@ -298,7 +284,7 @@ impl Demo {
             Some(step) => {
                 let (url, answer) = sweep::recommendation(&stage.deployed, &step).await?;
                 console.say(format_args!("GET {url}"));
-                console.quote(&serde_json::to_string_pretty(&answer)?);
+                self.quote_start("recommendation", &serde_json::to_string_pretty(&answer)?)?;
             }
             None => console.say("no overprovisioned step to ask the API for"),
         }
@@ -315,62 +301,6 @@ impl Demo {
             sweep::in_words(&summary)
         ));
         Ok(())
-    }
-
-    /// Part 5: what people see.
-    async fn show(&mut self, stage: &Stage, report: &Report) -> Result<()> {
-        let console = self.console;
-        console.part(5, "Findings by dollars");
-        println!("{}", ebb_sweep::render::table(report, &console.look()));
-        let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
-        let page = self.places.work.join("report.html");
-        fs::write(&page, html)?;
-        fs::write(
-            self.places.work.join("report.json"),
-            serde_json::to_vec(report)?,
-        )?;
-        console.say(format_args!("report: file://{}", page.display()));
-        let slack = received::slack(&self.places.work)?;
-        let emails = received::emails(&stage.account).await?;
-        console.say(format_args!(
-            "Slack took {} message(s) and SES {} email(s); the first of each:",
-            slack.len(),
-            emails.len()
-        ));
-        for first in [slack.first(), emails.first()].into_iter().flatten() {
-            println!();
-            console.quote(first);
-        }
-        Ok(())
-    }
-
-    /// Commands that show what is running.
-    pub fn how_to_look(&self) -> String {
-        let Some(Stage {
-            account, deployed, ..
-        }) = &self.stage
-        else {
-            return String::new();
-        };
-        let aws = format!(
-            "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={} aws --endpoint-url",
-            account::REGION
-        );
-        format!(
-            "It is left running:\n  \
-             curl '{}/v1/findings'\n  \
-             {aws} {} s3 ls --recursive s3://{}/\n  \
-             {aws} {} lambda invoke --function-name {} /dev/stdout\n  \
-             {aws} {} ec2 describe-instances\n  \
-             logs: {}",
-            deployed.api_url,
-            account.platform,
-            deployed.bucket,
-            account.platform,
-            deployed.sweeper_function_name,
-            account.inventory,
-            self.places.work.join("logs").display(),
-        )
     }
 
     /// Ends all that was started.
@@ -395,42 +325,4 @@ fn step_to_ask_for(report: &Report, world: &World) -> Option<String> {
     let real = steps().find(|finding| measured(&finding.resource.node));
     real.or_else(|| steps().next())
         .map(|finding| finding.resource.id.clone())
-}
-
-/// Says what the check came to.
-pub fn tell(console: &Console, verdict: &Verdict) {
-    for planted in &verdict.skipped {
-        console.say(format_args!(
-            "skipped  {planted} (the real probe did not run)"
-        ));
-    }
-    for planted in &verdict.found {
-        console.say(format_args!("{}  {planted}", console.green("found  ")));
-    }
-    for planted in &verdict.missing {
-        console.say(format_args!(
-            "{}  {planted}: planted, and not found",
-            console.red("MISSING")
-        ));
-    }
-    for found in &verdict.extra {
-        console.say(format_args!(
-            "{}  {found}: called waste, and not planted",
-            console.red("EXTRA  ")
-        ));
-    }
-    for id in &verdict.mislabelled {
-        console.say(format_args!(
-            "{}  {id}: simulated and measured are mixed up",
-            console.red("LABEL  ")
-        ));
-    }
-    let words = match (verdict.is_good(), verdict.found.len()) {
-        (true, 0) => console.green("good: no waste was planted, and none was found"),
-        (true, found) => console.green(&format!(
-            "good: all {found} planted and checked were found, and nothing else was called waste"
-        )),
-        (false, _) => console.red("the findings are not what was planted"),
-    };
-    console.say(words);
 }

@@ -2,7 +2,6 @@
 //! Slack's place, and what the seed fills them with.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -114,14 +113,14 @@ impl Account {
     }
 
     /// Lets a program ask this account, and nothing else.
-    pub(super) fn surround(&self, command: &mut Command, home: &Path) {
+    pub(super) fn surround(&self, command: &mut Command) {
         command
             .env("AWS_ENDPOINT_URL", &self.platform)
             .env("AWS_REGION", REGION)
             .env("AWS_EC2_METADATA_DISABLED", "true")
             // No profile of the user's must have a say.
-            .env("AWS_CONFIG_FILE", home.join("none"))
-            .env("AWS_SHARED_CREDENTIALS_FILE", home.join("none"))
+            .env("AWS_CONFIG_FILE", "/dev/null")
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
             .env_remove("AWS_PROFILE");
     }
 

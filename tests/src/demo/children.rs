@@ -9,9 +9,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+use tokio::time::Instant;
 
 /// How long a program may take to end by itself when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a program may take until it says what is waited for.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How often a log is looked at.
+const POLL: Duration = Duration::from_millis(100);
 
 /// How much of a log an error shows.
 const SHOWN_LINES: usize = 25;
@@ -132,6 +139,25 @@ impl Children {
             }
         }
         Ok(())
+    }
+
+    /// Waits until a program that goes on has written a line with `words` in its
+    /// log; answers that line.
+    ///
+    /// # Errors
+    /// When a program ends before, or nothing such is said in a minute.
+    pub(super) async fn says(&mut self, name: &str, words: &str) -> Result<String> {
+        let log = self.log(name);
+        let until = Instant::now() + SILENCE;
+        while Instant::now() < until {
+            self.check()?;
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            if let Some(line) = text.lines().find(|line| line.contains(words)) {
+                return Ok(line.to_owned());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        bail!("{name} does not say '{words}'{}", self.tail(name))
     }
 
     /// Ends one program and all that it started.

@@ -142,7 +142,10 @@ impl Deploying {
             loop {
                 tokio::select! {
                     ended = &mut ended => break ended?,
-                    _ = every.tick() => console.say(format_args!("  {} resources so far", made())),
+                    _ = every.tick() => match made() {
+                        0 => console.say("  looking at what is to be made"),
+                        some => console.say(format_args!("  {some} resources made so far")),
+                    },
                 }
             }
         }

@@ -1,10 +1,14 @@
 //! Where the demo finds what it starts, and where it writes.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
+
+/// Tells a folder of the demo's own from any other.
+const MARKER: &str = ".ebb-demo";
 
 /// Folders and programs.
 #[derive(Debug, Clone)]
@@ -56,6 +60,28 @@ impl Places {
         })
     }
 
+    /// Makes the run's folder anew.
+    ///
+    /// # Errors
+    /// When something else than an earlier run is in it.
+    pub(super) fn clear_work(&self) -> Result<()> {
+        let marker = self.work.join(MARKER);
+        let is_empty = fs::read_dir(&self.work).map_or(true, |mut inside| inside.next().is_none());
+        if !is_empty && !marker.exists() {
+            bail!(
+                "{} is not empty; name another by --work",
+                self.work.display()
+            );
+        }
+        if self.work.exists() {
+            fs::remove_dir_all(&self.work)
+                .with_context(|| format!("clearing {}", self.work.display()))?;
+        }
+        fs::create_dir_all(&self.work)
+            .and_then(|()| fs::write(&marker, ""))
+            .with_context(|| format!("making {}", self.work.display()))
+    }
+
     /// A program of the workspace.
     ///
     /// # Errors
@@ -88,5 +114,30 @@ impl Places {
     /// A file of the demo's own: policy, pipeline.
     pub(super) fn demo(&self, name: &str) -> PathBuf {
         self.repository.join("tests/demo").join(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_of_the_demos_own_is_cleared() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let places = Places {
+            repository: PathBuf::new(),
+            programs: PathBuf::new(),
+            python: PathBuf::new(),
+            work: folder.path().join("run"),
+        };
+        let stale = places.work.join("stale");
+        places.clear_work().expect("nothing was there");
+        fs::write(&stale, "").expect("it is written");
+        places.clear_work().expect("it is the demo's own");
+        assert!(!stale.exists());
+        fs::write(&stale, "").expect("it is written");
+        fs::remove_file(places.work.join(MARKER)).expect("it is there");
+        assert!(places.clear_work().is_err());
+        assert!(stale.exists());
     }
 }

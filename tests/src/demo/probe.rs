@@ -73,11 +73,11 @@ impl RealNode {
         }))
     }
 
-    /// Starts the probe, then the pipeline.
+    /// Starts the probe, and once it watches, the pipeline.
     ///
     /// # Errors
-    /// When a step cannot be started.
-    pub(super) fn start(
+    /// When one cannot be started.
+    pub(super) async fn start(
         &mut self,
         places: &Places,
         children: &mut Children,
@@ -85,6 +85,7 @@ impl RealNode {
     ) -> Result<()> {
         let probe = self.probe.take().context("the probe runs already")?;
         children.start("probe", probe)?;
+        children.says("probe", "the probe watches").await?;
         let port = silent_socket()?;
         for step in &node.steps {
             let script = places.demo(&format!("{}.sh", step.job_name));
@@ -132,7 +133,7 @@ fn program(places: &Places, account: &Account, node: &Node) -> Result<Command> {
     let given = node.credentials.as_ref();
     let given = given.context("the probe's node has no credentials")?;
     let mut command = Command::new(places.program("ebb-probe")?);
-    account.surround(&mut command, &places.work);
+    account.surround(&mut command);
     command
         .env("AWS_ACCESS_KEY_ID", &given.access_key_id)
         .env("AWS_SECRET_ACCESS_KEY", &given.secret_access_key)

@@ -1,0 +1,122 @@
+//! What the demo shows at its end: findings, page, digest, email, and what the
+//! check came to.
+
+use std::fs;
+
+use anyhow::Result;
+use ebb_domain::report::Report;
+
+use super::account::REGION;
+use super::{Console, Demo, Stage, Verdict, received, sweep};
+
+impl Demo {
+    /// Part 5: what people see.
+    pub(super) async fn show(&mut self, stage: &Stage, report: &Report) -> Result<()> {
+        let console = self.console;
+        console.part(5, "Findings by dollars");
+        println!("{}", ebb_sweep::render::table(report, &console.look()));
+        let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
+        let page = self.places.work.join("report.html");
+        fs::write(&page, html)?;
+        fs::write(
+            self.places.work.join("report.json"),
+            serde_json::to_vec(report)?,
+        )?;
+        console.say(format_args!("report: file://{}", page.display()));
+        let slack = received::slack(&self.places.work)?;
+        let emails = received::emails(&stage.account).await?;
+        console.say(format_args!(
+            "Slack took {} message(s) and SES {} email(s)",
+            slack.len(),
+            emails.len()
+        ));
+        for (name, all) in [("Slack", slack), ("email", emails)] {
+            if let Some(first) = all.first() {
+                console.say(console.bold(&format!("the first, as {name} shows it:")));
+                self.quote_start(&name.to_lowercase(), first)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the begin of a long text, and keeps all of it in a file.
+    pub(super) fn quote_start(&self, name: &str, text: &str) -> Result<()> {
+        const SHOWN: usize = 30;
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = &lines[..lines.len().min(SHOWN)];
+        self.console.quote(&shown.join("\n"));
+        let path = self.places.work.join(format!("{name}.txt"));
+        fs::write(&path, text)?;
+        let left = lines.len() - shown.len();
+        self.console
+            .say(format_args!("… {left} lines more in {}", path.display()));
+        Ok(())
+    }
+
+    /// Commands that show what is running.
+    pub fn how_to_look(&self) -> String {
+        let Some(Stage {
+            account, deployed, ..
+        }) = &self.stage
+        else {
+            return String::new();
+        };
+        let aws = format!(
+            "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={} aws --endpoint-url",
+            REGION
+        );
+        format!(
+            "It is left running:\n  \
+             curl '{}/v1/findings'\n  \
+             {aws} {} s3 ls --recursive s3://{}/\n  \
+             {aws} {} lambda invoke --function-name {} /dev/stdout\n  \
+             {aws} {} ec2 describe-instances\n  \
+             logs: {}",
+            deployed.api_url,
+            account.platform,
+            deployed.bucket,
+            account.platform,
+            deployed.sweeper_function_name,
+            account.inventory,
+            self.places.work.join("logs").display(),
+        )
+    }
+}
+
+/// Says what the check came to.
+pub fn tell(console: &Console, verdict: &Verdict) {
+    for planted in &verdict.skipped {
+        console.say(format_args!(
+            "skipped  {planted} (the real probe did not run)"
+        ));
+    }
+    for planted in &verdict.found {
+        console.say(format_args!("{}  {planted}", console.green("found  ")));
+    }
+    for planted in &verdict.missing {
+        console.say(format_args!(
+            "{}  {planted}: planted, and not found",
+            console.red("MISSING")
+        ));
+    }
+    for found in &verdict.extra {
+        console.say(format_args!(
+            "{}  {found}: called waste, and not planted",
+            console.red("EXTRA  ")
+        ));
+    }
+    for id in &verdict.mislabelled {
+        console.say(format_args!(
+            "{}  {id}: simulated and measured are mixed up",
+            console.red("LABEL  ")
+        ));
+    }
+    let words = match (verdict.is_good(), verdict.found.len()) {
+        (true, 0) => console.green("good: no waste was planted, and none was found"),
+        (true, found) => console.green(&format!(
+            "good: all {found} planted and checked were found, and nothing else was called waste"
+        )),
+        (false, _) => console.red("the findings are not what was planted"),
+    };
+    console.say(words);
+}
