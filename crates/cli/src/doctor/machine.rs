@@ -1,6 +1,7 @@
 //! What the probe needs of the kernel it runs on. Reading is apart from judging.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::check::Check;
@@ -28,8 +29,9 @@ pub(super) struct Machine {
     pub(super) capabilities: Option<u64>,
     /// Controllers of the unified hierarchy.
     pub(super) cgroup_v2: Option<String>,
-    /// Whether the classic tracepoint of the memory killer can be found.
-    pub(super) tracefs: bool,
+    /// Whether the classic tracepoint of the memory killer is there; `None` where
+    /// this user may not look.
+    pub(super) tracefs: Option<bool>,
 }
 
 impl Machine {
@@ -41,13 +43,25 @@ impl Machine {
                 .find_map(|line| line.strip_prefix("CapEff:"))?;
             u64::from_str_radix(line.trim(), 16).ok()
         });
-        let tracepoint = |root: &str| Path::new(root).join("events/oom/mark_victim").exists();
+        let tracepoint = |root: &str| {
+            let found = fs::metadata(Path::new(root).join("events/oom/mark_victim"));
+            match found {
+                Ok(_) => Some(true),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
+                Err(_) => Some(false),
+            }
+        };
+        let roots = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(tracepoint);
         Self {
             release: read("/proc/sys/kernel/osrelease"),
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
             capabilities: effective,
             cgroup_v2: read("/sys/fs/cgroup/cgroup.controllers"),
-            tracefs: tracepoint("/sys/kernel/tracing") || tracepoint("/sys/kernel/debug/tracing"),
+            tracefs: match roots {
+                [Some(true), _] | [_, Some(true)] => Some(true),
+                [Some(false), Some(false)] => Some(false),
+                _ => None,
+            },
         }
     }
 }
@@ -124,8 +138,9 @@ fn cgroups(machine: &Machine) -> Check {
 fn tracefs(machine: &Machine) -> Check {
     const NAME: &str = "tracefs";
     match machine.tracefs {
-        true => Check::ok(NAME, "oom/mark_victim"),
-        false => Check::missing(
+        Some(true) => Check::ok(NAME, "oom/mark_victim"),
+        None => Check::not_checked(NAME, "only root may look: sudo ebb doctor machine"),
+        Some(false) => Check::missing(
             NAME,
             "no oom/mark_victim: who ran out of memory is not told",
         )
@@ -144,7 +159,7 @@ mod tests {
             btf: true,
             capabilities: Some(u64::MAX),
             cgroup_v2: Some("cpuset cpu io memory".to_owned()),
-            tracefs: true,
+            tracefs: Some(true),
         }
     }
 
@@ -204,6 +219,12 @@ mod tests {
             State::NotChecked,
             "/proc/self/status does not tell",
         );
+        let unseen = Machine {
+            tracefs: None,
+            ..able()
+        };
+        let only_root = "only root may look: sudo ebb doctor machine";
+        check(unseen, 4, State::NotChecked, only_root);
         let no_memory = Machine {
             cgroup_v2: Some("cpu".to_owned()),
             ..able()
