@@ -104,7 +104,7 @@ impl Played {
     }
 }
 
-/// Compares a run's report with its manifest again.
+/// Compares the report of a run without the probe with its manifest again.
 fn check_again(folder: &Path) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-demo"));
     let ended = command
@@ -123,7 +123,7 @@ fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
     played.ends_with(0).says("nothing else was called waste");
     let page = fs::read_to_string(played.file("report.html")).expect("a page");
     assert!(
-        page.contains("simulated"),
+        page.to_lowercase().contains("simulated"),
         "the page says that its input is simulated"
     );
     if played.said.contains("real probe: skipped") {
@@ -133,7 +133,6 @@ fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
     played
         .says("stuck_batch_job (no_progress)")
         .says("overprovisioned_step: demo-overasked");
-    a_manifest_that_does_not_fit_is_told(&played);
 }
 
 /// A run's own manifest is good; one with a line more, or a line less, is not.
@@ -163,6 +162,7 @@ fn other_seeds_plant_other_waste_and_that_is_found() {
         };
         played.ends_with(0).says("nothing else was called waste");
         played.says("skipped  overprovisioned_step: demo-overasked");
+        a_manifest_that_does_not_fit_is_told(&played);
     }
 }
 
