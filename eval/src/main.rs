@@ -1,6 +1,7 @@
 //! Measures the advice on recorded traces, by fixed protocols, beside what others
 //! published. Nothing here is part of what runs in an account.
 
+mod idle;
 mod memory_sizing;
 mod placement;
 mod published;
@@ -32,6 +33,8 @@ enum Study {
     MemorySizing(Input),
     /// Wall time on a machine that a task was never seen on.
     RuntimeTransfer(Input),
+    /// Idle machines by CPU alone, beside published rules.
+    Idle(Input),
     /// Machine types, regions and markets, on made-up worlds whose truth is known.
     Placement(Worlds),
 }
@@ -52,7 +55,8 @@ struct Worlds {
 #[derive(clap::Args)]
 struct Input {
     /// Folder of gzipped CSV files; each file is one workflow, or one workflow and
-    /// machine as WORKFLOW-MACHINE.csv.gz.
+    /// machine as WORKFLOW-MACHINE.csv.gz. For idle machines, archives *.tar.gz with
+    /// a folder a day and a file a machine: 288 percentages, one every 5 minutes.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.
@@ -69,6 +73,10 @@ fn main() -> Result<()> {
         Study::RuntimeTransfer(input) => {
             let results = runtime_transfer::score_all(&input.data)?;
             show(input.json, &results, runtime_transfer::tables)
+        }
+        Study::Idle(input) => {
+            let results = idle::score_all(&input.data)?;
+            show(input.json, &results, idle::tables)
         }
         Study::Placement(worlds) => {
             let results = placement::score(worlds.seed, worlds.worlds, placement::STEPS)?;

@@ -63,6 +63,25 @@ pub struct MetricSeries {
     pub points: Vec<MetricPoint>,
 }
 
+impl MetricSeries {
+    /// How busy a machine's hours get: the mean over hours of the greatest CPU seen
+    /// in each. A mean over all samples hides bursts, and the one peak of a day says
+    /// nothing of the rest; on half days of 3,500 machines this told best of all that
+    /// were tried which ones stay quiet (`eval idle`). `None` without data.
+    pub fn hourly_peak(&self) -> Option<Share> {
+        let mut hours: BTreeMap<i64, Share> = BTreeMap::new();
+        for point in &self.points {
+            let Some(cpu) = point.cpu_max else { continue };
+            let begin = point.end.as_second() - i64::from(point.period_seconds);
+            let hour = hours.entry(begin.div_euclid(3600)).or_insert(cpu);
+            *hour = cpu.max(*hour);
+        }
+        let sum: u64 = hours.values().map(|peak| u64::from(peak.ppm())).sum();
+        let mean = sum.checked_div(hours.len() as u64)?;
+        u32::try_from(mean).ok().map(Share::from_ppm)
+    }
+}
+
 /// One point: what a period of `period_seconds` ending at `end` saw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,5 +127,32 @@ impl Facts<'_> {
     pub(crate) fn controller(&self, instance: &Instance) -> Option<crate::fleet::Controller> {
         let batch = self.inventory.batch.controller_of(&instance.id);
         batch.or_else(|| instance.controller.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_counts_by_its_greatest_sample_and_no_data_is_no_quiet() {
+        let check = |samples: &[(i64, Option<u32>)], expect: Option<u32>| {
+            let points = samples.iter().map(|(minute, percent)| MetricPoint {
+                end: Timestamp::from_second(minute * 60).expect("a time"),
+                period_seconds: 300,
+                cpu_max: percent.map(|percent| Share::from_ppm(percent * 10_000)),
+                network_bytes: None,
+                disk_bytes: None,
+            });
+            let series = MetricSeries {
+                points: points.collect(),
+            };
+            let expect = expect.map(|percent| Share::from_ppm(percent * 10_000));
+            assert_eq!(series.hourly_peak(), expect);
+        };
+        check(&[(5, Some(2)), (60, Some(40)), (65, Some(10))], Some(25));
+        check(&[(5, Some(2)), (60, None)], Some(2));
+        check(&[(5, None)], None);
+        check(&[], None);
     }
 }

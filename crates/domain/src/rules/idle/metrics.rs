@@ -77,7 +77,13 @@ fn quiet(
         origin: crate::judge::labelled(&instance.tags),
         confidence: Confidence {
             level: Level::Low,
-            reason: "no probe: metrics do not tell a monitoring agent from work".into(),
+            reason: match series.hourly_peak() {
+                Some(peak) => format!(
+                    "no probe: metrics do not tell a monitoring agent from work; its hours' CPU \
+                     peaks at {peak} on average"
+                ),
+                None => "no probe: metrics do not tell a monitoring agent from work".to_owned(),
+            },
         },
     }))
 }
