@@ -7,7 +7,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{IdentityError, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
+    StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
