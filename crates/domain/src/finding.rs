@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::{Controller, Market};
 use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
-use crate::sizing::SizedRequest;
+use crate::profile::place::Offers;
+use crate::sizing::{Risk, SizedRequest};
 use crate::units::{Share, Usd, UsdPerHour};
 
 /// What kind of waste it is; one variant a rule.
@@ -212,6 +213,12 @@ pub struct Recommendation {
     /// The cheapest fitting machine type in the same region; `None` when the
     /// catalogue knows none.
     pub placement: Option<crate::placement::Placement>,
+    /// How the memory recommended may fail.
+    #[serde(default)]
+    pub risk: Risk,
+    /// What it would cost where, the placement first.
+    #[serde(default)]
+    pub offers: Offers,
     /// What an hour of the step costs now, by its share of the machine.
     pub current_per_hour: Option<UsdPerHour>,
     /// What it would cost.

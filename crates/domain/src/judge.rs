@@ -12,19 +12,18 @@ pub(crate) use price::Price;
 use crate::finding::{Finding, PriceBasis};
 use crate::fleet::InstanceState;
 use crate::heartbeat::Origin;
+use crate::profile::{advice, gather};
 use crate::report::{NotJudged, Report, Totals};
 use crate::rules::{self, Verdict};
 use crate::units::{Usd, UsdPerHour};
 
 /// Judges all there is. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
-    let verdicts = [
-        rules::idle::judge,
-        rules::batch::judge,
-        rules::overprovisioned::judge,
-    ]
-    .into_iter()
-    .flat_map(|rule| rule(facts));
+    let profiles = gather::profiles(facts);
+    let verdicts = [rules::idle::judge, rules::batch::judge]
+        .into_iter()
+        .flat_map(|rule| rule(facts))
+        .chain(rules::overprovisioned::judge(facts, &profiles));
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     for verdict in verdicts {
         match verdict {
@@ -37,6 +36,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     });
     not_judged.sort();
     not_judged.dedup();
+    let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -45,6 +45,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         findings,
         not_judged,
         gaps: facts.inventory.gaps.clone(),
+        steps,
+        steps_left_out,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod identity;
 pub mod judge;
 pub mod placement;
 pub mod policy;
+pub mod profile;
 pub mod report;
 pub mod rules;
 pub mod sizing;

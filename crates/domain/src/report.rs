@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
+use crate::profile::advice::StepAdvice;
 use crate::units::{Usd, UsdPerHour};
 
 /// The report of one sweep. The same facts give the same bytes.
@@ -26,6 +27,13 @@ pub struct Report {
     pub gaps: Vec<Gap>,
     /// Sums over the findings and counts of what was looked at.
     pub totals: Totals,
+    /// What each step asks for and should ask for, the greatest saving first, at
+    /// most [`crate::profile::advice::MAX_STEPS`].
+    #[serde(default)]
+    pub steps: Vec<StepAdvice>,
+    /// Steps beyond those.
+    #[serde(default)]
+    pub steps_left_out: usize,
 }
 
 impl Report {

@@ -9,7 +9,7 @@ mod json;
 pub(crate) mod sample;
 mod slack;
 mod table;
-mod text;
+pub(crate) mod text;
 mod view;
 
 pub use csv::csv;

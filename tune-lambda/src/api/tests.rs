@@ -10,8 +10,9 @@ use ebb_domain::finding::{
 };
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
+use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{Report, Totals};
-use ebb_domain::sizing::SizedRequest;
+use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::Requested;
 use ebb_domain::units::{Bytes, MilliCores};
 use jiff::Timestamp;
@@ -79,6 +80,8 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
             placement: None,
             current_per_hour: None,
             recommended_per_hour: None,
+            risk: Risk::default(),
+            offers: Offers::default(),
             assumptions: Vec::new(),
         }),
     }
@@ -105,6 +108,8 @@ fn report() -> Report {
         not_judged: Vec::new(),
         gaps: Vec::new(),
         totals: Totals::default(),
+        steps: Vec::new(),
+        steps_left_out: 0,
     }
 }
 

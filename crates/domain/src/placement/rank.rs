@@ -187,8 +187,9 @@ pub fn rank<'a>(
         }
     }
     ranking.ranked.sort_by(|a, b| {
-        let key = |r: &Ranked<'a>| (r.offer.spec.name.clone(), r.offer.region.clone());
-        a.usd.total_cmp(&b.usd).then_with(|| key(a).cmp(&key(b)))
+        let (a_key, b_key) = (&a.offer.spec.name, &b.offer.spec.name);
+        let by_name = || (a_key, a.offer.region).cmp(&(b_key, b.offer.region));
+        a.usd.total_cmp(&b.usd).then_with(by_name)
     });
     ranking
 }

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,124 +13,54 @@ use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Overprovisioned,
     Recommendation, Remedy, Resource, Window,
 };
-use crate::fleet::{Instance, Job};
+use crate::fleet::Instance;
 use crate::heartbeat::Origin;
-use crate::identity::Region;
 use crate::judge::{Facts, Price};
 use crate::placement::{self, Needs};
-use crate::sizing::{self, Sample, SizedRequest};
-use crate::step::{PeakMemory, PlacedStep, Requested, StepKind};
+use crate::profile::gather::{Profiled, Profiles, SeenRun as Run};
+use crate::profile::place::{Offers, Speeds, offers};
+use crate::sizing::{self, Sized, SizedRequest};
+use crate::step::{PeakMemory, Requested};
 use crate::units::{CpuTime, MilliCores, Share, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OverprovisionedStep;
 
 /// Judges every step that asked for something, its runs taken together by
 /// region and name.
-pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let mut by_name: BTreeMap<(Region, String), Vec<Run<'_>>> = BTreeMap::new();
-    for run in runs(facts) {
-        let region = run.instance.region.clone();
-        by_name
-            .entry((region, run.name().to_owned()))
-            .or_default()
-            .push(run);
-    }
-    by_name
-        .into_iter()
-        .filter_map(|((_, name), runs)| judge_one(facts, &name, &runs))
-        .collect()
-}
-
-/// One run of a step, with all that is known around it.
-struct Run<'a> {
-    step: &'a PlacedStep,
-    instance: &'a Instance,
-    job: Option<&'a Job>,
-}
-
-impl<'a> Run<'a> {
-    fn name(&self) -> &'a str {
-        let of_job = self
-            .job
-            .map(|job| job.definition.as_deref().unwrap_or(&job.name));
-        of_job.unwrap_or(&self.step.usage.name)
-    }
-
-    fn requested(&self) -> Requested {
-        self.job
-            .map_or(self.step.usage.requested, |job| job.requested)
-    }
-
-    fn wall(&self) -> Duration {
-        let usage = &self.step.usage;
-        usage.observed.since(usage.started).unwrap_or_default()
-    }
-
-    fn sample(&self) -> Sample {
-        let usage = &self.step.usage;
-        Sample {
-            peak_cores: usage.peak_cores,
-            peak_memory: usage.peak_memory,
-            wall: self.wall(),
-        }
-    }
-}
-
-/// Runs that tell what a step needs: long enough, not hung, not failed. Each run
-/// counts once, whether the lake or the state has it or both.
-fn runs<'a>(facts: &Facts<'a>) -> Vec<Run<'a>> {
-    let (state, inventory) = (facts.state, facts.inventory);
-    let kept = state.nodes.values().flat_map(|node| node.steps.values());
-    let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
-    for step in facts.finished.iter().chain(kept) {
-        let entry = newest
-            .entry((&step.node, &step.boot, &step.usage.id))
-            .or_insert(step);
-        if step.usage.observed > entry.usage.observed {
-            *entry = step;
-        }
-    }
-    let jobs: BTreeMap<&str, &Job> = inventory
-        .batch
-        .jobs
-        .values()
-        .filter_map(|job| Some((job.task_id()?, job)))
-        .collect();
-    newest
-        .into_values()
-        .filter(|step| tells(facts, step))
-        .filter_map(|step| {
-            let job = match step.usage.id.kind {
-                StepKind::EcsTask => jobs.get(step.usage.id.key.as_str()).copied(),
-                _ => None,
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    let steps = profiles.by_step.iter();
+    steps
+        .filter_map(|((_, name), profiled)| {
+            let asked = |run: &&Run<'_>| run.requested() != Requested::default();
+            let tells = |run: &&Run<'_>| run.profiled().tells(facts.policy);
+            let runs: Vec<_> = profiled.runs.iter().filter(asked).filter(tells).collect();
+            let step = Step {
+                name,
+                runs,
+                profiled,
+                speeds: &profiles.speeds,
             };
-            Some(Run {
-                step,
-                instance: inventory.instances.get(&step.node)?,
-                job,
-            })
+            judge_one(facts, &step)
         })
-        .filter(|run| run.requested() != Requested::default())
         .collect()
 }
 
-fn tells(facts: &Facts<'_>, step: &PlacedStep) -> bool {
-    let usage = &step.usage;
-    let wall = usage.observed.since(usage.started).unwrap_or_default();
-    let quiet = usage
-        .observed
-        .since(usage.last_progress)
-        .unwrap_or_default();
-    wall >= facts.policy.overprovisioned.min_wall()
-        && quiet < facts.policy.batch.no_progress()
-        && !usage.end.is_bad()
+/// A step with its runs that tell what it needs.
+struct Step<'a> {
+    name: &'a str,
+    runs: Vec<&'a Run<'a>>,
+    profiled: &'a Profiled<'a>,
+    speeds: &'a Speeds,
 }
 
-fn judge_one(facts: &Facts<'_>, name: &str, runs: &[Run<'_>]) -> Option<Verdict> {
-    let newest = runs.iter().max_by_key(|run| run.step.observed_at)?;
+fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
+    let (name, runs) = (step.name, step.runs.as_slice());
+    let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
     let requested = newest.requested();
-    let samples: Vec<Sample> = runs.iter().map(Run::sample).collect();
-    let sized = sizing::size(requested, &samples, &facts.policy.sizing);
+    let Sized {
+        request: sized,
+        risk,
+    } = sizing::within(requested, &step.profiled.need);
     if !far_less(facts, requested, sized) {
         return None;
     }
@@ -152,11 +81,19 @@ fn judge_one(facts: &Facts<'_>, name: &str, runs: &[Run<'_>]) -> Option<Verdict>
     if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
         return None;
     }
+    let offers = offers(
+        &step.profiled.profile,
+        sized,
+        &newest.instance.region,
+        (facts.catalogue, step.speeds, facts.policy),
+    );
     let recommendation = Recommendation {
         current: requested.into(),
         recommended: sized,
         samples: seen.samples,
-        placement: place(facts, newest.instance, sized),
+        placement: best(&offers).or_else(|| place(facts, newest.instance, sized)),
+        risk,
+        offers,
         current_per_hour: Some(now),
         recommended_per_hour: Some(then),
         assumptions: vec![
@@ -213,6 +150,15 @@ fn place(
     )
 }
 
+fn best(offers: &Offers) -> Option<placement::Placement> {
+    let first = offers.best.first()?;
+    Some(placement::Placement {
+        instance_type: first.instance_type.clone(),
+        region: first.region.clone(),
+        per_hour: first.per_hour,
+    })
+}
+
 /// What all runs together show.
 struct Seen {
     window: Window,
@@ -225,13 +171,13 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(runs: &[Run<'_>]) -> Option<Self> {
+    fn of(runs: &[&Run<'_>]) -> Option<Self> {
         let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
         let to = runs.iter().map(|run| run.step.observed_at).max()?;
         Some(Self {
             window: Window { from, to },
             samples: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-            wall: runs.iter().map(Run::wall).sum(),
+            wall: runs.iter().map(|run| run.wall()).sum(),
             cpu: runs.iter().fold(CpuTime(0), |sum, run| {
                 sum.saturating_add(run.step.usage.cpu)
             }),
@@ -316,10 +262,7 @@ fn found(
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),
             region: instance.region.clone(),
             node: Some(instance.id.to_string()),
-            owner: run
-                .job
-                .and_then(|job| job.tags.get("Owner").cloned())
-                .or_else(|| instance.owner().map(str::to_owned)),
+            owner: run.owner(),
             instance_type: Some(instance.instance_type.clone()),
             market: Some(instance.market),
             controller: facts.controller(instance),

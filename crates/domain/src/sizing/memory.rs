@@ -153,6 +153,11 @@ impl MemoryHistory {
                 *charge = *charge * FADE + wasted.unwrap_or(worst);
             }
         }
+        self.remember(run);
+    }
+
+    /// Remembers a run without letting the models compete on it.
+    pub fn remember(&mut self, run: Run) {
         if self.runs.len() == MAX_RUNS {
             self.runs.pop_front();
         }

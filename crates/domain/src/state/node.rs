@@ -136,6 +136,11 @@ impl NodeState {
         }
     }
 
+    /// Recent steps, ended ones too.
+    pub fn steps(&self) -> impl Iterator<Item = &PlacedStep> {
+        self.steps.values()
+    }
+
     /// The state that one step makes, as an object carried it.
     pub fn of_step(step: &PlacedStep) -> Self {
         let key = StepKey {

@@ -10,8 +10,9 @@ use ebb_domain::fleet::{Controller, Gap, JobStatus, Market};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::placement::Placement;
+use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{NotJudged, Report, Totals};
-use ebb_domain::sizing::SizedRequest;
+use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::{MemorySource, PeakMemory, Requested};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, UsdPerHour};
 use jiff::Timestamp;
@@ -103,6 +104,8 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         not_judged,
         gaps: Vec::new(),
         totals,
+        steps: Vec::new(),
+        steps_left_out: 0,
     }
 }
 
@@ -182,6 +185,8 @@ fn overprovisioned() -> Finding {
         }),
         current_per_hour: Some(UsdPerHour::from_micros(384_000)),
         recommended_per_hour: Some(UsdPerHour::from_micros(96_000)),
+        risk: Risk::default(),
+        offers: Offers::default(),
         assumptions: vec!["later runs are like the ones seen".to_owned()],
     });
     finding

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// On one line, with nothing in it that moves a cursor or turns the direction
 /// of writing: names and reasons come from tags and job definitions, which
 /// anyone may have written.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
@@ -20,7 +20,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// At most `max` characters, the last of them `…` when something was cut.
-pub(super) fn clip(text: &str, max: usize) -> Cow<'_, str> {
+pub(crate) fn clip(text: &str, max: usize) -> Cow<'_, str> {
     if text.chars().count() <= max {
         return Cow::Borrowed(text);
     }

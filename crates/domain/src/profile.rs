@@ -1,0 +1,233 @@
+//! What the runs of one step show, together: what it needs, what binds it and where
+//! its request is underused.
+//!
+//! A profile is a set of recent runs. Merging is the union by run, the newest record
+//! of a run standing for the earlier ones, and of all runs the newest are kept: so it
+//! is commutative, associative and idempotent, and a profile may be folded again
+//! from the lake in any order.
+
+pub mod advice;
+pub mod bound;
+pub(crate) mod gather;
+pub mod place;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::heartbeat::Origin;
+use crate::identity::InstanceType;
+use crate::policy::Policy;
+use crate::sizing::{self, Need, Sample};
+use crate::step::{PeakMemory, PlacedStep, Requested, StepEnd, StepId};
+use crate::units::{Bytes, CpuTime, MilliCores};
+
+/// Runs that are kept: enough for a chance of 1 % to be read from them.
+pub const MAX_RUNS: usize = 300;
+
+/// Which run it was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunKey {
+    /// The node and its boot, or the file that tells of it.
+    pub seen_on: String,
+    /// The step there.
+    pub step: StepId,
+}
+
+impl RunKey {
+    /// Of a step that a probe saw.
+    pub fn of(step: &PlacedStep) -> Self {
+        Self {
+            seen_on: format!("{} {}", step.node, step.boot),
+            step: step.usage.id.clone(),
+        }
+    }
+}
+
+/// What is kept of one run. Ordered by when it was seen last, so that of two records
+/// the greater is the newer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Run {
+    /// What the totals are as of.
+    pub observed_at: Timestamp,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// How long it was seen.
+    pub wall: Duration,
+    /// For how long of that it had made no progress at the end.
+    pub quiet: Duration,
+    /// How it stands.
+    pub end: StepEnd,
+    /// CPU time used; `None` when unknown.
+    pub cpu: Option<CpuTime>,
+    /// The most cores it kept busy; `None` when unknown.
+    pub peak_cores: Option<MilliCores>,
+    /// The most memory it held; `None` when unknown.
+    pub peak_memory: Option<PeakMemory>,
+    /// Bytes to and from disk; `None` when unknown.
+    pub disk: Option<Bytes>,
+    /// Bytes it was given to read; `None` when unknown.
+    pub input: Option<Bytes>,
+    /// What it asked for.
+    pub requested: Requested,
+    /// What it ran on; `None` when unknown.
+    pub machine: Option<InstanceType>,
+    /// Measured or made up.
+    pub origin: Origin,
+}
+
+impl Run {
+    /// Of a step that a probe saw, on a machine of this type. What a step reads in
+    /// is not told apart from what it reads again, so its input is unknown.
+    pub fn of(step: &PlacedStep, requested: Requested, machine: &InstanceType) -> Self {
+        let usage = &step.usage;
+        let quiet = usage.observed.since(usage.last_progress);
+        let disk = usage.disk_read.zip(usage.disk_written);
+        Self {
+            observed_at: step.observed_at,
+            started_at: step.started_at,
+            wall: usage.observed.since(usage.started).unwrap_or_default(),
+            quiet: quiet.unwrap_or_default(),
+            end: usage.end,
+            cpu: Some(usage.cpu),
+            peak_cores: usage.peak_cores,
+            peak_memory: usage.peak_memory,
+            disk: disk.map(|(read, written)| read.saturating_add(written)),
+            input: None,
+            requested,
+            machine: Some(machine.clone()),
+            origin: step.origin,
+        }
+    }
+
+    /// Whether it tells what the step needs: long enough, not hung, not failed.
+    pub fn tells(&self, policy: &Policy) -> bool {
+        self.wall >= policy.overprovisioned.min_wall()
+            && self.quiet < policy.batch.no_progress()
+            && !self.end.is_bad()
+    }
+
+    fn sample(&self) -> Sample {
+        Sample {
+            peak_cores: self.peak_cores,
+            peak_memory: self.peak_memory,
+            wall: self.wall,
+            input: self.input,
+        }
+    }
+}
+
+/// The recent runs of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepProfile {
+    runs: BTreeMap<RunKey, Run>,
+}
+
+impl StepProfile {
+    /// Takes in one record of a run.
+    pub fn add(&mut self, key: RunKey, run: Run) {
+        match self.runs.get_mut(&key) {
+            Some(known) if *known < run => *known = run,
+            Some(_) => {}
+            None => {
+                self.runs.insert(key, run);
+            }
+        }
+        while self.runs.len() > MAX_RUNS {
+            let oldest = self.runs.iter().min_by_key(|(key, run)| (*run, *key));
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            self.runs.remove(&oldest);
+        }
+    }
+
+    /// Joins two profiles of one step; see the module.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        for (key, run) in other.runs {
+            self.add(key, run);
+        }
+        self
+    }
+
+    /// Its runs, the one seen last at the end.
+    pub fn by_time(&self) -> Vec<&Run> {
+        let mut runs: Vec<_> = self.runs.iter().collect();
+        runs.sort_by_key(|(key, run)| (*run, *key));
+        runs.into_iter().map(|(_, run)| run).collect()
+    }
+
+    /// Runs that ended badly, out of memory or otherwise.
+    pub fn failed(&self) -> usize {
+        let bad = |run: &&Run| run.end.is_bad();
+        self.runs.values().filter(bad).count()
+    }
+
+    /// Runs that were killed for want of memory.
+    pub fn oom_kills(&self) -> usize {
+        let killed = |run: &&Run| run.end == StepEnd::OutOfMemory;
+        self.runs.values().filter(killed).count()
+    }
+
+    /// The most of its runs that were under way at one time; at least one.
+    pub fn at_once(&self) -> u32 {
+        let mut turns: Vec<(Timestamp, i32)> = Vec::with_capacity(2 * self.runs.len());
+        for run in self.runs.values() {
+            turns.push((run.started_at, 1));
+            turns.push((run.observed_at, -1));
+        }
+        // Whoever ends at the moment at which another starts makes room for it.
+        turns.sort_unstable();
+        let (mut now, mut most) = (0, 1);
+        for (_, turn) in turns {
+            now += turn;
+            most = most.max(now);
+        }
+        u32::try_from(most).unwrap_or(1)
+    }
+
+    /// What the runs tell of its needs, in order of time. A run that was killed for
+    /// want of memory counts with what it would have needed at least; see
+    /// [`Self::needed_beyond`].
+    pub fn samples(&self, policy: &Policy) -> Vec<Sample> {
+        let runs = self.by_time();
+        let sample = |run: &&Run| match run.end {
+            StepEnd::OutOfMemory => {
+                let limit = run.requested.memory?;
+                Some(Sample {
+                    peak_memory: self.needed_beyond(limit),
+                    peak_cores: run.peak_cores,
+                    ..run.sample()
+                })
+            }
+            _ => run.tells(policy).then(|| run.sample()),
+        };
+        runs.iter().filter_map(sample).collect()
+    }
+
+    /// What a run needs that did not live with `limit`: the least that a run held
+    /// which was given more, else half as much again.
+    fn needed_beyond(&self, limit: Bytes) -> Option<PeakMemory> {
+        let well = self.runs.values().filter(|run| !run.end.is_bad());
+        let peaks = well.filter_map(|run| run.peak_memory);
+        let evident = peaks.filter(|peak| peak.bytes > limit);
+        let least = evident.min_by_key(|peak| peak.bytes);
+        least.or_else(|| {
+            let killed = self.runs.values().find_map(|run| run.peak_memory)?;
+            Some(PeakMemory {
+                bytes: Bytes(limit.0.saturating_add(limit.0 / 2)),
+                source: killed.source,
+            })
+        })
+    }
+
+    /// What a run needs whose input is known or not.
+    pub fn need(&self, input: Option<Bytes>, policy: &Policy) -> Need {
+        sizing::need(&self.samples(policy), input, &policy.sizing)
+    }
+}

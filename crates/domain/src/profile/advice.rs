@@ -1,0 +1,180 @@
+//! What is told of one step: what it asks for and should ask for, the risk of that,
+//! what binds it and where it would run.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::bound::Boundness;
+use super::gather::{Profiled, Profiles};
+use super::place::Offers;
+use super::{Run, StepProfile};
+use crate::catalogue::Catalogue;
+use crate::finding::Finding;
+use crate::finding::FindingKind::OverprovisionedStep;
+use crate::heartbeat::Origin;
+use crate::identity::{InstanceType, Region};
+use crate::judge::Facts;
+use crate::policy::Policy;
+use crate::sizing::{Need, Risk, SizedRequest};
+use crate::step::StepKind;
+use crate::units::Usd;
+
+/// Steps that a report tells of: what a page can show and a gateway can carry.
+pub const MAX_STEPS: usize = 1_000;
+
+/// What is told of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepAdvice {
+    /// Its job definition, job or script name.
+    pub step: String,
+    /// Where it runs; `None` when unknown.
+    pub region: Option<Region>,
+    /// What kind of thing its newest run was.
+    pub kind: StepKind,
+    /// Whom to ask; `None` when no tag tells.
+    pub owner: Option<String>,
+    /// Simulated as soon as one of its runs is.
+    pub origin: Origin,
+    /// When its newest run was seen last.
+    pub last_seen: Timestamp,
+    /// Runs kept, of which at most [`super::MAX_RUNS`] are.
+    pub runs: u32,
+    /// Of those, runs that tell what it needs.
+    pub samples: u32,
+    /// Runs that ended badly.
+    pub failed: u32,
+    /// Of those, killed for want of memory.
+    pub oom_kills: u32,
+    /// How long its runs that tell took on average; `None` where there is none.
+    pub mean_wall: Option<Duration>,
+    /// Machine types that it ran on, sorted.
+    pub machines: Vec<InstanceType>,
+    /// What its newest run asked for.
+    pub asks: SizedRequest,
+    /// What to ask for; more than now where it needs more.
+    pub should_ask: SizedRequest,
+    /// How that memory may fail.
+    pub risk: Risk,
+    /// What binds it and where it is underused.
+    pub bound: Boundness,
+    /// Where it would run; empty where that was not looked for.
+    #[serde(default)]
+    pub offers: Offers,
+    /// What the change saves a month; `None` where none is known.
+    pub saving_a_month: Option<Usd>,
+    /// The finding about it.
+    pub finding: Option<String>,
+}
+
+impl StepAdvice {
+    /// From a profile alone; `None` for one without runs. Owner, offers and money
+    /// are left open.
+    pub fn of(
+        step: &str,
+        kind: StepKind,
+        (profile, need): (&StepProfile, &Need),
+        policy: &Policy,
+    ) -> Option<Self> {
+        let runs = profile.by_time();
+        let newest = *runs.last()?;
+        let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
+        let many = u32::try_from(telling.len()).unwrap_or(u32::MAX);
+        let all: Duration = telling.iter().map(|run| run.wall).sum();
+        let mut machines: Vec<_> = runs.iter().filter_map(|r| r.machine.clone()).collect();
+        machines.sort();
+        machines.dedup();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let asks = SizedRequest::from(newest.requested);
+        let (should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+        Some(Self {
+            step: step.to_owned(),
+            region: None,
+            kind,
+            owner: None,
+            origin: runs.iter().map(|run| run.origin).max()?,
+            last_seen: newest.observed_at,
+            runs: count(runs.len()),
+            samples: many,
+            failed: count(profile.failed()),
+            oom_kills: count(profile.oom_kills()),
+            mean_wall: all.checked_div(many),
+            machines,
+            asks,
+            should_ask,
+            risk,
+            bound: Boundness::of(profile, policy, Catalogue::built_in()),
+            offers: Offers::default(),
+            saving_a_month: None,
+            finding: None,
+        })
+    }
+}
+
+/// What to ask for, and the risk of it. Headroom on few runs is no reason to ask for
+/// more than has been enough.
+fn should_ask(asks: SizedRequest, need: &Need, oom_kills: usize) -> (SizedRequest, Risk) {
+    let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
+    let (memory, risk) = match (asks.memory, need.memory) {
+        (Some(now), Some(needed)) if !(is_guess && needed > now) => {
+            (Some(needed), need.risk.clone())
+        }
+        (None, Some(needed)) => (Some(needed), need.risk.clone()),
+        (now, _) => {
+            let samples_needed = need.risk.samples_needed;
+            let risk = Risk {
+                samples_needed,
+                ..Risk::default()
+            };
+            (now, risk)
+        }
+    };
+    let cores = need.cores.or(asks.cores);
+    (SizedRequest { cores, memory }, risk)
+}
+
+/// All steps, those with the greatest saving first, then by name and region; and how
+/// many more there are than a report tells of.
+pub(crate) fn steps(
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    findings: &[Finding],
+) -> (Vec<StepAdvice>, usize) {
+    let all = profiles.by_step.iter();
+    let mut steps: Vec<StepAdvice> = all
+        .filter_map(|((region, name), profiled)| told(facts, region, name, profiled, findings))
+        .collect();
+    steps.sort_by(|a, b| {
+        let order = |s: &StepAdvice| (s.step.clone(), s.region.clone());
+        (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| order(a).cmp(&order(b)))
+    });
+    let left_out = steps.len().saturating_sub(MAX_STEPS);
+    steps.truncate(MAX_STEPS);
+    (steps, left_out)
+}
+
+fn told(
+    facts: &Facts<'_>,
+    region: &Region,
+    name: &str,
+    profiled: &Profiled<'_>,
+    findings: &[Finding],
+) -> Option<StepAdvice> {
+    let newest = profiled.runs.iter().max_by_key(|r| r.step.observed_at)?;
+    let kind = newest.step.usage.id.kind;
+    let known = (&profiled.profile, &profiled.need);
+    let mut advice = StepAdvice::of(name, kind, known, facts.policy)?;
+    let id = Finding::id_of(OverprovisionedStep, region, name);
+    let finding = findings.iter().find(|finding| finding.id == id);
+    advice.region = Some(region.clone());
+    advice.owner = newest.owner();
+    if let Some(finding) = finding {
+        advice.finding = Some(id);
+        advice.saving_a_month = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        if let Some(recommendation) = &finding.recommendation {
+            advice.offers = recommendation.offers.clone();
+        }
+    }
+    Some(advice)
+}

@@ -1,0 +1,154 @@
+//! What binds a step, with its share of the time where that shows, and where its
+//! request is underused.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Run, StepProfile};
+use crate::catalogue::Catalogue;
+use crate::placement::work::Work;
+use crate::policy::Policy;
+use crate::units::Share;
+
+/// Held at this share of its memory or more, a step has no room left.
+const FULL: Share = Share::from_ppm(900_000);
+
+/// What takes this share of the time or more is what binds.
+const MOST: Share = Share::from_ppm(500_000);
+
+/// What binds a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Binding {
+    /// Cores: more or faster ones would end it sooner.
+    Compute,
+    /// Memory capacity: it fills what it was given, or was killed for want of it.
+    Memory,
+    /// The bandwidth that its machine sustains to disks.
+    Disk,
+    /// It waits: for a lock, a peer, the network or a timer.
+    Waiting,
+}
+
+impl fmt::Display for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Compute => "compute",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Waiting => "waiting",
+        })
+    }
+}
+
+/// Something that a step asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    /// Cores.
+    Cores,
+    /// Memory.
+    Memory,
+}
+
+/// Where a step's time goes, and how much of its request it uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Boundness {
+    /// What binds it; `None` when unknown.
+    pub by: Option<Binding>,
+    /// Share of the time in which at least one core was busy; `None` when unknown.
+    pub computing: Option<Share>,
+    /// Share of the time in which none was.
+    pub waiting: Option<Share>,
+    /// Share of the time that its bytes take at the least, at the bandwidth that
+    /// its machine sustains to EBS; `None` when bytes or bandwidth are unknown.
+    pub disk: Option<Share>,
+    /// Share of the cores asked for that it kept busy at the most.
+    pub cores_used: Option<Share>,
+    /// Share of the memory asked for that it held at the most.
+    pub memory_used: Option<Share>,
+    /// What it uses no more of than the policy calls far less than asked for.
+    pub underused: Vec<Asked>,
+}
+
+impl Boundness {
+    /// Of a step's runs that tell.
+    pub fn of(profile: &StepProfile, policy: &Policy, catalogue: &Catalogue) -> Self {
+        let all = profile.by_time();
+        let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
+        let computing = computing(&runs);
+        let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
+        let disk = disk(&runs, catalogue);
+        let cores_used = most(&runs, |run| {
+            Share::of(run.peak_cores?.0, run.requested.cores?.0)
+        });
+        let memory_used = most(&runs, |run| {
+            Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
+        });
+        let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
+        let by = if profile.oom_kills() > 0 || reaches(memory_used, FULL) {
+            Some(Binding::Memory)
+        } else if reaches(disk, MOST) {
+            Some(Binding::Disk)
+        } else if reaches(waiting, MOST) {
+            Some(Binding::Waiting)
+        } else {
+            computing.map(|_| Binding::Compute)
+        };
+        let far_less = Share::from_ppm(policy.overprovisioned.needed_share_ppm);
+        let is_little = |used: Option<Share>| used.is_some_and(|used| used <= far_less);
+        let underused = [(Asked::Cores, cores_used), (Asked::Memory, memory_used)];
+        Self {
+            by,
+            computing,
+            waiting,
+            disk,
+            cores_used,
+            memory_used,
+            underused: underused
+                .into_iter()
+                .filter(|(_, used)| is_little(*used))
+                .map(|(asked, _)| asked)
+                .collect(),
+        }
+    }
+}
+
+fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {
+    runs.iter().filter_map(|run| used(run)).max()
+}
+
+/// From the CPU time and the parallelism of each run, the long ones counting more.
+fn computing(runs: &[&Run]) -> Option<Share> {
+    let (mut busy, mut all) = (0.0, 0.0);
+    for run in runs {
+        let work = run
+            .cpu
+            .and_then(|cpu| Work::from_totals(run.wall, cpu, run.peak_cores));
+        for phase in work.iter().flat_map(|work| &work.phases) {
+            let wall = phase.wall.as_secs_f64();
+            busy += wall * phase.cores.as_cores().min(1.0);
+            all += wall;
+        }
+    }
+    share(busy, all)
+}
+
+fn disk(runs: &[&Run], catalogue: &Catalogue) -> Option<Share> {
+    let (mut least, mut all) = (0.0, 0.0);
+    for run in runs {
+        let spec = run.machine.as_ref().and_then(|name| catalogue.spec(name));
+        let mbps = spec.and_then(|spec| spec.ebs_baseline_mbps);
+        if let (Some(bytes), Some(mbps)) = (run.disk, mbps.filter(|mbps| *mbps > 0)) {
+            least += bytes.0 as f64 * 8.0 / (f64::from(mbps) * 1e6);
+            all += run.wall.as_secs_f64();
+        }
+    }
+    share(least, all)
+}
+
+fn share(part: f64, whole: f64) -> Option<Share> {
+    let ppm = (part / whole).clamp(0.0, 1.0) * 1e6;
+    (whole > 0.0).then(|| Share::from_ppm(ppm.round() as u32))
+}

@@ -1,0 +1,215 @@
+//! Profiles: the laws of merging, and what is read from runs.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::bound::{Asked, Binding, Boundness};
+use super::place::{Basis, learned, offers};
+use super::{MAX_RUNS, Run, RunKey, StepProfile};
+use crate::catalogue::Catalogue;
+use crate::heartbeat::Origin;
+use crate::identity::{InstanceType, Region};
+use crate::policy::Policy;
+use crate::sizing::SizedRequest;
+use crate::state::testing::at;
+use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use crate::units::{Bytes, CpuTime, MilliCores, Share};
+
+fn key(n: u64) -> RunKey {
+    RunKey {
+        seen_on: "i-1 boot".to_owned(),
+        step: StepId {
+            kind: StepKind::Container,
+            key: n.to_string(),
+        },
+    }
+}
+
+fn peak(mib: u64) -> Option<PeakMemory> {
+    Some(PeakMemory {
+        bytes: Bytes::mib(mib),
+        source: MemorySource::CgroupSampled,
+    })
+}
+
+/// A run of 1,000 s that ended well at `seconds`, on an m5.4xlarge of which it asked
+/// for half, with two cores busy all the time.
+fn run(seconds: u64) -> Run {
+    Run {
+        observed_at: at(seconds + 1_000),
+        started_at: at(seconds),
+        wall: Duration::from_secs(1_000),
+        quiet: Duration::ZERO,
+        end: StepEnd::Exited(0),
+        cpu: Some(CpuTime::from_millis(2_000_000)),
+        peak_cores: Some(MilliCores::cores(2)),
+        peak_memory: peak(4_000),
+        disk: Some(Bytes(0)),
+        input: None,
+        requested: Requested {
+            cores: Some(MilliCores::cores(8)),
+            memory: Some(Bytes::gib(32)),
+        },
+        machine: Some(InstanceType::new("m5.4xlarge").expect("a type")),
+        origin: Origin::Measured,
+    }
+}
+
+fn profile(runs: impl IntoIterator<Item = Run>) -> StepProfile {
+    let mut profile = StepProfile::default();
+    for (n, run) in (0..).zip(runs) {
+        profile.add(key(n), run);
+    }
+    profile
+}
+
+fn some_profile() -> impl Strategy<Value = StepProfile> {
+    // Keys and times so close that runs meet, and more of them than are kept.
+    let record = (0_u64..400, 0_u64..50);
+    prop::collection::vec(record, 0..500).prop_map(|records| {
+        let mut profile = StepProfile::default();
+        for (n, seconds) in records {
+            profile.add(key(n), run(seconds));
+        }
+        profile
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn merging_is_commutative_associative_and_idempotent(
+        a in some_profile(), b in some_profile(), c in some_profile(),
+    ) {
+        let ab = a.clone().merge(b.clone());
+        prop_assert_eq!(&ab, &b.clone().merge(a.clone()));
+        prop_assert_eq!(ab.clone().merge(c.clone()), a.clone().merge(b.merge(c)));
+        prop_assert_eq!(&a.clone().merge(a.clone()), &a);
+        prop_assert_eq!(&ab.clone().merge(a), &ab);
+        prop_assert!(ab.by_time().len() <= MAX_RUNS);
+    }
+}
+
+#[test]
+fn the_newest_runs_are_kept() {
+    let kept = profile((0..400).map(|n| run(n * 10)));
+    let runs = kept.by_time();
+    assert_eq!(runs.len(), MAX_RUNS);
+    assert_eq!(runs.first().map(|r| r.started_at), Some(at(1_000)));
+    assert_eq!(runs.last().map(|r| r.started_at), Some(at(3_990)));
+}
+
+#[test]
+fn runs_that_were_killed_count_with_what_they_would_have_needed() {
+    let mut killed = run(0);
+    killed.end = StepEnd::OutOfMemory;
+    killed.requested.memory = Some(Bytes::gib(8));
+    let check = |others: Vec<Run>, mib: u64| {
+        let profile = profile(others.into_iter().chain([killed.clone()]));
+        assert_eq!((profile.failed(), profile.oom_kills()), (1, 1));
+        let need = profile.need(None, &Policy::default());
+        assert_eq!(need.memory, Some(Bytes::mib(mib)));
+    };
+    // Half as much again as the 8 GiB that were too little, and headroom.
+    check(vec![run(10)], 14_848);
+    let mut larger = run(10);
+    larger.peak_memory = peak(9_000);
+    check(vec![run(20), larger], 10_752 + 256);
+}
+
+#[test]
+fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
+    let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[Asked]| {
+        let mut one = run(0);
+        change(&mut one);
+        let bound = Boundness::of(&profile([one]), &Policy::default(), Catalogue::built_in());
+        assert_eq!(bound.by, by, "{bound:?}");
+        assert_eq!(bound.underused, underused, "{bound:?}");
+    };
+    let both = [Asked::Cores, Asked::Memory];
+    check(|_| (), Some(Binding::Compute), &both);
+    check(
+        |r| r.peak_memory = peak(30_000),
+        Some(Binding::Memory),
+        &[Asked::Cores],
+    );
+    check(|r| r.end = StepEnd::OutOfMemory, Some(Binding::Memory), &[]);
+    check(
+        |r| r.cpu = Some(CpuTime::from_millis(100_000)),
+        Some(Binding::Waiting),
+        &both,
+    );
+    // An m5.4xlarge sustains 4,750 Mbit/s to EBS: 594 GB in a thousand seconds.
+    check(
+        |r| r.disk = Some(Bytes(400_000_000_000)),
+        Some(Binding::Disk),
+        &both,
+    );
+    check(
+        |r| r.peak_cores = Some(MilliCores::cores(8)),
+        Some(Binding::Compute),
+        &[Asked::Memory],
+    );
+    check(|r| r.cpu = None, None, &both);
+    check(|r| r.wall = Duration::from_secs(5), None, &[]);
+}
+
+#[test]
+fn shares_of_the_time_add_up() {
+    let mut half = run(0);
+    half.cpu = Some(CpuTime::from_millis(400_000));
+    let bound = Boundness::of(&profile([half]), &Policy::default(), Catalogue::built_in());
+    assert_eq!(bound.computing, Some(Share::from_ppm(400_000)));
+    assert_eq!(bound.waiting, Some(Share::from_ppm(600_000)));
+    assert_eq!(bound.cores_used, Some(Share::from_ppm(250_000)));
+}
+
+#[test]
+fn runs_that_overlap_are_counted() {
+    let check = |starts: &[u64], expect: u32| {
+        let profile = profile(starts.iter().map(|start| run(*start)));
+        assert_eq!(profile.at_once(), expect, "{starts:?}");
+    };
+    check(&[], 1);
+    check(&[0], 1);
+    check(&[0, 1_000, 2_000], 1);
+    check(&[0, 500, 999, 1_500], 3);
+}
+
+#[test]
+fn offers_are_told_with_what_their_time_rests_on() {
+    let home = Region::new("us-east-1").expect("a region");
+    let request = SizedRequest {
+        cores: Some(MilliCores::cores(2)),
+        memory: Some(Bytes::gib(6)),
+    };
+    let mut newer = run(5_000);
+    newer.machine = Some(InstanceType::new("c6i.2xlarge").expect("a type"));
+    let both = profile([run(0), newer]);
+    let (catalogue, policy) = (Catalogue::built_in(), Policy::default());
+    let name = "align".to_owned();
+    let speeds = learned([(&name, &both)].into_iter(), catalogue);
+    let told = offers(&both, request, &home, (catalogue, &speeds, &policy));
+    assert_eq!(told.best.len(), 3);
+    assert!(told.best.is_sorted_by_key(|offer| offer.usd_a_run));
+    for offer in &told.best {
+        let family = offer.instance_type.as_str().split('.').next();
+        let expect = match family {
+            Some("c6i") => Basis::Observed,
+            Some("m5") => Basis::Learned,
+            _ => Basis::Published,
+        };
+        assert_eq!(offer.basis, expect, "{offer:?}");
+        assert!(offer.wall > Duration::ZERO && offer.per_hour.0.micros() > 0);
+    }
+    assert!(told.left_out["architecture"] > 0 && told.left_out["memory"] > 0);
+
+    let unknown = SizedRequest {
+        cores: None,
+        memory: None,
+    };
+    let none = offers(&both, unknown, &home, (catalogue, &speeds, &policy));
+    assert!(none.best.is_empty());
+}
