@@ -20,3 +20,4 @@ pub mod scan;
 pub mod stored;
 #[cfg(feature = "lake")]
 pub mod truth;
+pub mod tune;

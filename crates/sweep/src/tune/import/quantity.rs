@@ -1,0 +1,160 @@
+//! Quantities as these files write them.
+
+use std::time::Duration;
+
+use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+/// Finite and not negative.
+pub(super) fn number(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+/// `98.5%` or `98.5`.
+pub(super) fn percent(text: &str) -> Option<f64> {
+    number(text.trim_end_matches('%').trim())
+}
+
+/// `2` or `2.0`: cores.
+pub(super) fn cores(text: &str) -> Option<MilliCores> {
+    let cores = number(text)?;
+    (cores > 0.0 && cores < 1e6).then(|| MilliCores((cores * 1000.0).round() as u64))
+}
+
+/// `1.2 GB`, `512M`, `1048576`: bytes, by factors of 1024.
+pub(super) fn bytes(text: &str) -> Option<Bytes> {
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let (value, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let unit = unit
+        .trim()
+        .trim_end_matches(['B', 'b'])
+        .trim_end_matches('i');
+    let power = match unit {
+        "" => 0,
+        "K" | "k" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        "P" => 5,
+        _ => return None,
+    };
+    scaled(number(value)?, 1024_f64.powi(power))
+}
+
+/// Mebibytes as a number.
+pub(super) fn mebibytes(text: &str) -> Option<Bytes> {
+    scaled(number(text)?, 1024.0 * 1024.0)
+}
+
+fn scaled(value: f64, by: f64) -> Option<Bytes> {
+    let bytes = value * by;
+    // Nobody has an exabyte of memory.
+    (bytes < 1e18).then(|| Bytes(bytes.round() as u64))
+}
+
+/// `1h 3m 2s`, `450ms`, or milliseconds as a number.
+pub(super) fn spoken(text: &str) -> Option<Duration> {
+    if let Some(ms) = number(text) {
+        return seconds(ms / 1000.0);
+    }
+    let mut all = 0.0;
+    for part in text.split_whitespace() {
+        let at = part.find(|c: char| c.is_ascii_alphabetic())?;
+        let (value, unit) = part.split_at(at);
+        let of_unit = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86_400.0,
+            _ => return None,
+        };
+        all += number(value)? * of_unit;
+    }
+    seconds(all)
+}
+
+/// `[days-][[hours:]minutes:]seconds`, as Slurm writes times.
+pub(super) fn clock(text: &str) -> Option<Duration> {
+    let (days, rest) = text.split_once('-').unwrap_or(("0", text));
+    let mut all = number(days)? * 24.0;
+    let parts: Vec<&str> = rest.split(':').collect();
+    let parts = match parts.as_slice() {
+        [h, m, s] => [*h, *m, *s],
+        [m, s] => ["0", *m, *s],
+        _ => return None,
+    };
+    all += number(parts[0])?;
+    all = (all * 60.0 + number(parts[1])?) * 60.0 + number(parts[2])?;
+    seconds(all)
+}
+
+/// Seconds as a number.
+pub(super) fn plain_seconds(text: &str) -> Option<Duration> {
+    seconds(number(text)?)
+}
+
+fn seconds(seconds: f64) -> Option<Duration> {
+    // A thousand years; what is longer was not a run.
+    (seconds < 3e10).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// So many per cent of a core for so long.
+pub(super) fn busy(wall: Duration, percent: f64) -> CpuTime {
+    CpuTime((wall.as_secs_f64() * percent / 100.0 * 1e9).round() as u64)
+}
+
+/// A point in time: milliseconds of the epoch, or a date and time, taken as UTC
+/// because the files do not say where their clock hangs.
+pub(super) fn time(text: &str) -> Option<Timestamp> {
+    if let Ok(ms) = text.parse::<i64>() {
+        return Timestamp::from_millisecond(ms).ok();
+    }
+    let civil: DateTime = text.parse().ok()?;
+    civil.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read_as_the_files_write_them() {
+        let check =
+            |text, expect: Option<u64>| assert_eq!(bytes(text).map(|b| b.0), expect, "{text}");
+        check("1048576", Some(1 << 20));
+        check("1 MB", Some(1 << 20));
+        check("1.5 GB", Some(3 << 29));
+        check("512K", Some(512 << 10));
+        check("16GiB", Some(16 << 30));
+        check("0", Some(0));
+        check("-1", None);
+        check("much", None);
+        check("1 QB", None);
+        check("NaN", None);
+    }
+
+    #[test]
+    fn times_are_read_as_the_files_write_them() {
+        let check = |read: fn(&str) -> Option<Duration>, text, ms: Option<u64>| {
+            assert_eq!(read(text), ms.map(Duration::from_millis), "{text}");
+        };
+        check(spoken, "1h 2m 3s", Some(3_723_000));
+        check(spoken, "450ms", Some(450));
+        check(spoken, "2.5s", Some(2_500));
+        check(spoken, "61000", Some(61_000));
+        check(spoken, "soon", None);
+        check(clock, "01:02:03", Some(3_723_000));
+        check(clock, "1-00:00:00", Some(86_400_000));
+        check(clock, "02:03.500", Some(123_500));
+        check(clock, "99", None);
+        check(plain_seconds, "1.25", Some(1_250));
+        assert!(time("2024-03-01T12:00:00").is_some());
+        assert!(time("2024-03-01 12:00:00.123").is_some());
+        assert_eq!(time("0"), Some(Timestamp::UNIX_EPOCH));
+        assert_eq!(time("yesterday"), None);
+    }
+}

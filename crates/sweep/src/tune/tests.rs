@@ -1,0 +1,138 @@
+//! The table and the texts, with names that anyone may have written.
+
+use std::time::Duration;
+
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::identity::Region;
+use ebb_domain::profile::place::Offers;
+use ebb_domain::sizing::{Risk, SizedRequest};
+use ebb_domain::units::{Bytes, MilliCores, Usd};
+use jiff::Timestamp;
+
+use super::*;
+
+fn step(name: &str) -> StepAdvice {
+    let request = |cores, mib| SizedRequest {
+        cores: Some(MilliCores::cores(cores)),
+        memory: Some(Bytes::mib(mib)),
+    };
+    StepAdvice {
+        step: name.to_owned(),
+        region: Region::new("us-east-1").ok(),
+        kind: StepKind::EcsTask,
+        owner: None,
+        origin: Origin::Measured,
+        last_seen: Timestamp::UNIX_EPOCH,
+        runs: 30,
+        samples: 25,
+        failed: 5,
+        oom_kills: 0,
+        mean_wall: Some(Duration::from_secs(60)),
+        machines: Vec::new(),
+        asks: request(16, 57_344),
+        should_ask: request(3, 4_864),
+        risk: Risk {
+            oom_ppm: Some(8_300),
+            attempts: vec![Bytes::mib(5_120), Bytes::mib(7_680)],
+            samples_needed: 0,
+        },
+        bound: Boundness::default(),
+        offers: Offers::default(),
+        saving_a_month: Some(Usd::from_micros(12_000_000)),
+        finding: None,
+    }
+}
+
+const HOSTILE: &str = "x'}\"; ${rm}\n\\ \u{1b}[31m\u{202e}<é>";
+
+#[test]
+fn the_table_shows_request_advice_and_risk() {
+    let mut few = step("fastqc");
+    few.risk = Risk {
+        samples_needed: 15,
+        ..Risk::default()
+    };
+    few.samples = 5;
+    few.saving_a_month = None;
+    insta::assert_snapshot!(table(&[step("align"), few], None));
+}
+
+#[test]
+fn a_narrow_terminal_cuts_names_only() {
+    let wide = table(&[step(&"long".repeat(40))], None);
+    let narrow = table(&[step(&"long".repeat(40))], Some(80));
+    let longest = |text: &str| text.lines().map(|l| l.chars().count()).max();
+    assert!(longest(&narrow) < longest(&wide));
+    assert!(narrow.contains("longlonglon…") && narrow.contains("$12.00"));
+    assert_eq!(table(&[], None), "No step was seen.\n");
+}
+
+#[test]
+fn names_move_no_cursor_in_the_table() {
+    let shown = table(&[step(HOSTILE)], None);
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+    assert_eq!(shown.lines().count(), 2);
+}
+
+#[test]
+fn nextflow_text() {
+    insta::assert_snapshot!(text::nextflow(&[step("RNASEQ:STAR"), step(HOSTILE)]));
+}
+
+#[test]
+fn snakemake_text() {
+    insta::assert_snapshot!(text::snakemake(&[step("star"), step(HOSTILE)]));
+}
+
+#[test]
+fn terraform_text() {
+    insta::assert_snapshot!(text::terraform(&[
+        step("arn:aws:batch:us-east-1:1:job-definition/star:7"),
+        step(HOSTILE)
+    ]));
+}
+
+#[test]
+fn batch_text() {
+    insta::assert_snapshot!(text::batch(&[step("star")]));
+    let both = text::batch(&[step("star"), step(HOSTILE)]);
+    let parsed: serde_json::Value = serde_json::from_str(&both).expect("JSON");
+    let name = parsed[1]["jobDefinitionName"].as_str().expect("a name");
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    assert!(name.chars().all(allowed) && name.len() <= 128, "{name}");
+}
+
+#[test]
+fn steps_that_need_no_change_are_in_no_text() {
+    let mut well = step("well");
+    well.should_ask = well.asks;
+    for text in [text::nextflow, text::snakemake, text::terraform] {
+        assert!(text(&[well.clone()]).contains("No step's request is to be changed"));
+    }
+    assert_eq!(text::batch(&[well]), "[]\n");
+}
+
+#[test]
+fn made_up_runs_are_labelled() {
+    let mut made_up = step("star");
+    made_up.origin = Origin::Simulated;
+    for text in [
+        text::nextflow,
+        text::snakemake,
+        text::terraform,
+        text::batch,
+    ] {
+        let text = text(&[made_up.clone()]);
+        assert!(text.to_lowercase().contains("simulated"), "{text}");
+    }
+}
+
+#[test]
+fn of_regions_the_one_that_needs_more_memory_speaks() {
+    let mut more = step("star");
+    more.region = Region::new("eu-west-1").ok();
+    more.should_ask.memory = Some(Bytes::mib(9_000));
+    let text = text::nextflow(&[step("star"), more]);
+    assert_eq!(text.matches("withName").count(), 1);
+    assert!(text.contains("9000.MB"));
+}
