@@ -1,16 +1,20 @@
 //! What the program can be told, and the help that says so.
 
+mod tune;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use ebb_domain::identity::Region;
+
+pub(crate) use tune::{Form, ImportArgs, ImportKind, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
 Exit status:
   0  done, whatever was found
   1  failed: something could not be read or written, or a check of doctor is missing
   2  the command line is wrong
-  3  waste was found, with `scan --exit-code` only";
+  3  waste was found, with `scan` or `tune --exit-code` only";
 
 /// Finds compute that runs, is billed, and does nothing. Reads and advises only:
 /// it never starts, stops or changes anything.
@@ -29,6 +33,10 @@ pub(crate) enum Command {
     /// has to be deployed. Without a probe's word idleness is judged on CloudWatch
     /// metrics, which is weaker evidence, and the report says so.
     Scan(ScanArgs),
+    /// Say what each step should ask for, as a table or as text to paste
+    Tune(TuneArgs),
+    /// Say the same from files of Nextflow, Snakemake or Slurm, without a probe
+    Import(ImportArgs),
     /// Say what is missing for a scan and for the probe, with the line that mends it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds

@@ -4,9 +4,11 @@
 mod args;
 mod demo;
 mod doctor;
+mod import;
 mod output;
 mod policy;
 mod scan;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -26,6 +28,8 @@ fn main() -> ExitCode {
     };
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan),
+        Command::Tune(tune) => tune::run(tune),
+        Command::Import(import) => import::run(import),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
     };

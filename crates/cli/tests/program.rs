@@ -197,3 +197,75 @@ fn without_credentials_it_says_how_to_get_them() {
     assert_eq!(doctor.status.code(), Some(1));
     assert!(text(&doctor.stdout).contains("missing      credentials"));
 }
+
+#[test]
+fn steps_are_tuned_from_the_kept_account_or_a_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    let name = path.to_str().expect("a name");
+    assert!(run(&["scan", "--demo", "-o", name]).status.success());
+    let of_demo = run(&["tune", "--demo"]);
+    let table = text(&of_demo.stdout);
+    assert!(of_demo.status.success() && table.starts_with("SIMULATED"));
+    assert!(table.contains("variant-call") && table.contains("OOM CHANCE"));
+    assert!(run(&["tune", "--report", name]).stdout == of_demo.stdout);
+
+    let check = |line: &[&str], status: i32, said: &str| {
+        let output = run(line);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
+        assert!(all.contains(said), "{line:?} should say {said}: {all}");
+    };
+    let step = "variant-call";
+    check(&["tune", "--demo", "--exit-code"], 3, step);
+    check(&["tune", "--demo", "polish", "--exit-code"], 0, "polish");
+    check(&["tune", "--demo", "nothing"], 1, "no step 'nothing'");
+    check(&["tune"], 2, "--demo");
+    check(&["tune", "--demo", "--report", name], 2, "cannot be used");
+    check(&["tune", "--report", "/nowhere"], 1, "cannot read /nowhere");
+    check(&["tune", "--help"], 0, "Examples:");
+    check(
+        &["tune", "--demo", step, "--format", "nextflow"],
+        0,
+        "withName: 'variant",
+    );
+    check(
+        &["tune", "--demo", step, "--format", "batch"],
+        0,
+        "\"MEMORY\"",
+    );
+    check(
+        &["tune", "--demo", step, "--format", "json"],
+        0,
+        "ebb.tune/1.0",
+    );
+}
+
+#[test]
+fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.txt");
+    let name = path.to_str().expect("a name");
+    let good = "ALIGN (a)\tCOMPLETED\t0\t3m\t1.5 GB\t16 GB\n";
+    let head = "name\tstatus\texit\trealtime\tpeak_rss\tmemory\n";
+    fs::write(
+        &path,
+        [head, good, "X\tCOMPLETED\t0\tsoon\t-\t-\n"].concat(),
+    )
+    .expect("a file");
+    let output = run(&["import", name]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("{name}:3: realtime: 'soon' cannot be read")));
+    assert!(
+        said.contains("1 lines were skipped and 1 runs read"),
+        "{said}"
+    );
+    assert!(text(&output.stdout).contains("ALIGN"));
+
+    fs::write(&path, "a,b\n").expect("a file");
+    let output = run(&["import", name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--kind"));
+    assert_eq!(run(&["import"]).status.code(), Some(2));
+}

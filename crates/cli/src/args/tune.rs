@@ -1,0 +1,115 @@
+//! What `tune` and `import` can be told.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use ebb_domain::units::Bytes;
+
+const TUNE_MORE: &str = "\
+Examples:
+  ebb tune --demo                                an account that is kept in the program
+  ebb tune --report report.json                  what a sweep or `ebb scan` wrote
+  ebb tune --report report.json variant-call --format batch
+  ebb tune --report report.json --format nextflow > tuned.config
+
+Text is written for steps whose request is to change. Memory that failed is asked for
+anew in the sizes that the evidence names; AWS Batch itself cannot raise a request.
+
+Exit status:
+  0  done, whatever was found (see --exit-code)
+  1  failed
+  2  the command line is wrong
+  3  a step asks for far more than it needs, with --exit-code only";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = TUNE_MORE)]
+pub(crate) struct TuneArgs {
+    /// Only steps of this name
+    #[arg(value_name = "STEP")]
+    pub(crate) step: Option<String>,
+    /// The account that is kept in the program: offline, simulated, always the same
+    #[arg(long, required_unless_present = "report")]
+    pub(crate) demo: bool,
+    /// A report as JSON, of a sweep or of `ebb scan --output report.json`
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    pub(crate) report: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// End with status 3 when a step asks for far more than it needs
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// How advice is written.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Form {
+    /// How it is written
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: TuneFormat,
+    /// Write it to a file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TuneFormat {
+    /// For a terminal
+    Table,
+    /// Every value, ebb.tune/1.0
+    Json,
+    /// `withName` selectors for nextflow.config
+    Nextflow,
+    /// A workflow profile
+    Snakemake,
+    /// Input of `aws batch register-job-definition --cli-input-json`
+    Batch,
+    /// Lines that change in an aws_batch_job_definition
+    Terraform,
+}
+
+const IMPORT_MORE: &str = "\
+Examples:
+  ebb import trace.txt
+  ebb import --format nextflow trace-*.txt > tuned.config
+  ebb import benchmarks/*.tsv --format snakemake
+  sacct -a --parsable2 --format=JobID,JobName,State,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,Start,End > jobs.txt
+  ebb import jobs.txt
+
+These files tell of cores only how many were busy on average, so requests for cores stay
+as they are. A line that cannot be read is said on standard error, and the rest goes on.
+
+Exit status:
+  0  done
+  1  failed, or no line could be read
+  2  the command line is wrong";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = IMPORT_MORE)]
+pub(crate) struct ImportArgs {
+    /// Nextflow traces, Snakemake benchmarks, or output of sacct --parsable2
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Who wrote them [default: by the names in their first line]
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<ImportKind>,
+    /// Advise for a run that reads so much, such as 12GiB, where that explains the need
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) input: Option<Bytes>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+fn size(text: &str) -> Result<Bytes, String> {
+    ebb_sweep::tune::import::size(text)
+        .ok_or_else(|| "it is a number with a unit, such as 12GiB".to_owned())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportKind {
+    /// Nextflow's trace
+    Nextflow,
+    /// A `benchmark:` file of Snakemake
+    Snakemake,
+    /// Slurm's accounting
+    Sacct,
+}

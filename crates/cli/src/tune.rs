@@ -1,0 +1,107 @@
+//! `ebb tune`: what each step asks for and should ask for, from a report.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_domain::policy::Policy;
+use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::report::Report;
+use ebb_sweep::gather::Account;
+use ebb_sweep::tune::{self, text};
+use serde_json::json;
+
+use crate::args::{Form, TuneArgs, TuneFormat};
+use crate::demo;
+use crate::output::{self, Outcome};
+
+/// 10,000 findings take about 30 MB.
+pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
+
+pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
+    let report = match &args.report {
+        Some(path) => read(path)?,
+        None => of_demo()?,
+    };
+    let steps = tune::steps(&report, args.step.as_deref());
+    if let (Some(name), true) = (&args.step, steps.is_empty()) {
+        let all = tune::steps(&report, None);
+        let names: Vec<&str> = all.iter().take(20).map(|s| s.step.as_str()).collect();
+        bail!(
+            "no step '{name}' in the report; there are: {}",
+            names.join(", ")
+        );
+    }
+    write(&steps, &args.form)?;
+    let wasteful = steps.iter().any(|step| step.finding.is_some());
+    Ok(match args.exit_code && wasteful {
+        true => Outcome::Waste,
+        false => Outcome::Done,
+    })
+}
+
+/// Writes advice in the form wanted.
+pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
+    let output = form.output.as_deref();
+    let terminal = match output {
+        Some(_) => None,
+        None => output::look().columns,
+    };
+    let written = match form.format {
+        TuneFormat::Table => tune::table(steps, terminal),
+        TuneFormat::Json => {
+            let value = json!({"schema": "ebb.tune/1.0", "steps": steps});
+            format!("{value:#}\n")
+        }
+        TuneFormat::Nextflow => text::nextflow(steps),
+        TuneFormat::Snakemake => text::snakemake(steps),
+        TuneFormat::Batch => text::batch(steps),
+        TuneFormat::Terraform => text::terraform(steps),
+    };
+    output::write(&written, output)
+}
+
+fn read(path: &Path) -> Result<Report> {
+    let text = read_text(path)?;
+    let report: Report = serde_json::from_str(&text)
+        .with_context(|| format!("{} is no report of ebb as JSON", path.display()))?;
+    ensure!(
+        report.schema == Report::SCHEMA,
+        "{} is of schema {}, this program reads {}",
+        path.display(),
+        report.schema,
+        Report::SCHEMA
+    );
+    Ok(report)
+}
+
+/// A file as text, up to a bound.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(cannot)?;
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .with_context(cannot)?;
+    ensure!(
+        bytes.len() as u64 <= MAX_FILE_BYTES,
+        "{} has more than {} MiB: split it",
+        path.display(),
+        MAX_FILE_BYTES >> 20
+    );
+    String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
+}
+
+fn of_demo() -> Result<Report> {
+    let policy = Policy::default();
+    let demo = demo::load(&policy)?;
+    let account = Account {
+        inventory: &demo.inventory,
+        metrics: Some(&demo.metrics as _),
+        bill: Some(&demo.bill as _),
+        regions: &[],
+    };
+    let scan = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);
+    Ok(crate::scan::runtime()?.block_on(scan))
+}
