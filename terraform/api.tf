@@ -1,9 +1,11 @@
-# The recommendation API: three routes, one program behind them.
+# The recommendation API: five routes, one program behind them.
 
 locals {
   routes = [
     "GET /v1/findings",
+    "GET /v1/openapi.json",
     "GET /v1/recommendations",
+    "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
   ]
 }

@@ -1,23 +1,20 @@
 //! The recommendation API as a Lambda behind an HTTP API: takes the newest report
-//! from the bucket and answers from it. What is answered is decided in `api`.
-
-mod api;
-mod http;
-mod problem;
+//! from the bucket and answers from it. What is answered is decided in `ebb-sweep`.
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
+use ebb_sweep::tune::api::{self, Answer, Request};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing_subscriber::EnvFilter;
-
-use http::{Answer, Request};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
-        .with_env_filter(EnvFilter::new("warn,ebb_tune=info,ebb_cloud=info"))
+        .with_env_filter(EnvFilter::new(
+            "warn,ebb_tune=info,ebb_sweep=info,ebb_cloud=info",
+        ))
         .init();
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
     let bucket = bucket.context("EBB_BUCKET is not set: the deployment's bucket")?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use ebb_domain::identity::Region;
 
-pub(crate) use tune::{Form, ImportArgs, ImportKind, TuneArgs, TuneFormat};
+pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Tune(TuneArgs),
     /// Say the same from files of Nextflow, Snakemake or Slurm, without a probe
     Import(ImportArgs),
+    /// Answer from a report over HTTP on this machine, as the deployed API does
+    Serve(ServeArgs),
     /// Say what is missing for a scan and for the probe, with the line that mends it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds

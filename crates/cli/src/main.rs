@@ -8,6 +8,7 @@ mod import;
 mod output;
 mod policy;
 mod scan;
+mod serve;
 mod tune;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Scan(scan) => scan::run(scan),
         Command::Tune(tune) => tune::run(tune),
         Command::Import(import) => import::run(import),
+        Command::Serve(serve) => serve::run(serve),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
     };

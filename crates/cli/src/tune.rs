@@ -20,10 +20,7 @@ use crate::output::{self, Outcome};
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
-    let report = match &args.report {
-        Some(path) => read(path)?,
-        None => of_demo()?,
-    };
+    let report = report(args.report.as_deref())?;
     let steps = tune::steps(&report, args.step.as_deref());
     if let (Some(name), true) = (&args.step, steps.is_empty()) {
         let all = tune::steps(&report, None);
@@ -39,6 +36,14 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
         true => Outcome::Waste,
         false => Outcome::Done,
     })
+}
+
+/// The report of a file, or of the account that is kept in the program.
+pub(crate) fn report(file: Option<&Path>) -> Result<Report> {
+    match file {
+        Some(path) => read(path),
+        None => of_demo(),
+    }
 }
 
 /// Writes advice in the form wanted.

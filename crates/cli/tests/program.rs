@@ -269,3 +269,56 @@ fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
     assert!(text(&output.stderr).contains("--kind"));
     assert_eq!(run(&["import"]).status.code(), Some(2));
 }
+
+#[test]
+fn the_api_is_served_on_loopback_from_a_report() {
+    use std::io::{BufRead, BufReader, Write};
+    let mut command = ebb(&["serve", "--demo"]);
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let out = server.stdout.take().expect("its output");
+    let mut line = String::new();
+    BufReader::new(out)
+        .read_line(&mut line)
+        .expect("its address");
+    let address = line.trim_start_matches("http://").split('/').next();
+    let address = address.expect("an address").to_owned();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it takes it");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    let check = |request: &str, status: &str, said: &str| {
+        let answer = ask(request);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert!(answer.contains(said), "{answer}");
+    };
+    let host = "Host: 127.0.0.1:1\r\n\r\n";
+    check(
+        &format!("GET /v1/steps?limit=1 HTTP/1.1\r\n{host}"),
+        "200",
+        "variant-call",
+    );
+    check(
+        &format!("GET /v1/openapi.json HTTP/1.1\r\n{host}"),
+        "200",
+        "\"3.1.0\"",
+    );
+    check(
+        &format!("POST /v1/steps HTTP/1.1\r\n{host}"),
+        "405",
+        "allow: GET",
+    );
+    check(
+        "GET /v1/steps HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        "421",
+        "loopback",
+    );
+    check("hello\r\n\r\n", "400", "loopback");
+    server.kill().expect("it ends");
+    server.wait().expect("it ended");
+}

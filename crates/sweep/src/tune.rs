@@ -1,6 +1,8 @@
-//! Advice on single steps as a table and as text that can be pasted, from a report or
-//! from files of a workflow system. Pure: what is read and written is the caller's.
+//! Advice on single steps as a table, as text that can be pasted and over HTTP, from a
+//! report or from files of a workflow system. Pure, but for the API's reading of the
+//! report.
 
+pub mod api;
 pub mod import;
 mod table;
 pub mod text;

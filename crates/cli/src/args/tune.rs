@@ -67,6 +67,28 @@ pub(crate) enum TuneFormat {
     Terraform,
 }
 
+const SERVE_MORE: &str = "\
+Examples:
+  ebb serve --demo
+  ebb serve --report report.json --port 8080
+  curl http://127.0.0.1:8080/v1/steps
+
+It listens on 127.0.0.1 only and prints where; interrupt it to end it.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = SERVE_MORE)]
+pub(crate) struct ServeArgs {
+    /// The account that is kept in the program: offline, simulated, always the same
+    #[arg(long, required_unless_present = "report")]
+    pub(crate) demo: bool,
+    /// A report as JSON, of a sweep or of `ebb scan --output report.json`
+    #[arg(long, value_name = "FILE", conflicts_with = "demo")]
+    pub(crate) report: Option<PathBuf>,
+    /// The port; 0 for any that is free
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+}
+
 const IMPORT_MORE: &str = "\
 Examples:
   ebb import trace.txt

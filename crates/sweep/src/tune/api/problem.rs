@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::http::Answer;
+use super::http::Answer;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Problem {
+pub(super) enum Problem {
     /// Only reading is offered.
     Method,
     /// No such path.
     Path(String),
     /// A query parameter is wrong.
     Query(String),
+    /// The entry that a page is to follow is in no report any more.
+    Cursor(String),
     /// Nothing to change was found about this step.
     Step(String),
     /// Several findings are about a step of this name.
@@ -37,12 +39,15 @@ impl Problem {
                 404,
                 "path",
                 "No such path",
-                format!(
-                    "{path} is none of /v1/findings, /v1/recommendations and \
-                     /v1/steps/{{step}}/recommendation."
-                ),
+                format!("{path} is none of those that /v1/openapi.json lists."),
             ),
             Self::Query(detail) => (400, "query", "Query refused", detail.clone()),
+            Self::Cursor(id) => (
+                404,
+                "cursor",
+                "No such entry",
+                format!("after: '{id}' is not in this report: begin at the first page."),
+            ),
             Self::Step(step) => (
                 404,
                 "step",
@@ -53,7 +58,7 @@ impl Problem {
                 ),
             ),
             Self::Ambiguous { step, ids } => (
-                400,
+                409,
                 "ambiguous",
                 "Several steps of this name",
                 format!(
@@ -84,7 +89,7 @@ impl Problem {
     }
 
     /// As it is sent.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(super) fn answer(&self) -> Answer {
         let (status, kind, title, detail) = self.parts();
         let body = json!({
             "type": format!("urn:ebb:problem:{kind}"),

@@ -1,19 +1,23 @@
-//! Which path answers with what part of the newest report. Reading the report is
-//! the only I/O; the rest is pure.
+//! The recommendation API: which path answers with what part of a report. The same
+//! router serves in the Lambda and on loopback. Reading the report is the only I/O;
+//! the rest is pure.
 
 mod body;
+mod http;
+mod openapi;
+mod problem;
 mod route;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use ebb_cloud::ports::{CloudError, Etag, Objects};
+use ebb_cloud::ports::{CloudError, Objects};
 use ebb_domain::report::Report;
-use ebb_sweep::publish::LATEST_JSON;
 
-use crate::http::{Answer, Request};
-use crate::problem::Problem;
+use crate::publish::LATEST_JSON;
+pub use http::{Answer, Request};
+use problem::Problem;
 use route::Route;
 
 /// 10,000 findings take about 30 MB.
@@ -29,9 +33,12 @@ const MAX_BODY_BYTES: usize = 4 << 20;
 const CACHE: &str = "private, max-age=60";
 
 /// Answers one request from what lies in the bucket.
-pub(crate) async fn handle(objects: &dyn Objects, request: &Request) -> Answer {
+pub async fn handle(objects: &dyn Objects, request: &Request) -> Answer {
     let answer = async {
         let route = Route::of(request)?;
+        if route == Route::OpenApi {
+            return Ok(document());
+        }
         let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
         let object = object.map_err(|error| {
             tracing::warn!(%error, "the report was not read");
@@ -40,23 +47,49 @@ pub(crate) async fn handle(objects: &dyn Objects, request: &Request) -> Answer {
                 _ => Problem::Unreachable,
             }
         })?;
-        let etag = etag(&object.etag);
-        if request
-            .header("if-none-match")
-            .is_some_and(|known| matches(known, &etag))
-        {
+        let etag = etag(&object.etag.0);
+        if is_known(request, &etag) {
             return Ok(unchanged(etag));
         }
-        let report = read(&object.bytes)?;
-        let body = body::of(&route, &report)?;
-        if body.len() > MAX_BODY_BYTES {
-            return Err(Problem::TooLarge);
-        }
-        Ok(found(etag, body))
+        told(&route, &read(&object.bytes)?, etag)
     };
     answer
         .await
         .unwrap_or_else(|problem: Problem| problem.answer())
+}
+
+/// Answers one request from a report at hand; `version` tells it from others.
+pub fn answer(report: &Report, version: &str, request: &Request) -> Answer {
+    let answer = || {
+        let route = Route::of(request)?;
+        if route == Route::OpenApi {
+            return Ok(document());
+        }
+        let etag = etag(version);
+        match is_known(request, &etag) {
+            true => Ok(unchanged(etag)),
+            false => told(&route, report, etag),
+        }
+    };
+    answer().unwrap_or_else(|problem: Problem| problem.answer())
+}
+
+fn told(route: &Route, report: &Report, etag: String) -> Result<Answer, Problem> {
+    let body = body::of(route, report)?;
+    match body.len() > MAX_BODY_BYTES {
+        true => Err(Problem::TooLarge),
+        false => Ok(found(etag, body)),
+    }
+}
+
+/// The document that describes the API, which changes with the program only.
+fn document() -> Answer {
+    found(etag("openapi"), openapi::document().to_string())
+}
+
+fn is_known(request: &Request, etag: &str) -> bool {
+    let known = request.header("if-none-match");
+    known.is_some_and(|known| matches(known, etag))
 }
 
 fn read(bytes: &[u8]) -> Result<Report, Problem> {
@@ -73,8 +106,8 @@ fn read(bytes: &[u8]) -> Result<Report, Problem> {
 }
 
 /// What is answered changes with the report and with the program.
-fn etag(of_report: &Etag) -> String {
-    let bare = of_report.0.trim_matches('"');
+fn etag(of_report: &str) -> String {
+    let bare = of_report.trim_matches('"');
     format!("\"{bare}-{}\"", env!("CARGO_PKG_VERSION"))
 }
 

@@ -115,7 +115,7 @@ fn report() -> Report {
 
 fn bucket(report: &Report) -> FakeObjects {
     let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
-    let text = ebb_sweep::render::json(report);
+    let text = crate::render::json(report);
     bucket.insert(LATEST_JSON, text);
     bucket
 }
@@ -226,7 +226,7 @@ async fn what_is_known_is_not_sent_again() {
         findings: Vec::new(),
         ..report()
     };
-    bucket.insert(LATEST_JSON, ebb_sweep::render::json(&changed));
+    bucket.insert(LATEST_JSON, crate::render::json(&changed));
     let (second, _) = ask(&bucket, get("/v1/findings")).await;
     assert_ne!(second.headers["etag"], etag);
 }
@@ -250,7 +250,16 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
     check(&whole, get("/v1/findings?limit=0"), 400, "query").await;
     check(&whole, get("/v1/findings?limit=501"), 400, "query").await;
     check(&whole, get("/v1/findings?limt=1"), 400, "query").await;
-    check(&whole, get("/v1/findings?after=gone"), 400, "query").await;
+    check(&whole, get("/v1/findings?after=gone"), 404, "cursor").await;
+    check(&whole, get("/v1/findings?kind=waste"), 400, "query").await;
+    check(&whole, get("/v1/findings?region=a&region=b"), 400, "query").await;
+    check(
+        &whole,
+        get("/v1/steps/star/recommendation"),
+        409,
+        "ambiguous",
+    )
+    .await;
     let mut post = findings();
     post["requestContext"]["http"]["method"] = json!("POST");
     check(&whole, post, 405, "method").await;
@@ -273,4 +282,69 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
     let mut huge = report();
     huge.findings[0].remedy.advice = "x".repeat(MAX_BODY_BYTES);
     check(&bucket(&huge), findings(), 400, "size").await;
+}
+
+#[tokio::test]
+async fn lists_are_filtered_by_region_kind_and_owner() {
+    let mut report = report();
+    report.findings[0].resource.owner = Some("ana".to_owned());
+    let bucket = bucket(&report);
+    let check = async |query: &str, expect: usize| {
+        let url = format!("/v1/findings?{query}");
+        let (answer, body) = ask(&bucket, get(&url)).await;
+        assert_eq!(
+            (answer.status, &body["total"]),
+            (200, &json!(expect)),
+            "{query}"
+        );
+        assert_eq!(ids(&body, "id").len(), expect);
+    };
+    check("region=us-east-1", 4).await;
+    check("region=mars", 0).await;
+    check("kind=idle_node", 1).await;
+    check("owner=ana", 1).await;
+    check("owner=ana&kind=overprovisioned_step", 0).await;
+    check("region=us-east-1&kind=overprovisioned_step", 3).await;
+}
+
+#[tokio::test]
+async fn steps_come_with_advice_of_an_earlier_releases_report_too() {
+    let (answer, body) = ask(
+        &bucket(&report()),
+        get("/v1/steps?region=us-east-1&limit=2"),
+    )
+    .await;
+    assert_eq!((answer.status, &body["total"]), (200, &json!(3)));
+    assert_eq!(body["items"][0]["step"], "salmon/quant 100%");
+    assert_eq!(body["next"], "us-east-1/star");
+    let next = "/v1/steps?region=us-east-1&after=us-east-1/star";
+    let (_, body) = ask(&bucket(&report()), get(next)).await;
+    assert_eq!(body["items"][0]["step"], "bwa");
+    assert_eq!(body["next"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_document_lists_every_path_and_needs_no_report() {
+    let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    let (answer, body) = ask(&nothing, get("/v1/openapi.json")).await;
+    assert_eq!((answer.status, &body["openapi"]), (200, &json!("3.1.0")));
+    let paths = body["paths"].as_object().expect("paths");
+    for (path, said) in paths {
+        let url = path.replace("{step}", "bwa");
+        let (answer, _) = ask(&bucket(&report()), get(&url)).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(said["get"]["responses"]["200"].is_object(), "{path}");
+    }
+    assert_eq!(paths.len(), 5);
+}
+
+#[test]
+fn a_report_at_hand_is_answered_from_as_one_in_a_bucket() {
+    let report = report();
+    let request = |headers| Request::new("GET", "/v1/findings?limit=1", headers);
+    let first = answer(&report, "a", &request(BTreeMap::new()));
+    assert_eq!(first.status, 200);
+    let known = BTreeMap::from([("If-None-Match".to_owned(), first.headers["etag"].clone())]);
+    assert_eq!(answer(&report, "a", &request(known.clone())).status, 304);
+    assert_eq!(answer(&report, "b", &request(known)).status, 200);
 }

@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request {
+pub struct Request {
     /// Its escapes are undone, but for `%25`.
     #[serde(rename = "rawPath")]
-    pub(crate) path: String,
+    pub path: String,
     #[serde(default, rename = "rawQueryString")]
-    pub(crate) query: String,
+    /// What stands after the `?`.
+    pub query: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     request_context: RequestContext,
@@ -33,13 +34,28 @@ struct Http {
 }
 
 impl Request {
+    /// As a server of its own reads it; `target` is path and query.
+    pub fn new(method: &str, target: &str, headers: BTreeMap<String, String>) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Self {
+            path: path.to_owned(),
+            query: query.to_owned(),
+            headers,
+            request_context: RequestContext {
+                http: Http {
+                    method: method.to_owned(),
+                },
+            },
+        }
+    }
+
     /// Its method, in capitals.
-    pub(crate) fn method(&self) -> &str {
+    pub(super) fn method(&self) -> &str {
         &self.request_context.http.method
     }
 
     /// A header, whatever the case of its name.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(given, _)| given.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -48,15 +64,18 @@ impl Request {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Answer {
+pub struct Answer {
     #[serde(rename = "statusCode")]
-    pub(crate) status: u16,
-    pub(crate) headers: BTreeMap<&'static str, String>,
-    pub(crate) body: String,
+    /// Its status.
+    pub status: u16,
+    /// Its headers, in small letters.
+    pub headers: BTreeMap<&'static str, String>,
+    /// Its body; empty where there is none.
+    pub body: String,
 }
 
 /// Undoes what escapes are left; those that are none stay.
-pub(crate) fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;

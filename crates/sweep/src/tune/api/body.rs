@@ -2,12 +2,15 @@
 
 use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
 use ebb_domain::heartbeat::Origin;
+use ebb_domain::identity::Region;
+use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::problem::Problem;
 use super::route::{Page, Route};
-use crate::problem::Problem;
+use crate::tune;
 
 /// What every answer says of the report that it is from.
 #[derive(Serialize)]
@@ -32,7 +35,7 @@ struct List<'a, T> {
     total: usize,
     items: Vec<T>,
     /// What to ask for with `?after=` to go on; `None` on the last page.
-    next: Option<&'a str>,
+    next: Option<String>,
 }
 
 /// What to ask for and run on instead, and why.
@@ -67,20 +70,30 @@ pub(super) fn of(route: &Route, report: &Report) -> Result<String, Problem> {
             .filter(|f| f.recommendation.is_some())
     };
     match route {
+        Route::OpenApi => Ok(super::openapi::document().to_string()),
         Route::Findings(page) => {
-            let findings: Vec<_> = report.findings.iter().collect();
-            list("ebb.findings/1.0", report, &findings, page, Some)
+            let wanted = report.findings.iter().filter(|f| is_wanted(f, page));
+            let all: Vec<_> = wanted.map(|f| (f.id.clone(), f)).collect();
+            list(head("ebb.findings/1.0", report), all, page)
         }
         Route::Recommendations(page) => {
-            let findings: Vec<_> = recommended().collect();
-            list("ebb.recommendations/1.0", report, &findings, page, advice)
+            let wanted = recommended().filter(|f| is_wanted(f, page));
+            let all = wanted.filter_map(|f| Some((f.id.clone(), advice(f)?)));
+            list(head("ebb.recommendations/1.0", report), all.collect(), page)
+        }
+        Route::Steps(page) => {
+            let wanted = tune::steps(report, None).into_iter().filter(|step| {
+                is_or_any(&page.region, step.region.as_ref().map(Region::as_str))
+                    && is_or_any(&page.owner, step.owner.as_deref())
+                    && page.kind.is_none_or(|kind| step.kind == kind)
+            });
+            let all = wanted.map(|step| (id_of(&step), step));
+            list(head("ebb.step_list/1.0", report), all.collect(), page)
         }
         Route::Recommendation { step, region } => {
-            let wanted = recommended().filter(|f| is_named(f, step)).filter(|f| {
-                region
-                    .as_deref()
-                    .is_none_or(|r| r == f.resource.region.as_str())
-            });
+            let wanted = recommended()
+                .filter(|f| is_named(f, step))
+                .filter(|f| is_or_any(region, Some(f.resource.region.as_str())));
             let finding = the_only(wanted.collect(), step)?;
             let advice = advice(finding).ok_or_else(|| Problem::Step(step.clone()))?;
             let head = head("ebb.recommendation/1.0", report);
@@ -89,31 +102,46 @@ pub(super) fn of(route: &Route, report: &Report) -> Result<String, Problem> {
     }
 }
 
-fn list<'a, T: Serialize>(
-    schema: &'static str,
-    report: &'a Report,
-    all: &[&'a Finding],
-    page: &Page,
-    item: impl Fn(&'a Finding) -> Option<T>,
+fn is_wanted(finding: &Finding, page: &Page<FindingKind>) -> bool {
+    let resource = &finding.resource;
+    is_or_any(&page.region, Some(resource.region.as_str()))
+        && is_or_any(&page.owner, resource.owner.as_deref())
+        && page.kind.is_none_or(|kind| finding.kind == kind)
+}
+
+fn is_or_any(wanted: &Option<String>, value: Option<&str>) -> bool {
+    wanted.is_none() || wanted.as_deref() == value
+}
+
+/// A step's place in the list.
+fn id_of(step: &StepAdvice) -> String {
+    let region = step.region.as_ref().map_or("-", Region::as_str);
+    format!("{region}/{}", step.step)
+}
+
+fn list<T: Serialize, K>(
+    head: Head<'_>,
+    all: Vec<(String, T)>,
+    page: &Page<K>,
 ) -> Result<String, Problem> {
     let start = match &page.after {
         None => 0,
-        Some(id) => {
-            let before = all.iter().position(|finding| finding.id == *id);
-            let gone = || Problem::Query(format!("after: '{id}' is not in this report."));
-            before.ok_or_else(gone)? + 1
+        Some(after) => {
+            let before = all.iter().position(|(id, _)| id == after);
+            before.ok_or_else(|| Problem::Cursor(after.clone()))? + 1
         }
     };
     let end = all.len().min(start + page.limit);
-    let shown = &all[start..end];
+    let next = match end < all.len() {
+        true => all[start..end].last().map(|(id, _)| id.clone()),
+        false => None,
+    };
+    let shown = all.iter().take(end).skip(start);
     json(&List {
-        head: head(schema, report),
+        head,
         total: all.len(),
-        items: shown.iter().filter_map(|finding| item(finding)).collect(),
-        next: match end < all.len() {
-            true => shown.last().map(|finding| finding.id.as_str()),
-            false => None,
-        },
+        items: shown.map(|(_, item)| item).collect(),
+        next,
     })
 }
 
