@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators
+.PHONY: help try demo test check build lint deny terraform simulators bench bench-probe
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -16,7 +16,7 @@ CARGO = CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} cargo
 BUILT = $(CARGO_TARGET_DIR)/$$(rustc -vV | sed -n 's/^host: //p')/debug
 
 help: ## Say what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 try: ## Build the terminal program (3 minutes, no cloud SDK) and scan an account that is kept in it
 	scripts/setup try
@@ -48,6 +48,11 @@ lint:
 
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
+
+bench: bench-probe ## Run every benchmark
+
+bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
+	@scripts/bench-probe
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform

@@ -116,9 +116,10 @@ int BPF_PROG(on_free, struct task_struct *task)
 {
 	if (!is_leader(task) || is_kernel_thread(task))
 		return 0;
-	struct ebb_exit *record = reserve(EBB_REAP, sizeof(*record));
-	if (!record)
+	struct ebb_reap *reap = reserve(EBB_REAP, sizeof(*reap));
+	if (!reap)
 		return 0;
+	struct ebb_exit *record = &reap->end;
 	record->head.kind = EBB_REAP;
 	record->head.flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
 	record->head.at_ns = bpf_ktime_get_boot_ns();
@@ -128,7 +129,10 @@ int BPF_PROG(on_free, struct task_struct *task)
 	record->head.ppid = 0;
 	BPF_CORE_READ_STR_INTO(&record->head.comm, task, comm);
 	fill_totals(record, task);
-	submit(record);
+	__builtin_memset(&reap->finer, 0, sizeof(reap->finer));
+	add_ended(&reap->finer, BPF_CORE_READ(task, signal));
+	fill_delays(&reap->finer, &record->head.flags, task);
+	submit(reap);
 	struct process process = process_of(task);
 	bpf_map_delete_elem(&ended_threads, &process);
 	return 0;
@@ -204,8 +208,11 @@ static __always_inline void fill_memory(struct ebb_task *record, struct mm_struc
 	record->head.flags |= EBB_HAS_MM;
 }
 
-SEC("iter/task")
-int each_task(struct bpf_iter__task *ctx)
+/*
+ * Some kernels refuse a look at stacks: then the same is loaded without, and what
+ * a task waits for is unknown.
+ */
+static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack)
 {
 	struct task_struct *task = ctx->task;
 	struct ebb_task record = {};
@@ -227,14 +234,58 @@ int each_task(struct bpf_iter__task *ctx)
 		record.head.flags |= EBB_ZOMBIE;
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
 
-	if (is_leader(task))
+	if (is_leader(task)) {
 		fill_ended_threads(&record, task);
-	else
+		add_ended(&record.finer, BPF_CORE_READ(task, signal));
+	} else {
 		record.head.flags |= EBB_THREAD;
+	}
+	if (!(record.head.flags & (EBB_KTHREAD | EBB_ZOMBIE))) {
+		__u32 state = state_of(task);
+
+		record.head.flags |= state;
+		add_own(&record.finer, task);
+		fill_delays(&record.finer, &record.head.flags, task);
+		if (with_stack && !(state & (EBB_ON_CPU | EBB_RUNNABLE)) &&
+		    bpf_get_task_stack(task, record.stack, sizeof(record.stack), 0) > 0)
+			record.head.flags |= EBB_HAS_STACK;
+	}
 	/* A leader that ended before its threads has no address space left. */
 	if (mm && !(record.head.flags & EBB_KTHREAD) &&
 	    (is_leader(task) || !BPF_CORE_READ(task, group_leader, mm)))
 		fill_memory(&record, mm);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	return tell_task(ctx, 1);
+}
+
+SEC("iter/task")
+int each_task_plain(struct bpf_iter__task *ctx)
+{
+	return tell_task(ctx, 0);
+}
+
+/*
+ * The kernel names its own addresses, so that the probe needs no right to read
+ * all of its symbols. Asked only while an address is unknown.
+ */
+SEC("iter/task")
+int name_stacks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u64 stack[EBB_FRAMES] = {};
+
+	if (!task || is_kernel_thread(task) || state_of(task) & (EBB_ON_CPU | EBB_RUNNABLE))
+		return 0;
+	if (bpf_get_task_stack(task, stack, sizeof(stack), 0) <= 0)
+		return 0;
+	for (int i = 0; i < EBB_FRAMES; i++)
+		if (stack[i])
+			BPF_SEQ_PRINTF(ctx->meta->seq, "%llx %pB\n", stack[i], stack[i]);
 	return 0;
 }

@@ -32,7 +32,19 @@ enum ebb_flag {
 	EBB_ZOMBIE = 32,
 	/* The last argument is a file named .command.run. */
 	EBB_NEXTFLOW = 64,
+	EBB_ON_CPU = 128,
+	/* Ready, and waits for a core. */
+	EBB_RUNNABLE = 256,
+	/* Waits for a block device, as the scheduler counts it. */
+	EBB_IO_WAIT = 512,
+	/* The stack of a waiting task was read. */
+	EBB_HAS_STACK = 1024,
+	EBB_HAS_RUN_QUEUE = 2048,
+	EBB_HAS_DISK_DELAY = 4096,
 };
+
+/* Frames from the top of a waiting task's stack; unused ones are 0. */
+#define EBB_FRAMES 6
 
 struct ebb_head {
 	__u32 kind;
@@ -66,6 +78,27 @@ _Static_assert(__builtin_offsetof(struct ebb_exec, work_parent) == 64, "offset")
 _Static_assert(__builtin_offsetof(struct ebb_exec, work_leaf) == 80, "offset");
 
 /*
+ * Finer counts of a task or a process. user_ns and system_ns are by the tick:
+ * their ratio divides the exact CPU time.
+ */
+struct ebb_finer {
+	__u64 user_ns;
+	__u64 system_ns;
+	__u64 voluntary;
+	__u64 involuntary;
+	__u64 minor_faults;
+	__u64 major_faults;
+	__u64 run_queue_ns;
+	__u64 disk_delay_ns;
+};
+_Static_assert(sizeof(struct ebb_finer) == 64, "size");
+_Static_assert(__builtin_offsetof(struct ebb_finer, system_ns) == 8, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, voluntary) == 16, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, minor_faults) == 32, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, run_queue_ns) == 48, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, disk_delay_ns) == 56, "offset");
+
+/*
  * EBB_EXIT: the last thread ends; CPU and bytes lack what the process does
  * until it is gone. EBB_REAP: the process is gone and the totals are final.
  */
@@ -89,6 +122,13 @@ _Static_assert(__builtin_offsetof(struct ebb_exit, hiwater_pages) == 88, "offset
 _Static_assert(__builtin_offsetof(struct ebb_exit, maxrss_pages) == 96, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_exit, exit_code) == 104, "offset");
 
+struct ebb_reap {
+	struct ebb_exit end;
+	struct ebb_finer finer;
+};
+_Static_assert(sizeof(struct ebb_reap) == 176, "size");
+_Static_assert(__builtin_offsetof(struct ebb_reap, finer) == 112, "offset");
+
 /* A cgroup of the chosen hierarchy was made; its id is head.cgroup_id. */
 struct ebb_cgroup {
 	struct ebb_head head;
@@ -99,7 +139,8 @@ _Static_assert(__builtin_offsetof(struct ebb_cgroup, path) == 56, "offset");
 
 /*
  * One task of an iterator pass. A leader's ended_* hold what the ended threads
- * of its process used; other threads leave them 0.
+ * of its process used; other threads leave them 0. Its finer counts hold theirs
+ * too, but for the two delays, which the kernel does not sum.
  */
 struct ebb_task {
 	struct ebb_head head;
@@ -114,12 +155,16 @@ struct ebb_task {
 	__u64 shmem_pages;
 	__u64 hiwater_pages;
 	__u64 maxrss_pages;
+	struct ebb_finer finer;
+	__u64 stack[EBB_FRAMES];
 };
-_Static_assert(sizeof(struct ebb_task) == 144, "size");
+_Static_assert(sizeof(struct ebb_task) == 256, "size");
 _Static_assert(__builtin_offsetof(struct ebb_task, cpu_ns) == 56, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, ended_cpu_ns) == 80, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, anon_pages) == 104, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, hiwater_pages) == 128, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, maxrss_pages) == 136, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, finer) == 144, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, stack) == 208, "offset");
 
 #endif

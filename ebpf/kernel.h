@@ -126,7 +126,21 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct task_delay_info {
+	__u64 blkio_delay;
+};
+
 struct signal_struct {
+	__u64 utime;
+	__u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	atomic_t live;
 	int nr_threads;
 	int group_exit_code;
@@ -153,7 +167,18 @@ struct fs_struct {
 };
 
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
+	int on_cpu;
+	unsigned in_iowait : 1;
+	__u64 utime;
+	__u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	struct sched_info sched_info;
+	struct task_delay_info *delays;
 	struct sched_entity se;
 	struct mm_struct *mm;
 	int exit_state;
@@ -168,6 +193,11 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct task_io_accounting ioac;
+};
+
+/* Up to 5.13. */
+struct task_struct___old {
+	long state;
 };
 
 struct linux_binprm;

@@ -72,6 +72,61 @@ static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct 
 	head->flags = flags;
 }
 
+/* The two delays are the task's own: the kernel keeps no sum of them. */
+static __always_inline void fill_delays(struct ebb_finer *finer, __u32 *flags, struct task_struct *task)
+{
+	if (bpf_core_field_exists(struct task_struct, sched_info.run_delay)) {
+		finer->run_queue_ns = BPF_CORE_READ(task, sched_info.run_delay);
+		*flags |= EBB_HAS_RUN_QUEUE;
+	}
+	if (bpf_core_field_exists(struct task_struct, delays)) {
+		struct task_delay_info *delays = BPF_CORE_READ(task, delays);
+
+		if (delays) {
+			finer->disk_delay_ns = BPF_CORE_READ(delays, blkio_delay);
+			*flags |= EBB_HAS_DISK_DELAY;
+		}
+	}
+}
+
+/* The counts of the threads that have ended, the leader too once it is gone. */
+static __always_inline void add_ended(struct ebb_finer *finer, struct signal_struct *signal)
+{
+	finer->user_ns += BPF_CORE_READ(signal, utime);
+	finer->system_ns += BPF_CORE_READ(signal, stime);
+	finer->voluntary += BPF_CORE_READ(signal, nvcsw);
+	finer->involuntary += BPF_CORE_READ(signal, nivcsw);
+	finer->minor_faults += BPF_CORE_READ(signal, min_flt);
+	finer->major_faults += BPF_CORE_READ(signal, maj_flt);
+}
+
+static __always_inline void add_own(struct ebb_finer *finer, struct task_struct *task)
+{
+	finer->user_ns += BPF_CORE_READ(task, utime);
+	finer->system_ns += BPF_CORE_READ(task, stime);
+	finer->voluntary += BPF_CORE_READ(task, nvcsw);
+	finer->involuntary += BPF_CORE_READ(task, nivcsw);
+	finer->minor_faults += BPF_CORE_READ(task, min_flt);
+	finer->major_faults += BPF_CORE_READ(task, maj_flt);
+}
+
+/* Whether a task has a core, waits for one, or waits for something else. */
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	struct task_struct___old *old = (void *)task;
+	__u64 state;
+
+	if (bpf_core_field_exists(struct task_struct, on_cpu) && BPF_CORE_READ(task, on_cpu))
+		return EBB_ON_CPU;
+	if (bpf_core_field_exists(struct task_struct, __state))
+		state = BPF_CORE_READ(task, __state);
+	else
+		state = BPF_CORE_READ(old, state);
+	if (!state)
+		return EBB_RUNNABLE;
+	return BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? EBB_IO_WAIT : 0;
+}
+
 struct rss {
 	__u64 file;
 	__u64 anon;

@@ -22,10 +22,7 @@ use crate::push::{self, Outbox, Urgency};
 use crate::rules::Rules;
 use crate::rules::source::Source;
 use crate::spool::Spool;
-
-/// How often rules are looked for again: an edit is live soon, and a bucket's
-/// reads cost 0.002 USD a month.
-const RULES_PERIOD: Duration = Duration::from_secs(600);
+use crate::systemd::Manager;
 
 /// Runs until `stop`, then says the last, and sends for a few seconds what it can.
 /// `first_rules` hold until the source has others.
@@ -64,9 +61,27 @@ pub async fn run(
         let now = || node::sent(&run.boot);
         Ok(push::run(&outbox, &changed, sink.as_ref(), now).await?)
     };
+    let manager = Manager::find();
+    manager.ready();
+    let stop = async {
+        stop.await;
+        manager.stopping();
+    };
     tokio::select! {
         done = async { tokio::try_join!(watch.run(passes, period, stop), send) } => done.map(|_| ()),
         () = watch_rules(&rules, first_rules, &newest_rules) => Ok(()),
+        () = keep_alive(&manager) => Ok(()),
+    }
+}
+
+/// On the thread that does everything: when that hangs, the manager hears no more.
+async fn keep_alive(manager: &Manager) {
+    match manager.watchdog {
+        Some(period) => loop {
+            manager.alive();
+            tokio::time::sleep(period).await;
+        },
+        None => std::future::pending().await,
     }
 }
 
@@ -118,11 +133,15 @@ pub async fn first_rules(source: &Source) -> anyhow::Result<Rules> {
     }
 }
 
+/// Offers rules that changed. Ones that are refused are said once, with their line,
+/// and the last good ones hold.
 async fn watch_rules(source: &Source, mut current: Rules, newest: &RefCell<Option<Rules>>) {
+    let mut refused = None;
     loop {
-        tokio::time::sleep(RULES_PERIOD).await;
+        tokio::time::sleep(source.period()).await;
         match source.read().await {
             Ok(read) => {
+                refused = None;
                 let rules = read.unwrap_or_else(Rules::built_in);
                 if rules != current {
                     tracing::info!("the rules changed; they hold for what starts from now on");
@@ -130,7 +149,13 @@ async fn watch_rules(source: &Source, mut current: Rules, newest: &RefCell<Optio
                     newest.replace(Some(rules));
                 }
             }
-            Err(error) => tracing::warn!(error = %chain(&error), "the rules stay as they are"),
+            Err(error) => {
+                let words = chain(&error);
+                if refused.as_ref() != Some(&words) {
+                    tracing::warn!(error = %words, "the rules stay as they are");
+                    refused = Some(words);
+                }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Folds what the kernel tells into what one interval was: pure, and the only
 //! place where processes, steps and the node's use are counted.
 
+mod detail;
 mod placing;
 mod processes;
 mod steps;
@@ -21,7 +22,7 @@ use self::tally::{Side, Tally};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
 use crate::kernel::{
-    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, Totals,
+    CgroupId, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, Totals,
     WorkFolder,
 };
 use crate::rules::Rules;
@@ -98,6 +99,7 @@ impl Fold {
                 folder.as_ref(),
             );
             fold.account(sample.process.key, &sample.totals, Used::Before);
+            fold.account_finer(sample.process.key, &sample.finer);
         }
         fold
     }
@@ -157,8 +159,10 @@ impl Fold {
                 at,
                 totals,
                 maxrss,
+                finer,
             } => {
                 self.account(key, &totals, Used::Since);
+                self.account_finer(key, &finer);
                 // Does nothing unless the end was lost.
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
                 if let Some(entry) = self.processes.remove(key)
@@ -282,6 +286,13 @@ impl Fold {
             self.replace(process, None);
         }
         self.account(process.key, &sample.totals, used);
+        self.account_finer(process.key, &sample.finer);
+        if let Some(state) = sample.state
+            && let Some(entry) = self.processes.exact(process.key).copied()
+            && let Some(step) = self.step_of(&entry)
+        {
+            step.detail.sees(state);
+        }
         let Some(resident) = sample.resident else {
             return;
         };
@@ -308,6 +319,17 @@ impl Fold {
         }
         if let Some(step) = self.step_of(&entry) {
             step.add(entry.program, &used);
+        }
+    }
+
+    fn account_finer(&mut self, key: ProcessKey, finer: &Finer) {
+        let Some(entry) = self.processes.exact(key) else {
+            return;
+        };
+        let more = detail::since(finer, &mut entry.finer);
+        let entry = *entry;
+        if let Some(step) = self.step_of(&entry) {
+            step.detail.add(&more);
         }
     }
 

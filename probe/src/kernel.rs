@@ -5,10 +5,13 @@
 pub mod programs;
 mod record;
 mod threads;
+mod waits;
 
 use std::fmt;
+use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
+use ebb_domain::step::TaskState;
 use ebb_domain::units::{Bytes, CpuTime};
 
 pub use programs::{KernelError, KernelHalf};
@@ -69,6 +72,29 @@ pub struct Totals {
     pub cpu: CpuTime,
     /// Disk bytes; `None` when this kernel does not count them for each task.
     pub disk: Option<DiskBytes>,
+}
+
+/// Finer counts of a process since its start, ended threads included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Finer {
+    /// CPU time in its program, by the tick of the clock: right in its ratio to
+    /// `system_ticks`, and not in itself.
+    pub user_ticks: CpuTime,
+    /// CPU time in the kernel, likewise.
+    pub system_ticks: CpuTime,
+    /// Switches because it waited.
+    pub voluntary: u64,
+    /// Switches because another was to run.
+    pub involuntary: u64,
+    /// Page faults that memory answered.
+    pub minor_faults: u64,
+    /// Page faults that waited for a disk.
+    pub major_faults: u64,
+    /// Time it waited for a core, without its ended threads; `None` when the
+    /// kernel does not count it.
+    pub run_queue: Option<Duration>,
+    /// Time it waited for block devices, likewise.
+    pub disk_delay: Option<Duration>,
 }
 
 /// What a process holds in memory at one instant.
@@ -133,6 +159,10 @@ pub struct TaskSample {
     pub totals: Totals,
     /// Its memory; `None` for kernel threads and for what has ended.
     pub resident: Option<Resident>,
+    /// Finer counts.
+    pub finer: Finer,
+    /// What it does; `None` for kernel threads and where it cannot be seen.
+    pub state: Option<TaskState>,
 }
 
 /// How a process ended.
@@ -204,6 +234,8 @@ pub enum ProcessEvent {
         totals: Totals,
         /// The kernel's `maxrss`.
         maxrss: Bytes,
+        /// Finer counts, final too.
+        finer: Finer,
     },
     /// The kernel chose a victim for want of memory.
     OutOfMemory {

@@ -18,3 +18,4 @@ pub mod program;
 pub mod push;
 pub mod rules;
 pub mod spool;
+pub mod systemd;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{Heartbeat, Usage};
-use ebb_domain::step::{StepEnd, StepUsage};
+use ebb_domain::step::{StepDetail, StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 use serde::Serialize;
 
@@ -156,10 +156,46 @@ fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::f
             state(step.end),
         )?;
     }
+    doing(out, &all[..all.len().min(SHOWN)])?;
     match all.len().saturating_sub(SHOWN) {
         0 => Ok(()),
         more => writeln!(out, "and {more} more"),
     }
+}
+
+/// What each step was seen doing, the most first; nothing where that is unknown.
+fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
+    let mut head = "\nSEEN AT THE SAMPLES\n";
+    for step in steps.iter().filter(|step| !step.detail.states.is_empty()) {
+        let mut states: Vec<_> = step.detail.states.iter().collect();
+        states.sort_by_key(|(_, seen)| std::cmp::Reverse(seen.samples));
+        let words: Vec<String> = states
+            .iter()
+            .map(|(state, seen)| format!("{state} {}", seen.samples))
+            .collect();
+        write!(
+            out,
+            "{head}{:<36}{}",
+            shortened(&step.name),
+            words.join(", ")
+        )?;
+        let part = |name: &str, cpu: Option<CpuTime>| {
+            cpu.map_or_else(String::new, |cpu| format!("; {name} {cpu}"))
+        };
+        let StepDetail {
+            user_cpu,
+            system_cpu,
+            ..
+        } = &step.detail;
+        writeln!(
+            out,
+            "{}{}",
+            part("user", *user_cpu),
+            part("system", *system_cpu)
+        )?;
+        head = "";
+    }
+    Ok(())
 }
 
 /// Names come from outside: nothing in them may move a terminal's cursor.
@@ -194,7 +230,7 @@ fn percent(cpu: CpuTime, length: Duration) -> String {
 mod tests {
     use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Origin, ProbeCost};
     use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-    use ebb_domain::step::{Requested, StepId, StepKind};
+    use ebb_domain::step::{Requested, Sampled, StepId, StepKind, TaskState};
     use ebb_domain::units::{Bytes, MilliCores, Share};
 
     use super::*;
@@ -218,6 +254,7 @@ mod tests {
             peak_cores: Some(MilliCores(500)),
             last_progress: BootClock::default(),
             tools: Vec::new(),
+            detail: StepDetail::default(),
         }
     }
 
@@ -290,9 +327,28 @@ mod tests {
             "{shown}"
         );
         assert!(shown.contains("the probe: 0.10 % of one core"), "{shown}");
+        assert!(!shown.contains("SEEN AT THE SAMPLES"), "{shown}");
         // The busiest first.
         let place = |name: &str| shown.find(name);
         assert!(place("busy") < place("cunning"));
+    }
+
+    #[test]
+    fn what_a_step_waited_for_is_told_the_most_first() {
+        let mut stuck = step("stuck", 10, StepEnd::Running);
+        let seen_at = |samples| Sampled {
+            samples,
+            time: Duration::from_secs(samples),
+        };
+        stuck.detail.states = [
+            (TaskState::Running, seen_at(1)),
+            (TaskState::Network, seen_at(9)),
+        ]
+        .into();
+        stuck.detail.user_cpu = Some(CpuTime::from_millis(10));
+        let shown = table(&seen(vec![stuck], vec![]));
+        let expect = "waiting for network 9, running 1; user 0.01 s\n";
+        assert!(shown.contains(expect), "{shown}");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 #[path = "real/cloud.rs"]
 mod cloud;
+#[path = "real/exact.rs"]
+mod exact;
 #[path = "real/machine.rs"]
 mod machine;
 #[path = "real/probe.rs"]

@@ -1,5 +1,7 @@
 //! A step: one unit of pipeline work on one node, and what it used so far.
 
+mod detail;
+
 use std::fmt;
 
 use jiff::Timestamp;
@@ -8,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::heartbeat::{BootClock, Origin};
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::units::{Bytes, CpuTime, MilliCores};
+
+pub use detail::{
+    Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism, Sampled, StepDetail, TaskState,
+};
 
 /// What kind of thing a step is; it says how far its name can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -160,6 +166,9 @@ pub struct StepUsage {
     pub last_progress: BootClock,
     /// Its executables, the most CPU first, bounded by the probe.
     pub tools: Vec<ToolUsage>,
+    /// What else was seen of it.
+    #[serde(default)]
+    pub detail: StepDetail,
 }
 
 /// Steps that ended, as one object carries them.

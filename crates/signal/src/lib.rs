@@ -4,8 +4,8 @@
 //!
 //! | | schema line | body |
 //! |---|---|---|
-//! | SQS message | `ebb.heartbeat/1.0` | base64 of zstd of protobuf |
-//! | S3 object | `ebb.steps/1.0` | zstd of protobuf |
+//! | SQS message | `ebb.heartbeat/1.1` | base64 of zstd of protobuf |
+//! | S3 object | `ebb.steps/1.1` | zstd of protobuf |
 
 mod convert;
 mod error;

@@ -167,6 +167,52 @@ pub(crate) struct Step {
     pub last_progress_ns: u64,
     #[prost(message, repeated, tag = "18")]
     pub tools: Vec<Tool>,
+    /// Since 1.1.
+    #[prost(message, optional, tag = "19")]
+    pub detail: Option<Detail>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Detail {
+    #[prost(uint64, optional, tag = "1")]
+    pub user_cpu_ns: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub system_cpu_ns: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub run_queue_ns: Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub voluntary_switches: Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub involuntary_switches: Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub minor_faults: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    pub major_faults: Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub disk_delay_ns: Option<u64>,
+    /// By class, the fewest cores first; empty ones at the end are left out.
+    #[prost(message, repeated, tag = "9")]
+    pub parallelism: Vec<Busy>,
+    #[prost(message, repeated, tag = "10")]
+    pub states: Vec<Sampled>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Busy {
+    #[prost(uint64, tag = "1")]
+    pub wall_ns: u64,
+    #[prost(uint64, tag = "2")]
+    pub cpu_ns: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Sampled {
+    #[prost(enumeration = "TaskState", tag = "1")]
+    pub state: i32,
+    #[prost(uint64, tag = "2")]
+    pub samples: u64,
+    #[prost(uint64, tag = "3")]
+    pub time_ns: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -227,4 +273,21 @@ pub(crate) enum MemorySource {
     ProcessesSampled = 3,
     HighWaterAtExit = 4,
     MaxRssUpperBound = 5,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(crate) enum TaskState {
+    Unspecified = 0,
+    Running = 1,
+    Runnable = 2,
+    PageFault = 3,
+    Disk = 4,
+    Network = 5,
+    Pipe = 6,
+    Poll = 7,
+    Timer = 8,
+    Lock = 9,
+    Child = 10,
+    Other = 11,
 }

@@ -9,7 +9,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, Parallelism, PeakMemory, Requested, Sampled, StepBatch, StepDetail, StepEnd,
+    StepId, StepKind, StepUsage, TaskState, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use ebb_signal::{decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 const GOLDEN_HEARTBEATS: &str = include_str!("golden/heartbeat-1.0.txt");
+const GOLDEN_HEARTBEATS_1_1: &str = include_str!("golden/heartbeat-1.1.txt");
 const GOLDEN_STEPS: &str = include_str!("golden/steps-1.0.base64");
 
 fn wall(seconds: i64) -> Timestamp {
@@ -66,6 +68,7 @@ fn step() -> StepUsage {
             peak_memory: Some(Bytes::gib(3)),
             disk: None,
         }],
+        detail: StepDetail::default(),
     }
 }
 
@@ -147,6 +150,52 @@ fn version_one_steps_written_long_ago_are_still_read() {
     let bytes = STANDARD.decode(GOLDEN_STEPS.trim_end()).expect("base64");
     let object = decode_steps(&bytes).expect("the golden object");
     assert_eq!((object.sent, object.batch), (sent(), batch()));
+}
+
+/// All that 1.1 added.
+fn step_of_one_one() -> StepUsage {
+    let mut parallelism = Parallelism::default();
+    parallelism.add(Duration::from_secs(60), CpuTime::from_millis(200_000));
+    parallelism.add(Duration::from_secs(10), CpuTime::from_millis(15_000));
+    let network = Sampled {
+        samples: 252,
+        time: Duration::from_secs(2_520),
+    };
+    StepUsage {
+        detail: StepDetail {
+            user_cpu: Some(CpuTime::from_millis(200_000)),
+            system_cpu: Some(CpuTime::from_millis(15_000)),
+            run_queue: Some(Duration::ZERO),
+            voluntary_switches: Some(3),
+            involuntary_switches: None,
+            minor_faults: Some(5),
+            major_faults: Some(0),
+            disk_delay: None,
+            parallelism,
+            states: [(TaskState::Network, network)].into(),
+        },
+        ..step()
+    }
+}
+
+#[test]
+fn version_one_one_heartbeats_written_long_ago_are_still_read() {
+    let message = decode_heartbeats(GOLDEN_HEARTBEATS_1_1.trim_end()).expect("the golden message");
+    let expect = Heartbeat {
+        steps: vec![step_of_one_one()],
+        ..heartbeat()
+    };
+    assert_eq!(message.heartbeats, vec![expect]);
+}
+
+#[test]
+fn what_one_one_added_is_read_back_whole() {
+    let batch = StepBatch {
+        steps: vec![step_of_one_one(), step()],
+        ..batch()
+    };
+    let object = encode_steps(&sent(), &batch).expect("it fits");
+    assert_eq!(decode_steps(&object).expect("it reads").batch, batch);
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn most_telling(mut steps: Vec<StepUsage>) -> Vec<StepUsage> {
 #[cfg(test)]
 mod tests {
     use ebb_domain::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
-    use ebb_domain::step::{Requested, StepEnd, StepId};
+    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId};
     use ebb_domain::units::{Bytes, CpuTime, MilliCores};
     use jiff::Timestamp;
 
@@ -199,6 +199,7 @@ mod tests {
             peak_cores: None,
             last_progress: at(1),
             tools: Vec::new(),
+            detail: StepDetail::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use ebb_domain::step::{MemorySource, PeakMemory};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::steps::StepNumber;
-use crate::kernel::{CgroupId, Comm, DiskBytes, Process, ProcessKey, Totals};
+use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, Totals};
 use crate::rules::Children;
 
 /// Passes that a process may be missing from before it is taken to be gone: its
@@ -41,6 +41,7 @@ pub(super) struct Entry {
     pub(super) stage: Stage,
     /// What has been accounted for.
     pub(super) counted: Totals,
+    pub(super) finer: Finer,
     /// `maxrss` when its program began: memory of the one before.
     pub(super) maxrss_before: Bytes,
     /// The greatest high-water mark that a pass saw.
@@ -60,6 +61,7 @@ impl Entry {
                 cpu: CpuTime::default(),
                 disk: Some(DiskBytes::default()),
             },
+            finer: Finer::default(),
             maxrss_before: Bytes::default(),
             sampled_peak: None,
             missed_passes: 0,

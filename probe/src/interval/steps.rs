@@ -10,6 +10,7 @@ use ebb_domain::step::{
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
 
+use super::detail::Detail;
 use crate::attribute::Step;
 use crate::cgroup::reading::Reading;
 use crate::kernel::{Comm, DiskBytes, ExitStatus, ProcessKey, Resident, Totals};
@@ -135,6 +136,7 @@ pub(super) struct State {
     now_anon: Bytes,
     now_shared: Bytes,
     tools: BTreeMap<String, ToolUsage>,
+    pub(super) detail: Detail,
 }
 
 impl State {
@@ -165,6 +167,7 @@ impl State {
             now_anon: Bytes::default(),
             now_shared: Bytes::default(),
             tools: BTreeMap::new(),
+            detail: Detail::default(),
         }
     }
 
@@ -261,7 +264,10 @@ impl State {
         // The first window began before the step did.
         if self.windows > 1 {
             self.peak_cores = self.peak_cores.max(window.cpu.cores_over(gap));
+            self.detail.worked(gap, window.cpu);
         }
+        let age = at.since(self.root.start).unwrap_or_default();
+        self.detail.pass(gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
         if moved || window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64() {
             self.last_progress = self.last_progress.max(at);
@@ -342,6 +348,7 @@ impl State {
             peak_cores: self.peak_cores,
             last_progress: self.last_progress,
             tools,
+            detail: self.detail.told(self.totals.cpu),
         }
     }
 }

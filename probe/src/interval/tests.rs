@@ -1,6 +1,6 @@
 //! Whole intervals from made-up events and passes.
 
-use ebb_domain::step::{MemorySource, StepEnd, StepKind};
+use ebb_domain::step::{MemorySource, StepEnd, StepKind, TaskState};
 use ebb_domain::units::{CpuTime, MilliCores, Share};
 
 use super::*;
@@ -47,6 +47,8 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         kind: TaskKind::User,
         totals: totals(cpu_ms, 0),
         resident: Some(resident),
+        finer: Finer::default(),
+        state: Some(TaskState::Network),
     }
 }
 
@@ -75,6 +77,7 @@ fn reaped(process: Process, at_ms: u64, totals: Totals) -> ProcessEvent {
         at: at(at_ms),
         totals,
         maxrss: Bytes::mib(50),
+        finer: Finer::default(),
     }
 }
 

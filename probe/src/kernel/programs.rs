@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, MapError, RingBuf};
 use aya::programs::links::LinkError;
@@ -11,6 +12,7 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
 
+use super::waits::Waits;
 use super::{ProcessEvent, TaskSample, record, threads};
 
 /// The compiled kernel half.
@@ -79,6 +81,9 @@ pub struct KernelHalf {
     lost: Array<MapData, u64>,
     oom: OomEvents,
     buffer: Vec<u8>,
+    iterator: &'static str,
+    waits: Waits,
+    naming: Naming,
 }
 
 impl KernelHalf {
@@ -102,7 +107,7 @@ impl KernelHalf {
         for (name, tracepoint) in TRACEPOINTS {
             attach_typed(&mut ebpf, name, tracepoint, &btf)?;
         }
-        load_iterator(&mut ebpf, &btf)?;
+        let (iterator, naming) = load_iterators(&mut ebpf, &btf)?;
         let oom = attach_oom(&mut ebpf)?;
         let events = take_map(&mut ebpf, "events", RingBuf::try_from)?;
         let lost = take_map(&mut ebpf, "lost", Array::try_from)?;
@@ -112,6 +117,9 @@ impl KernelHalf {
             lost,
             oom,
             buffer: Vec::new(),
+            iterator,
+            waits: Waits::default(),
+            naming,
         })
     }
 
@@ -132,24 +140,16 @@ impl KernelHalf {
 
     /// Reads every task once, summed by process.
     pub fn sample(&mut self) -> Result<Vec<TaskSample>, KernelError> {
-        self.buffer.clear();
-        let named = |source| KernelError::Program {
-            name: ITERATOR,
-            source,
-        };
-        let program: &mut Iter = self
-            .ebpf
-            .program_mut(ITERATOR)
-            .ok_or(KernelError::Missing(ITERATOR))?
-            .try_into()
-            .map_err(named)?;
-        // Reading consumes the link, so each pass attaches anew.
-        let link = program.attach().map_err(named)?;
-        let link = program.take_link(link).map_err(named)?;
-        let mut file = link.into_file().map_err(KernelError::Link)?;
-        file.read_to_end(&mut self.buffer)
-            .map_err(KernelError::Iterate)?;
-        Ok(threads::by_process(record::tasks(&self.buffer)))
+        iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
+        if threads::lacks_names(record::tasks(&self.buffer), &self.waits) && self.naming.is_due() {
+            let mut names = Vec::new();
+            match iterate(&mut self.ebpf, NAMES, &mut names) {
+                Ok(()) => self.waits.learn(&names),
+                Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
+            }
+        }
+        let tasks = record::tasks(&self.buffer);
+        Ok(threads::by_process(tasks, &self.waits))
     }
 
     /// Events that found no room since the start.
@@ -178,6 +178,52 @@ impl std::os::fd::AsRawFd for KernelHalf {
 }
 
 const ITERATOR: &str = "each_task";
+const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
+const NAMES: &str = "name_stacks";
+
+/// When the kernel may be asked for names again: the first few passes ask for all
+/// that is usual, and a minute is soon enough for the rest.
+#[derive(Debug)]
+enum Naming {
+    Impossible,
+    Asked { times: u32, last: Option<Instant> },
+}
+
+impl Naming {
+    const AT_ONCE: u32 = 5;
+    const LATER: Duration = Duration::from_secs(60);
+
+    fn is_due(&mut self) -> bool {
+        let Self::Asked { times, last } = self else {
+            return false;
+        };
+        let due = *times < Self::AT_ONCE || last.is_none_or(|last| last.elapsed() > Self::LATER);
+        if due {
+            *times = times.saturating_add(1);
+            *last = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// One pass of an iterator. Reading consumes the link, so each attaches anew.
+fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<(), KernelError> {
+    into.clear();
+    let named = |source| KernelError::Program { name, source };
+    let program = iterator(ebpf, name)?;
+    let link = program.attach().map_err(named)?;
+    let link = program.take_link(link).map_err(named)?;
+    let mut file = link.into_file().map_err(KernelError::Link)?;
+    file.read_to_end(into).map_err(KernelError::Iterate)?;
+    Ok(())
+}
+
+fn iterator<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Iter, KernelError> {
+    ebpf.program_mut(name)
+        .ok_or(KernelError::Missing(name))?
+        .try_into()
+        .map_err(|source| KernelError::Program { name, source })
+}
 
 fn attach_typed(
     ebpf: &mut Ebpf,
@@ -196,17 +242,22 @@ fn attach_typed(
     Ok(())
 }
 
-fn load_iterator(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), KernelError> {
-    let named = |source| KernelError::Program {
-        name: ITERATOR,
-        source,
+/// The task iterator with stacks where the kernel lets them be read, else without.
+fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, Naming), KernelError> {
+    let mut load = |name| {
+        let loaded = iterator(ebpf, name)?.load("task", btf);
+        loaded.map_err(|source| KernelError::Program { name, source })
     };
-    let program: &mut Iter = ebpf
-        .program_mut(ITERATOR)
-        .ok_or(KernelError::Missing(ITERATOR))?
-        .try_into()
-        .map_err(named)?;
-    program.load("task", btf).map_err(named)
+    let refused = match load(ITERATOR).and_then(|()| load(NAMES)) {
+        Ok(()) => {
+            let (times, last) = (0, None);
+            return Ok((ITERATOR, Naming::Asked { times, last }));
+        }
+        Err(error) => error,
+    };
+    tracing::warn!(error = %refused, "what tasks wait for is not told: the kernel refuses a look at stacks");
+    load(ITERATOR_WITHOUT_STACKS)?;
+    Ok((ITERATOR_WITHOUT_STACKS, Naming::Impossible))
 }
 
 /// The classic tracepoint needs tracefs, which a container or a small machine

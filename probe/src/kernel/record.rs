@@ -1,12 +1,15 @@
 //! The bytes that cross from the kernel half: twins of the structs in
 //! `ebpf/event.h`, and their translation. Nothing else knows these layouts.
 
+use std::time::Duration;
+
 use bytemuck::{Pod, Zeroable};
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::{
-    CgroupId, Comm, DiskBytes, ExitStatus, Process, ProcessEvent, ProcessKey, Totals, WorkFolder,
+    CgroupId, Comm, DiskBytes, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, Totals,
+    WorkFolder,
 };
 
 const FORK: u32 = 1;
@@ -25,6 +28,14 @@ pub(super) const THREAD: u32 = 8;
 pub(super) const KERNEL_THREAD: u32 = 16;
 pub(super) const ZOMBIE: u32 = 32;
 const NEXTFLOW: u32 = 64;
+pub(super) const ON_CPU: u32 = 128;
+pub(super) const RUNNABLE: u32 = 256;
+pub(super) const IO_WAIT: u32 = 512;
+pub(super) const HAS_STACK: u32 = 1024;
+const HAS_RUN_QUEUE: u32 = 2048;
+const HAS_DISK_DELAY: u32 = 4096;
+
+const FRAMES: usize = 6;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -62,6 +73,26 @@ struct Exit {
     unused: u32,
 }
 
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct RawFiner {
+    user_ns: u64,
+    system_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    run_queue_ns: u64,
+    disk_delay_ns: u64,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Reap {
+    end: Exit,
+    finer: RawFiner,
+}
+
 const PATH_BYTES: usize = 328;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -79,6 +110,8 @@ pub(super) struct Task {
     pub(super) shmem_pages: u64,
     pub(super) hiwater_pages: u64,
     pub(super) maxrss_pages: u64,
+    pub(super) finer: RawFiner,
+    pub(super) stack: [u64; FRAMES],
 }
 
 impl Head {
@@ -101,6 +134,22 @@ impl Head {
                 read: Bytes(read_bytes),
                 written: Bytes(write_bytes),
             }),
+        }
+    }
+}
+
+impl Head {
+    pub(super) fn finer(&self, raw: &RawFiner) -> Finer {
+        let told = |flag: u32, ns: u64| (self.flags & flag != 0).then(|| Duration::from_nanos(ns));
+        Finer {
+            user_ticks: CpuTime(raw.user_ns),
+            system_ticks: CpuTime(raw.system_ns),
+            voluntary: raw.voluntary,
+            involuntary: raw.involuntary,
+            minor_faults: raw.minor_faults,
+            major_faults: raw.major_faults,
+            run_queue: told(HAS_RUN_QUEUE, raw.run_queue_ns),
+            disk_delay: told(HAS_DISK_DELAY, raw.disk_delay_ns),
         }
     }
 }
@@ -138,12 +187,13 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
         }
         EXIT => ended(&head, &read(bytes)?),
         REAP => {
-            let exit: Exit = read(bytes)?;
+            let Reap { end: exit, finer } = read(bytes)?;
             ProcessEvent::Reaped {
                 key: head.process().key,
                 at: BootClock::from_nanos(head.at_ns),
                 totals: head.totals(exit.cpu_ns, exit.read_bytes, exit.write_bytes),
                 maxrss: pages(exit.maxrss_pages),
+                finer: head.finer(&finer),
             }
         }
         OOM => ProcessEvent::OutOfMemory { pid: head.tgid },
@@ -210,7 +260,9 @@ mod tests {
             "ebb_head" Head { flags at_ns start_ns cgroup_id tgid ppid comm }
             "ebb_exec" Exec { maxrss_pages work_parent work_leaf }
             "ebb_exit" Exit { cpu_ns read_bytes write_bytes rss_pages hiwater_pages maxrss_pages exit_code }
-            "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages }
+            "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns }
+            "ebb_reap" Reap { finer }
+            "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack }
         };
         ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);
         ours.insert("ebb_cgroup.path".into(), size_of::<Head>());
@@ -237,6 +289,13 @@ mod tests {
         check("EBB_KTHREAD", KERNEL_THREAD);
         check("EBB_ZOMBIE", ZOMBIE);
         check("EBB_NEXTFLOW", NEXTFLOW);
+        check("EBB_ON_CPU", ON_CPU);
+        check("EBB_RUNNABLE", RUNNABLE);
+        check("EBB_IO_WAIT", IO_WAIT);
+        check("EBB_HAS_STACK", HAS_STACK);
+        check("EBB_HAS_RUN_QUEUE", HAS_RUN_QUEUE);
+        check("EBB_HAS_DISK_DELAY", HAS_DISK_DELAY);
+        assert!(EVENT_H.contains(&format!("#define EBB_FRAMES {FRAMES}\n")));
     }
 
     #[test]

@@ -4,18 +4,48 @@
 use std::collections::BTreeMap;
 
 use super::record::{self, Task};
-use super::{Resident, TaskKind, TaskSample, Totals};
+use super::waits::Waits;
+use super::{Finer, Resident, TaskKind, TaskSample, Totals};
+use ebb_domain::step::TaskState;
 use ebb_domain::units::{Bytes, CpuTime};
 
 /// Sums one pass by process, in order of process id. A process whose leader was
 /// not seen is left out: its ended threads' share is unknown. So is one that has
 /// ended and waits for its parent: its end is an event of its own.
-pub(super) fn by_process(tasks: impl Iterator<Item = Task>) -> Vec<TaskSample> {
+pub(super) fn by_process(tasks: impl Iterator<Item = Task>, waits: &Waits) -> Vec<TaskSample> {
     let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
     for task in tasks {
-        groups.entry(task.head.tgid).or_default().add(&task);
+        groups.entry(task.head.tgid).or_default().add(&task, waits);
     }
     groups.into_values().filter_map(Group::finish).collect()
+}
+
+/// True when a stack is there whose names are awaited.
+pub(super) fn lacks_names(mut tasks: impl Iterator<Item = Task>, waits: &Waits) -> bool {
+    tasks.any(|task| task.head.flags & record::HAS_STACK != 0 && waits.state(&task.stack).is_none())
+}
+
+/// What a thread does; `None` where that cannot be seen.
+fn state(task: &Task, waits: &Waits) -> Option<TaskState> {
+    let has = |flag| task.head.flags & flag != 0;
+    if has(record::KERNEL_THREAD) || has(record::ZOMBIE) {
+        None
+    } else if has(record::ON_CPU) {
+        Some(TaskState::Running)
+    } else if has(record::RUNNABLE) {
+        Some(TaskState::Runnable)
+    } else {
+        let waits = match has(record::HAS_STACK) {
+            true => waits.state(&task.stack),
+            false => None,
+        };
+        // The scheduler's own mark, where the names say nothing.
+        let unnamed = matches!(waits, None | Some(TaskState::Other));
+        match has(record::IO_WAIT) && unnamed {
+            true => Some(TaskState::Disk),
+            false => waits,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -24,10 +54,15 @@ struct Group {
     totals: Totals,
     resident: Option<Resident>,
     living_threads: u32,
+    finer: Finer,
+    state: Option<TaskState>,
 }
 
 impl Group {
-    fn add(&mut self, task: &Task) {
+    fn add(&mut self, task: &Task, waits: &Waits) {
+        let state = state(task, waits);
+        self.state = self.state.into_iter().chain(state).min();
+        self.plus_finer(&task.head.finer(&task.finer));
         if task.head.flags & record::ZOMBIE == 0 {
             self.living_threads += 1;
         }
@@ -63,6 +98,24 @@ impl Group {
         }
     }
 
+    fn plus_finer(&mut self, more: &Finer) {
+        let sum = &mut self.finer;
+        sum.user_ticks = sum.user_ticks.saturating_add(more.user_ticks);
+        sum.system_ticks = sum.system_ticks.saturating_add(more.system_ticks);
+        sum.voluntary += more.voluntary;
+        sum.involuntary += more.involuntary;
+        sum.minor_faults += more.minor_faults;
+        sum.major_faults += more.major_faults;
+        for (sum, more) in [
+            (&mut sum.run_queue, more.run_queue),
+            (&mut sum.disk_delay, more.disk_delay),
+        ] {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or_default().saturating_add(more));
+            }
+        }
+    }
+
     fn finish(self) -> Option<TaskSample> {
         let leader = self.leader.filter(|_| self.living_threads > 0)?;
         let kernel = leader.head.flags & record::KERNEL_THREAD != 0;
@@ -75,6 +128,8 @@ impl Group {
             },
             totals: self.totals,
             resident: self.resident,
+            finer: self.finer,
+            state: self.state,
         })
     }
 }
@@ -97,7 +152,7 @@ mod tests {
     #[test]
     fn a_process_is_its_live_threads_and_what_the_ended_ones_left() {
         let check = |tasks: &[Task], expect: &[(u32, u64)]| {
-            let got: Vec<_> = by_process(tasks.iter().copied())
+            let got: Vec<_> = by_process(tasks.iter().copied(), &Waits::default())
                 .iter()
                 .map(|s| (s.process.key.pid, s.totals.cpu.0))
                 .collect();
@@ -126,5 +181,37 @@ mod tests {
             &[task(7, record::ZOMBIE, 5, 1), task(7, record::THREAD, 2, 0)],
             &[(7, 8)],
         );
+    }
+
+    #[test]
+    fn a_process_does_what_the_busiest_of_its_threads_does() {
+        let check = |flags: &[u32], expect: Option<TaskState>| {
+            let tasks: Vec<Task> = flags
+                .iter()
+                .enumerate()
+                .map(|(n, flags)| task(7, flags | if n > 0 { record::THREAD } else { 0 }, 0, 0))
+                .collect();
+            let mut waits = Waits::default();
+            waits.learn(b"5 do_wait+0x1/0x2");
+            let told = by_process(tasks.iter().copied(), &waits);
+            assert_eq!(told[0].state, expect, "{flags:?}");
+        };
+        check(&[record::ON_CPU], Some(TaskState::Running));
+        check(
+            &[record::RUNNABLE, record::ON_CPU],
+            Some(TaskState::Running),
+        );
+        check(
+            &[record::IO_WAIT, record::RUNNABLE],
+            Some(TaskState::Runnable),
+        );
+        check(
+            &[record::IO_WAIT | record::HAS_STACK],
+            Some(TaskState::Disk),
+        );
+        // Waits, and for what the kernel does not say.
+        check(&[0], None);
+        check(&[0, record::IO_WAIT], Some(TaskState::Disk));
+        check(&[record::HAS_STACK], Some(TaskState::Other));
     }
 }

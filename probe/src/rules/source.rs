@@ -1,6 +1,7 @@
 //! Where the rules come from: a file, the bucket, or the program itself.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, Objects};
 use thiserror::Error;
@@ -21,6 +22,18 @@ pub enum Source {
     File(PathBuf),
     /// The deployment's bucket.
     Bucket(Box<dyn Objects>),
+}
+
+impl Source {
+    /// How often they are looked for again. A file costs nothing, and an edit is
+    /// live within a minute; a bucket's reads each minute would cost as much as
+    /// all else that a node sends, 0.02 USD a month.
+    pub const fn period(&self) -> Duration {
+        match self {
+            Self::BuiltIn | Self::File(_) => Duration::from_secs(30),
+            Self::Bucket(_) => Duration::from_secs(600),
+        }
+    }
 }
 
 /// Why rules could not be had.

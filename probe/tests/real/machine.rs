@@ -130,19 +130,19 @@ impl Task {
     /// Starts a shell in the task; a runtime too enters the cgroup before it
     /// begins the container's program.
     pub(crate) fn start(&self, script: &str) -> Child {
+        let [program, arguments @ ..] = self.command(script);
+        let mut command = Command::new(program);
+        command.args(arguments).spawn().expect("there is a shell")
+    }
+
+    /// The words of the command that does it.
+    pub(crate) fn command(&self, script: &str) -> [String; 5] {
         let enter = self
             .folders()
             .map(|f| format!("echo $$ >{}/cgroup.procs", f.display()));
         let enter: Vec<String> = enter.collect();
-        Command::new("sh")
-            .args([
-                "-c",
-                &format!("{} && exec sh -c \"$1\"", enter.join(" && ")),
-                "sh",
-                script,
-            ])
-            .spawn()
-            .expect("there is a shell")
+        let enter = format!("{} && exec sh -c \"$1\"", enter.join(" && "));
+        ["sh", "-c", &enter, "sh", script].map(str::to_owned)
     }
 
     pub(crate) fn counted(&self) -> Counted {

@@ -7,7 +7,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{IdentityError, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
+    StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
@@ -222,6 +223,7 @@ fn usage(step: &Step, clock: NodeClock, observed: BootClock, end: StepEnd) -> St
             peak_memory: held,
             disk: disk.map(Bytes),
         }],
+        detail: StepDetail::default(),
     }
 }
 

@@ -11,7 +11,8 @@ use ebb_domain::identity::{BootId, ProbeStart};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
+    MemorySource, PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind,
+    StepUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
@@ -198,6 +199,7 @@ fn step(kind: StepKind, key: &str, name: &str) -> StepUsage {
         peak_cores: None,
         last_progress: BootClock::default(),
         tools: Vec::new(),
+        detail: StepDetail::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::speed::Cores;
+use crate::step::Parallelism;
 use crate::units::{Bytes, CpuTime, MilliCores};
 
 /// A time with so many cores busy.
@@ -56,6 +57,30 @@ impl Work {
         })
     }
 
+    /// From its time by cores kept busy, as the samples have it, and the totals for
+    /// what lies before the first and after the last of them. `None` for a run
+    /// without length.
+    pub fn from_samples(wall: Duration, cpu: CpuTime, seen: &Parallelism) -> Option<Self> {
+        let unseen_cpu = CpuTime(cpu.0.saturating_sub(seen.cpu().0));
+        let unseen = wall.saturating_sub(seen.wall());
+        let mut phases: Vec<Phase> = seen
+            .classes
+            .iter()
+            .filter_map(|busy| {
+                let (wall, cores) = (busy.wall, busy.cpu.cores_over(busy.wall)?);
+                Some(Phase { cores, wall })
+            })
+            .collect();
+        if let Some(rest) = Self::from_totals(unseen, unseen_cpu, None) {
+            phases.extend(rest.phases);
+        }
+        (!phases.is_empty()).then_some(Self {
+            phases,
+            disk: None,
+            network: None,
+        })
+    }
+
     /// How long it took.
     pub fn wall(&self) -> Duration {
         self.phases.iter().map(|phase| phase.wall).sum()
@@ -100,5 +125,34 @@ mod tests {
         check(100, 0, 4_000, &[(0, 100)]);
         check(100, 300, 2_000, &[(3_000, 100)]);
         assert_eq!(Work::from_totals(Duration::ZERO, CpuTime(5), None), None);
+    }
+
+    #[test]
+    fn samples_are_replayed_as_seen_and_the_rest_by_its_totals() {
+        let seconds = Duration::from_secs;
+        let check = |wall: u64, cpu: u64, seen: &[(u64, u64)], expect: &[(u64, u64)]| {
+            let mut parallelism = Parallelism::default();
+            for (wall, cpu) in seen {
+                parallelism.add(seconds(*wall), CpuTime::from_millis(cpu * 1000));
+            }
+            let cpu = CpuTime::from_millis(cpu * 1000);
+            let work = Work::from_samples(seconds(wall), cpu, &parallelism);
+            let phases: Vec<(u64, u64)> = work
+                .iter()
+                .flat_map(|work| &work.phases)
+                .map(|phase| (phase.cores.0, phase.wall.as_secs()))
+                .collect();
+            assert_eq!(phases, expect, "{seen:?}");
+        };
+        // Samples of one class become one phase with all their CPU time.
+        check(
+            100,
+            430,
+            &[(10, 5), (40, 300), (20, 120), (30, 5)],
+            &[(250, 40), (7_000, 60)],
+        );
+        check(20, 30, &[(10, 20)], &[(2_000, 10), (1_000, 10)]);
+        check(10, 5, &[], &[(500, 10)]);
+        check(0, 0, &[], &[]);
     }
 }

@@ -6,7 +6,7 @@ use crate::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Usage,
 };
 use crate::identity::{BootId, NodeId, ProbeStart};
-use crate::step::{PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage};
+use crate::step::{PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage};
 use crate::units::{Bytes, CpuTime, MilliCores, Share};
 
 pub(crate) fn at(seconds: u64) -> Timestamp {
@@ -106,6 +106,7 @@ pub(crate) fn usage(key: u64, observed: BootClock) -> StepUsage {
         peak_cores: Some(MilliCores::cores(1)),
         last_progress: observed,
         tools: Vec::new(),
+        detail: StepDetail::default(),
     }
 }
 

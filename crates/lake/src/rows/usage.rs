@@ -1,7 +1,7 @@
 //! What a step used, as the columns that stand in `steps` and in the list of
 //! running steps of a heartbeat.
 
-use ebb_domain::step::{PeakMemory, Requested, StepEnd, StepId, StepUsage, ToolUsage};
+use ebb_domain::step::{PeakMemory, Requested, StepDetail, StepEnd, StepId, StepUsage, ToolUsage};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +112,8 @@ impl TryFrom<UsageRow> for StepUsage {
                 .into_iter()
                 .map(ToolUsage::try_from)
                 .collect::<Result<_, _>>()?,
+            // The tables have no columns for it yet.
+            detail: StepDetail::default(),
         })
     }
 }

@@ -8,8 +8,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
-    ToolUsage,
+    MemorySource, PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind,
+    StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -142,6 +142,7 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
                 disk: None,
             },
         ],
+        detail: StepDetail::default(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Steps between the domain and the wire.
 
+mod detail;
+
 use ebb_domain::heartbeat::{BootClock, Sent};
 use ebb_domain::step::{
     MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
@@ -71,6 +73,7 @@ impl From<&StepUsage> for proto::Step {
             peak_milli_cores: s.peak_cores.map(|cores| cores.0),
             last_progress_ns: s.last_progress.as_nanos(),
             tools: s.tools.iter().map(Into::into).collect(),
+            detail: detail::out(&s.detail),
         }
     }
 }
@@ -115,6 +118,7 @@ impl TryFrom<proto::Step> for StepUsage {
                 .into_iter()
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
+            detail: detail::taken(s.detail)?,
         })
     }
 }

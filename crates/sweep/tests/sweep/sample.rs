@@ -7,7 +7,7 @@ use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
 };
 use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
-use ebb_domain::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
+use ebb_domain::step::{Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use ebb_signal::{encode_heartbeats, encode_steps};
 use jiff::Timestamp;
@@ -122,6 +122,7 @@ pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
         peak_cores: None,
         last_progress: after(2),
         tools: Vec::new(),
+        detail: StepDetail::default(),
     };
     let batch = StepBatch {
         node: node(number),

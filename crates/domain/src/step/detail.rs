@@ -1,0 +1,191 @@
+//! What else is known of a step beside its totals: how its CPU time divides, what
+//! it waited for, and how parallel it was. An older probe tells none of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{CpuTime, MilliCores};
+
+/// Totals since the step's start; `None` where the kernel or the probe does not
+/// tell, which is not zero.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepDetail {
+    /// CPU time in programs.
+    pub user_cpu: Option<CpuTime>,
+    /// CPU time in the kernel for them. The kernel divides CPU time by the tick of
+    /// its clock: exact in sum, coarse for processes of a few milliseconds.
+    pub system_cpu: Option<CpuTime>,
+    /// Time its threads were ready and waited for a core; that of threads which
+    /// ended within a living process is not in it.
+    pub run_queue: Option<Duration>,
+    /// Times a thread gave up its core to wait.
+    pub voluntary_switches: Option<u64>,
+    /// Times a thread was made to give up its core.
+    pub involuntary_switches: Option<u64>,
+    /// Page faults that memory answered.
+    pub minor_faults: Option<u64>,
+    /// Page faults that waited for a disk.
+    pub major_faults: Option<u64>,
+    /// Time its threads waited for block devices; known only where the kernel has
+    /// `kernel.task_delayacct` on.
+    pub disk_delay: Option<Duration>,
+    /// Its time by cores kept busy.
+    pub parallelism: Parallelism,
+    /// What it did at the samples, once each; empty where that cannot be seen.
+    pub states: BTreeMap<TaskState, Sampled>,
+}
+
+/// What a step does at one sample: the first of these that any of its threads does,
+/// so that work comes before waiting, and a cause before who waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// It has a core.
+    Running,
+    /// It is ready, and waits for a core.
+    Runnable,
+    /// It waits for a page of its memory.
+    PageFault,
+    /// It waits for a block device.
+    Disk,
+    /// It waits for the network, a network file system included.
+    Network,
+    /// It waits for another process at a pipe or a local socket.
+    Pipe,
+    /// It waits for any of several things: poll, select, epoll.
+    Poll,
+    /// It sleeps for a time that it chose.
+    Timer,
+    /// It waits for another thread, or for a lock on a file.
+    Lock,
+    /// It waits for the end of a child.
+    Child,
+    /// It waits for something else.
+    Other,
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "running",
+            Self::Runnable => "waiting for a core",
+            Self::PageFault => "in page faults",
+            Self::Disk => "waiting for disk",
+            Self::Network => "waiting for network",
+            Self::Pipe => "waiting at a pipe",
+            Self::Poll => "waiting for events",
+            Self::Timer => "sleeping",
+            Self::Lock => "waiting for a lock",
+            Self::Child => "waiting for a child",
+            Self::Other => "waiting for something else",
+        })
+    }
+}
+
+/// How often something was seen, and the time that the samples stand for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Sampled {
+    /// Samples.
+    pub samples: u64,
+    /// The time from each of them to the one before.
+    pub time: Duration,
+}
+
+/// The most cores of each class but the last, which has no bound.
+pub const PARALLELISM_BOUNDS: [MilliCores; 8] = [
+    MilliCores(500),
+    MilliCores(1_000),
+    MilliCores(2_000),
+    MilliCores(4_000),
+    MilliCores(8_000),
+    MilliCores(16_000),
+    MilliCores(32_000),
+    MilliCores(64_000),
+];
+
+/// Classes of [`Parallelism`].
+pub const PARALLELISM_CLASSES: usize = PARALLELISM_BOUNDS.len() + 1;
+
+/// A step's time by the cores that it kept busy from one sample to the next. What
+/// lies before its first and after its last sample is not in it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Parallelism {
+    /// By class, the fewest cores first.
+    pub classes: [Busy; PARALLELISM_CLASSES],
+}
+
+/// Time, and the CPU time used in it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Busy {
+    /// Wall time.
+    pub wall: Duration,
+    /// CPU time.
+    pub cpu: CpuTime,
+}
+
+impl Parallelism {
+    /// Takes in the time between two samples and what was used in it.
+    pub fn add(&mut self, wall: Duration, cpu: CpuTime) {
+        let Some(cores) = cpu.cores_over(wall) else {
+            return;
+        };
+        let class = PARALLELISM_BOUNDS.partition_point(|most| *most < cores);
+        let busy = &mut self.classes[class];
+        busy.wall = busy.wall.saturating_add(wall);
+        busy.cpu = busy.cpu.saturating_add(cpu);
+    }
+
+    /// The time that it holds.
+    pub fn wall(&self) -> Duration {
+        let walls = self.classes.iter().map(|busy| busy.wall);
+        walls.fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// The CPU time that it holds.
+    pub fn cpu(&self) -> CpuTime {
+        let cpus = self.classes.iter().map(|busy| busy.cpu);
+        cpus.fold(CpuTime::default(), CpuTime::saturating_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_falls_into_the_class_of_the_cores_kept_busy() {
+        let check = |cpu_ms: u64, class: usize| {
+            let mut seen = Parallelism::default();
+            seen.add(Duration::from_secs(1), CpuTime::from_millis(cpu_ms));
+            let hit = seen.classes.iter().position(|busy| !busy.wall.is_zero());
+            assert_eq!(hit, Some(class), "{cpu_ms} ms in a second");
+            assert_eq!(seen.cpu(), CpuTime::from_millis(cpu_ms));
+        };
+        check(0, 0);
+        check(500, 0);
+        check(501, 1);
+        check(1_000, 1);
+        check(2_000, 2);
+        check(3_999, 3);
+        check(64_000, 7);
+        check(64_001, 8);
+    }
+
+    #[test]
+    fn no_time_is_of_no_class() {
+        let mut seen = Parallelism::default();
+        seen.add(Duration::ZERO, CpuTime::from_millis(5));
+        assert_eq!(seen, Parallelism::default());
+    }
+}

@@ -1,0 +1,288 @@
+//! What a waiting task waits for, by the names of the functions on its kernel
+//! stack. The names are data: where one came or went with a kernel, both stand here.
+
+use std::collections::HashMap;
+
+use ebb_domain::step::TaskState;
+
+/// Addresses that are remembered: a kernel has a few hundred places to wait at.
+const MAX_ADDRESSES: usize = 4_096;
+
+/// Functions by what waiting in them means, as the top of a stack is walked down:
+/// the first name that stands here decides. A trailing `*` stands for any end.
+/// Functions of the scheduler itself are not on a stack that the kernel hands out.
+const NAMES: [(TaskState, &[&str]); 9] = [
+    (
+        TaskState::PageFault,
+        &[
+            "filemap_fault",
+            "do_swap_page",
+            "handle_userfault",
+            "handle_mm_fault",
+            "do_user_addr_fault",
+            "exc_page_fault",
+            "do_page_fault",
+            "migration_entry_wait*",
+        ],
+    ),
+    (
+        TaskState::Network,
+        &[
+            "sk_wait_data",
+            "sk_stream_wait_*",
+            "tcp_*",
+            "inet_csk_accept",
+            "inet_stream_connect",
+            "__inet_stream_connect",
+            "inet_wait_for_connect",
+            "udp_*",
+            "raw_recvmsg",
+            // Files that lie behind the network.
+            "rpc_wait_bit_killable",
+            "rpc_*",
+            "nfs_*",
+            "nfs4_*",
+            "cifs_*",
+            "ceph_*",
+            "ptlrpc_*",
+            "ll_*",
+        ],
+    ),
+    (
+        TaskState::Disk,
+        &[
+            "blkdev_*",
+            "blk_*",
+            "submit_bio_wait",
+            "__blkdev_direct_IO*",
+            "iomap_dio_*",
+            "__iomap_dio_rw",
+            "wait_on_page_bit*",
+            "folio_wait_writeback",
+            "wait_on_buffer",
+            "__wait_on_buffer",
+            "balance_dirty_pages*",
+            "jbd2_*",
+            "ext4_*",
+            "xfs_*",
+            "btrfs_*",
+            "filemap_read",
+            "filemap_get_pages",
+            "generic_file_read_iter",
+        ],
+    ),
+    (
+        TaskState::Pipe,
+        &[
+            // pipe_read up to 6.12, anon_pipe_read from 6.14 on.
+            "pipe_read",
+            "pipe_write",
+            "anon_pipe_read",
+            "anon_pipe_write",
+            "fifo_open",
+            "wait_for_partner",
+            "unix_stream_*",
+            "unix_dgram_*",
+            "unix_wait_for_peer",
+        ],
+    ),
+    (
+        TaskState::Poll,
+        &[
+            "ep_poll",
+            "do_epoll_wait",
+            "poll_schedule_timeout",
+            "do_select",
+            "do_sys_poll",
+            "do_poll",
+            "io_cqring_wait",
+            "read_events",
+        ],
+    ),
+    (
+        TaskState::Timer,
+        &[
+            "do_nanosleep",
+            "hrtimer_nanosleep",
+            "common_nsleep*",
+            "timerfd_read",
+            "timerfd_read_iter",
+        ],
+    ),
+    (
+        TaskState::Lock,
+        &[
+            // futex_wait_queue_me up to 5.15, futex_wait_queue up to 6.15.
+            "futex_wait_queue_me",
+            "futex_wait_queue",
+            "futex_do_wait",
+            "futex_wait",
+            "__futex_wait",
+            "futex_lock_pi",
+            "locks_lock_inode_wait",
+            "flock_lock_inode_wait",
+            "fcntl_setlk",
+            "do_lock_file_wait",
+        ],
+    ),
+    (
+        TaskState::Child,
+        &[
+            "do_wait",
+            "kernel_wait4",
+            "kernel_waitid",
+            "wait_for_vfork_done",
+            "kernel_clone",
+        ],
+    ),
+    (
+        TaskState::Other,
+        &[
+            "do_signal_stop",
+            "ptrace_stop",
+            "sigsuspend",
+            "do_sigtimedwait",
+            "n_tty_read",
+            "msleep*",
+        ],
+    ),
+];
+
+/// What waiting in a function means; `None` when its name says nothing.
+fn meaning(function: &str) -> Option<TaskState> {
+    let matches = |name: &&str| match name.strip_suffix('*') {
+        Some(start) => function.starts_with(start),
+        None => *name == function,
+    };
+    let found = NAMES
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| matches(name)));
+    found.map(|(state, _)| *state)
+}
+
+/// The addresses whose names the kernel has told.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    by_address: HashMap<u64, Option<TaskState>>,
+}
+
+impl Waits {
+    /// Takes in lines of an address and its name, as `ebpf/ebb.bpf.c` writes them:
+    /// `ffffffff8134c9d5 do_wait+0x45/0x80`.
+    pub(super) fn learn(&mut self, lines: &[u8]) {
+        let lines = String::from_utf8_lossy(lines);
+        for line in lines.lines() {
+            if self.by_address.len() >= MAX_ADDRESSES {
+                return;
+            }
+            let Some((address, name)) = line.split_once(' ') else {
+                continue;
+            };
+            // Compilers put `.constprop.0` and the like behind a name.
+            let name = name.split(['+', '.', ' ']).next().unwrap_or_default();
+            if let Ok(address) = u64::from_str_radix(address, 16) {
+                self.by_address.insert(address, meaning(name));
+            }
+        }
+    }
+
+    /// What a stack means, its top first; `None` while a name is awaited.
+    pub(super) fn state(&self, stack: &[u64]) -> Option<TaskState> {
+        for address in stack.iter().filter(|address| **address != 0) {
+            if let Some(state) = self.by_address.get(address)? {
+                return Some(*state);
+            }
+        }
+        Some(TaskState::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stacks as kernels told them, their tops first.
+    #[test]
+    fn a_stack_tells_what_is_waited_for() {
+        let check = |stack: &[&str], expect: TaskState| {
+            let mut waits = Waits::default();
+            let mut addresses = Vec::new();
+            for (number, name) in stack.iter().enumerate() {
+                let address = 0xffff_ffff_8100_0000_u64 + number as u64;
+                waits.learn(format!("{address:x} {name}+0x1/0x2\n").as_bytes());
+                addresses.push(address);
+            }
+            addresses.push(0);
+            assert_eq!(waits.state(&addresses), Some(expect), "{stack:?}");
+        };
+        // 6.18
+        check(
+            &["do_wait", "kernel_wait4", "do_syscall_64"],
+            TaskState::Child,
+        );
+        check(
+            &["anon_pipe_read", "vfs_read", "ksys_read"],
+            TaskState::Pipe,
+        );
+        check(&["hrtimer_nanosleep", "common_nsleep"], TaskState::Timer);
+        check(
+            &["futex_do_wait", "__futex_wait", "futex_wait"],
+            TaskState::Lock,
+        );
+        check(&["do_epoll_wait", "__x64_sys_epoll_wait"], TaskState::Poll);
+        check(
+            &["poll_schedule_timeout.constprop.0", "do_sys_poll"],
+            TaskState::Poll,
+        );
+        check(
+            &["wait_woken", "sk_wait_data", "tcp_recvmsg_locked"],
+            TaskState::Network,
+        );
+        check(&["inet_csk_accept", "inet_accept"], TaskState::Network);
+        check(
+            &[
+                "__skb_wait_for_more_packets",
+                "__skb_recv_udp",
+                "udp_recvmsg",
+            ],
+            TaskState::Network,
+        );
+        check(
+            &["unix_stream_data_wait", "unix_stream_read_generic"],
+            TaskState::Pipe,
+        );
+        check(
+            &["__iomap_dio_rw", "iomap_dio_rw", "ext4_file_read_iter"],
+            TaskState::Disk,
+        );
+        check(
+            &["folio_wait_bit_common", "filemap_fault", "__do_fault"],
+            TaskState::PageFault,
+        );
+        check(
+            &["folio_wait_bit_common", "filemap_get_pages", "filemap_read"],
+            TaskState::Disk,
+        );
+        check(&["sigsuspend", "__x64_sys_rt_sigsuspend"], TaskState::Other);
+        check(&["somewhere_new", "do_syscall_64"], TaskState::Other);
+        // 5.10 to 6.12
+        check(&["pipe_read", "new_sync_read"], TaskState::Pipe);
+        check(&["futex_wait_queue_me", "futex_wait"], TaskState::Lock);
+        check(&["futex_wait_queue", "futex_wait"], TaskState::Lock);
+        check(
+            &["rpc_wait_bit_killable", "__rpc_execute"],
+            TaskState::Network,
+        );
+    }
+
+    #[test]
+    fn until_its_names_are_told_a_stack_is_unknown() {
+        let mut waits = Waits::default();
+        assert_eq!(waits.state(&[1, 2]), None);
+        waits.learn(b"1 schedule+0x1/0x2\nnonsense\nxyz do_wait\n");
+        assert_eq!(waits.state(&[1, 2]), None);
+        waits.learn(b"2 do_wait+0x1/0x2");
+        assert_eq!(waits.state(&[1, 2]), Some(TaskState::Child));
+        assert_eq!(waits.state(&[0]), Some(TaskState::Other));
+    }
+}

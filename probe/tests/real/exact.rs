@@ -1,0 +1,215 @@
+//! Known work beside what `wait4` says of it, and what the work itself counted.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ebb_domain::step::{MemorySource, StepEnd, StepUsage, TaskState};
+use ebb_domain::units::Bytes;
+use serde::Deserialize;
+
+use crate::machine::{Limit, Task, skipped};
+use crate::probe::{Probe, Sink};
+
+/// Runs its arguments, and says what the kernel says of them and their children.
+const WAIT4: &str = "\
+import json, os, sys
+pid = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+_, _, used = os.wait4(pid, 0)
+print(json.dumps({'cpu_seconds': used.ru_utime + used.ru_stime, 'max_rss_kib': used.ru_maxrss}))";
+
+/// Forks as fast as it can; each child lives for some ten microseconds.
+const FORKS: &str = "exec perl -e \
+    'for (1..50000) { my $child = fork // die; exit 0 if !$child; waitpid $child, 0 } exit 5'";
+
+#[derive(Deserialize)]
+struct Used {
+    cpu_seconds: f64,
+    max_rss_kib: u64,
+}
+
+/// Runs scripts at once, each as a task of its own, and tells the step of each
+/// with what `wait4` said, and the events that were lost.
+fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>, u64) {
+    let sink = Sink::new();
+    let probe = Probe::start(&sink, &[]);
+    let start = |(limit, script): &(Option<Limit>, &str)| {
+        let task = Task::new(*limit);
+        let child = Command::new("python3")
+            .args(["-c", WAIT4])
+            .args(task.command(script))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python starts");
+        (task, child)
+    };
+    let running: Vec<_> = scripts.iter().map(start).collect();
+    let done: Vec<(String, Used)> = running
+        .into_iter()
+        .map(|(task, child)| {
+            let output = child.wait_with_output().expect("it ends");
+            let used = serde_json::from_slice(&output.stdout).expect("what wait4 said");
+            (task.id.clone(), used)
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(3));
+    probe.stop();
+    let mut told = sink.read();
+    let lost = told.heartbeats.iter().map(|h| h.probe.events_lost).max();
+    let steps = done.into_iter().map(|(id, used)| {
+        let found = told.ended.iter().position(|step| step.id.key == id);
+        let found = found.unwrap_or_else(|| panic!("no step {id} among {:#?}", told.ended));
+        (told.ended.swap_remove(found), used)
+    });
+    (steps.collect(), lost.unwrap_or_default())
+}
+
+/// Whether two amounts differ by at most this part of them, or by so much.
+fn near(got: f64, expect: f64, part: f64, at_most: f64) -> bool {
+    (got - expect).abs() <= (expect * part).max(at_most)
+}
+
+#[test]
+fn cpu_and_memory_are_those_that_wait4_tells() {
+    if skipped() {
+        return;
+    }
+    let busy = "i=0; while [ $i -lt 1500000 ]; do i=$((i+1)); done; dd if=/dev/urandom of=/dev/null bs=1M count=200 2>/dev/null";
+    let large = "head -c 150M /dev/zero | tail -n 1 >/dev/null";
+    let many = "n=0; while [ $n -lt 300 ]; do /bin/true; n=$((n+1)); done";
+    let (steps, _) = run(&[(None, busy), (None, large), (None, many)]);
+    for (step, used) in &steps {
+        let cpu = step.cpu.as_secs_f64();
+        assert!(
+            near(cpu, used.cpu_seconds, 0.01, 0.01),
+            "{cpu} s of CPU, wait4 says {}",
+            used.cpu_seconds
+        );
+        let (user, system) = (step.detail.user_cpu, step.detail.system_cpu);
+        let parts = user.zip(system).map(|(u, s)| u.saturating_add(s));
+        assert!(
+            parts.is_none_or(|sum| sum == step.cpu),
+            "{user:?} {system:?}"
+        );
+    }
+    let (step, used) = &steps[1];
+    let tail = step.tools.iter().find(|tool| tool.name == "tail");
+    let peak = tail.and_then(|tool| tool.peak_memory).expect("seen").0 as f64;
+    let expect = (used.max_rss_kib << 10) as f64;
+    let bound = step.peak_memory.map(|peak| peak.source) == Some(MemorySource::MaxRssUpperBound);
+    assert!(
+        bound || near(peak, expect, 0.02, f64::from(1 << 20)),
+        "{peak} bytes, wait4 says {expect}"
+    );
+    let switches = steps[2].0.detail.voluntary_switches.expect("told");
+    assert!(switches >= 300, "a shell waits for each: {switches}");
+    let faults = step.detail.minor_faults.expect("told");
+    assert!(faults > 1_000, "150 MB came page by page: {faults}");
+}
+
+#[test]
+fn direct_writes_and_reads_are_exact_to_the_byte() {
+    if skipped() {
+        return;
+    }
+    const MIB: u32 = 48;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let file = folder.path().join("data").display().to_string();
+    let write = format!("dd if=/dev/zero of={file} bs=1M count={MIB} oflag=direct 2>/dev/null");
+    let read = format!("dd if={file} of=/dev/null bs=1M iflag=direct 2>/dev/null");
+    let script = format!("{write} && {read}");
+    // Once before, so that programs and the file's own blocks are in memory.
+    let done = Command::new("sh").args(["-c", &script]).status();
+    if !done.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: the disk of {file} takes no direct writes");
+        return;
+    }
+    let (steps, _) = run(&[(None, &script)]);
+    let (step, _) = &steps[0];
+    let expect = Some(Bytes::mib(MIB.into()));
+    assert_eq!((step.disk_written, step.disk_read), (expect, expect));
+}
+
+#[test]
+fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
+    if skipped() {
+        return;
+    }
+    let limit = Limit {
+        memory: Bytes::mib(32),
+    };
+    let limit = match limit.holds_here() {
+        Ok(()) => Some(limit),
+        Err(reason) => {
+            eprintln!("no victim: {reason}");
+            None
+        }
+    };
+    let hungry = "sleep 2; head -c 120M /dev/zero | tail -n 1 >/dev/null";
+    let victim = match limit {
+        Some(_) => StepEnd::OutOfMemory,
+        None => StepEnd::Exited(0),
+    };
+    let cases = [
+        (limit, hungry, victim),
+        (None, hungry, StepEnd::Exited(0)),
+        (None, "exit 0", StepEnd::Exited(0)),
+        (None, "exit 1", StepEnd::Exited(1)),
+        (None, "exit 255", StepEnd::Exited(255)),
+        (None, "kill -9 $$", StepEnd::Signalled(9)),
+        (None, "kill -15 $$", StepEnd::Signalled(15)),
+        (None, "kill -11 $$", StepEnd::Signalled(11)),
+    ];
+    let scripts: Vec<_> = cases
+        .iter()
+        .map(|(limit, script, _)| (*limit, *script))
+        .collect();
+    let (steps, _) = run(&scripts);
+    for ((_, script, expect), (step, _)) in cases.iter().zip(&steps) {
+        assert_eq!(step.end, *expect, "{script}");
+    }
+}
+
+#[test]
+fn fifty_thousand_processes_of_under_a_millisecond_are_all_counted() {
+    if skipped() {
+        return;
+    }
+    let (steps, lost) = run(&[(None, FORKS)]);
+    let (step, _) = &steps[0];
+    assert_eq!((step.processes, step.end), (50_001, StepEnd::Exited(5)));
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_step_says_what_it_waited_for() {
+    if skipped() {
+        return;
+    }
+    let accept = "timeout 6 perl -MIO::Socket -e \
+        'IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\")->accept'";
+    let cases = [
+        ("exec sleep 6", TaskState::Timer),
+        (accept, TaskState::Network),
+        ("sleep 6 | cat", TaskState::Pipe),
+        ("sleep 6 & wait", TaskState::Timer),
+        ("timeout 6 sh -c 'while :; do :; done'", TaskState::Running),
+    ];
+    let scripts = cases.map(|(script, _)| (None, script));
+    let (steps, _) = run(&scripts);
+    for ((script, expect), (step, _)) in cases.iter().zip(&steps) {
+        let seen = &step.detail.states;
+        if seen.is_empty() {
+            eprintln!("skipped: this kernel lets no stacks be read");
+            return;
+        }
+        let of = |state| seen.get(state).map_or(0, |seen| seen.samples);
+        let busy = of(&TaskState::Running) + of(&TaskState::Runnable);
+        let told = match expect {
+            // On a machine with more to do than cores, it often waits for one.
+            TaskState::Running => busy,
+            state => of(state),
+        };
+        let all: u64 = seen.values().map(|seen| seen.samples).sum();
+        assert!(told * 2 > all && told >= 3, "{script}: {seen:?}");
+    }
+}
