@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators bench bench-probe
+.PHONY: help try demo test check build lint deny terraform simulators bench bench-probe bench-sweep
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -49,10 +49,15 @@ lint:
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe ## Run every benchmark
+bench: bench-probe bench-sweep ## Run every benchmark
 
 bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
 	@scripts/bench-probe
+
+# A target folder of its own: another profile would make everybody build anew.
+bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake, which builds for half an hour
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
+	  --features $(if $(LAKE),lake,arrivals) --bench sweep
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform

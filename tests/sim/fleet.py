@@ -76,8 +76,9 @@ def _launch_group(account: Account, world: World) -> dict[str, str]:
     return ids
 
 
-def add_storage(account: Account, world: World, ids: dict[str, str]) -> None:
-    """Creates volumes and elastic addresses, attached or left alone."""
+def add_storage(account: Account, world: World, ids: dict[str, str]) -> list[str]:
+    """Creates volumes and elastic addresses, attached or left alone; answers the idle
+    addresses. The volumes are too young to be called waste."""
     for number, volume in enumerate(world.volumes):
         ec2 = account.client("ec2", volume.region)
         tags = [{"ResourceType": "volume", "Tags": [{"Key": "Name", "Value": f"data-{number:02}"}]}]
@@ -89,11 +90,16 @@ def add_storage(account: Account, world: World, ids: dict[str, str]) -> None:
         )
         if volume.node is not None:
             ec2.attach_volume(Device="/dev/sdf", InstanceId=ids[volume.node], VolumeId=made["VolumeId"])
+    idle = []
     for region, key in world.addresses:
         ec2 = account.client("ec2", region)
-        address = ec2.allocate_address(Domain="vpc")
-        if key is not None:
-            ec2.associate_address(AllocationId=address["AllocationId"], InstanceId=ids[key])
+        address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+        ec2.create_tags(Resources=[address], Tags=[{"Key": k, "Value": v} for k, v in SIMULATED.items()])
+        if key is None:
+            idle.append(address)
+        else:
+            ec2.associate_address(AllocationId=address, InstanceId=ids[key])
+    return idle
 
 
 def _zone(ec2, ids: dict[str, str], key: str | None, region: str) -> str:

@@ -85,7 +85,7 @@ def fill(account: Account, world: World, role_arn: str | None) -> tuple[dict[str
     account.fix_ids(world.seed)
     ids = fleet.launch(account, world, now)
     _say(f"{len(ids)} instances in {len({n.region for n in world.nodes})} regions")
-    fleet.add_storage(account, world, ids)
+    addresses = fleet.add_storage(account, world, ids)
     made = pipeline.build(account, world, ids, now)
     _say(f"{len(made.job_ids)} Batch jobs on {len(made.container_instances)} workers in {world.batch_region}")
     bills.add_costs(account, world, ids, now)
@@ -102,7 +102,8 @@ def fill(account: Account, world: World, role_arn: str | None) -> tuple[dict[str
         "probe_node": ids[next(n.key for n in world.nodes if n.member == "probe")],
         "nodes": nodes,
     }
-    return about, _planted(world, ids, made.job_ids)
+    idle = [{"kind": "idle_address", "variant": None, "resource": address} for address in addresses]
+    return about, _planted(world, ids, made.job_ids) + idle
 
 
 def _make_role(account: Account) -> str:

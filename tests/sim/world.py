@@ -119,7 +119,7 @@ def generate(seed: int, waste: bool = True) -> World:
     world = World(seed, batch_region=rng.choice(sorted(REGIONS)), asg_region=rng.choice(sorted(REGIONS)))
     _add_nodes(world, rng, waste)
     _add_jobs(world, rng, waste)
-    _add_storage(world, rng)
+    _add_storage(world, rng, waste)
     return world
 
 
@@ -284,7 +284,7 @@ def _add_other_states(world: World, rng: random.Random, names: Iterator[str], wo
             world.jobs.append(finished)
 
 
-def _add_storage(world: World, rng: random.Random) -> None:
+def _add_storage(world: World, rng: random.Random, waste: bool) -> None:
     standing = [n for n in world.nodes if n.member == "alone"]
     for node in rng.sample(standing, rng.randint(6, 10)):
         world.volumes.append(Volume(node.region, rng.choice((50, 100, 500)), node.key))
@@ -293,6 +293,7 @@ def _add_storage(world: World, rng: random.Random) -> None:
     running = [n for n in standing if n.state == "running"]
     for node in rng.sample(running, rng.randint(2, 4)):
         world.addresses.append((node.region, node.key))
-    for _ in range(rng.randint(1, 3)):
-        world.addresses.append((rng.choice(sorted(REGIONS)), None))
+    if waste:
+        for _ in range(rng.randint(1, 3)):
+            world.addresses.append((rng.choice(standing).region, None))
 

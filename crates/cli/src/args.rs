@@ -51,6 +51,7 @@ Examples:
   ebb scan --region eu-central-1                 your account, one region
   ebb scan --profile research --output waste.html
   ebb scan --format csv --no-bill > waste.csv
+  ebb scan --demo --explain i-0b7d3f5a9c1e2d406  why that node is called idle, or not
   ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
 
 What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7;
@@ -77,6 +78,10 @@ pub(crate) struct ScanArgs {
     /// A policy file instead of the default thresholds
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Say how the verdict about one resource came about instead: the id of an
+    /// instance, job, volume or finding
+    #[arg(long, value_name = "ID")]
+    pub(crate) explain: Option<String>,
     /// How the report is written [default: by the ending of --output, else table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
@@ -116,6 +121,8 @@ pub(crate) enum Format {
     Html,
     /// One row a finding
     Csv,
+    /// For a ticket or a wiki
+    Markdown,
 }
 
 const DOCTOR_MORE: &str = "\

@@ -44,6 +44,7 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             let place = place::of_key(&text, key);
             (place, format!("it is {value}; {problem}"))
         }
+        PolicyError::Exemption { .. } => (None, String::new()),
     };
     match place {
         Some(place) => bail!("{shown}:{place}: {problem}"),
@@ -54,7 +55,8 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
 fn check(path: &Path) -> Result<String> {
     let policy = read(path)?;
     let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
-    Ok(format!("{} can be used. {table}", path.display()))
+    let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
+    Ok(format!("{} can be used. {table}{exempt}", path.display()))
 }
 
 fn thresholds(policy: &Policy) -> Result<Table> {

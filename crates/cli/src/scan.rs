@@ -3,6 +3,7 @@
 
 #[cfg(feature = "aws")]
 mod aws;
+mod explain;
 #[cfg(feature = "aws")]
 mod progress;
 
@@ -12,10 +13,12 @@ pub(crate) use aws::connect;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use ebb_domain::judge::Explanation;
 use ebb_domain::policy::Policy;
 use ebb_domain::report::Report;
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{self, Look};
+use ebb_sweep::scan::explained;
 
 use crate::args::{Format, ScanArgs};
 use crate::demo;
@@ -26,13 +29,18 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
         Some(path) => crate::policy::read(path)?,
         None => Policy::default(),
     };
-    let report = runtime()?.block_on(async {
+    let (report, explanation) = runtime()?.block_on(async {
         match args.demo {
             true => of_demo(args, &policy).await,
             false => of_account(args, &policy).await,
         }
     })?;
     let output = args.output.as_deref();
+    if let Some(explanation) = explanation {
+        let text = explain::written(&explanation, format(args.format, output))?;
+        output::write(&text, output)?;
+        return Ok(Outcome::Done);
+    }
     let look = match output {
         Some(_) => Look::PLAIN,
         None => output::look(),
@@ -53,7 +61,10 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     builder.enable_all().build().context("cannot start")
 }
 
-async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+/// A report, and how the verdict about the resource asked for came about.
+type Scanned = (Report, Option<Explanation>);
+
+async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let demo = demo::load(policy)?;
     let account = Account {
         inventory: &demo.inventory,
@@ -61,17 +72,18 @@ async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Report> {
         bill: (!args.account.no_bill).then_some(&demo.bill as _),
         regions: &args.account.region,
     };
-    Ok(ebb_sweep::scan::scan(&account, &demo.known, policy, demo.now).await)
+    let asked = args.explain.as_deref();
+    Ok(explained(&account, &demo.known, (policy, demo.now), asked).await)
 }
 
 #[cfg(feature = "aws")]
-async fn of_account(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+async fn of_account(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     aws::scan(args, policy).await
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
-async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Report> {
+async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
     anyhow::bail!(
         "this program was built without AWS, so it can scan only the account that is kept in \
          it: ebb scan --demo\nTo scan your own, build it with AWS, in the repository:\n  \
@@ -90,6 +102,7 @@ fn format(told: Option<Format>, output: Option<&Path>) -> Format {
         Some("html" | "htm") => Format::Html,
         Some("json") => Format::Json,
         Some("csv") => Format::Csv,
+        Some("md") => Format::Markdown,
         _ => Format::Table,
     })
 }
@@ -100,6 +113,7 @@ fn rendered(report: &Report, format: Format, look: &Look) -> String {
         Format::Json => render::json(report),
         Format::Html => render::html(report),
         Format::Csv => render::csv(report),
+        Format::Markdown => render::markdown(report),
     }
 }
 

@@ -5,7 +5,7 @@
 /// Which adapter calls an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adapter {
-    /// Instances, Batch and ECS.
+    /// Instances, volumes, addresses, Batch and ECS.
     Inventory,
     /// CloudWatch.
     Metrics,
@@ -47,6 +47,8 @@ permissions! {
     Inventory {
         DESCRIBE_REGIONS = "ec2:DescribeRegions",
         DESCRIBE_INSTANCES = "ec2:DescribeInstances",
+        DESCRIBE_VOLUMES = "ec2:DescribeVolumes",
+        DESCRIBE_ADDRESSES = "ec2:DescribeAddresses",
         DESCRIBE_COMPUTE_ENVIRONMENTS = "batch:DescribeComputeEnvironments",
         DESCRIBE_JOB_QUEUES = "batch:DescribeJobQueues",
         LIST_JOBS = "batch:ListJobs",

@@ -3,7 +3,9 @@
 
 mod evidence;
 
-pub use evidence::{Evidence, IdleNode, KeptAliveBy, Overprovisioned, SeenBy, Stuck, StuckJob};
+pub use evidence::{
+    Evidence, IdleNode, KeptAliveBy, LowDuty, Overprovisioned, SeenBy, Stuck, StuckJob, Unused,
+};
 
 use std::fmt;
 use std::time::Duration;
@@ -28,6 +30,16 @@ pub enum FindingKind {
     StuckBatchJob,
     /// A step that asks for far more than it uses.
     OverprovisionedStep,
+    /// A node that works for a few minutes of the day.
+    LowDutyNode,
+    /// A volume that no machine has.
+    UnattachedVolume,
+    /// A volume whose machine has been stopped for long.
+    StoppedMachinesVolume,
+    /// A volume of a type that a cheaper one has replaced.
+    OldVolumeType,
+    /// An address that is associated with nothing.
+    IdleAddress,
 }
 
 impl FindingKind {
@@ -37,6 +49,11 @@ impl FindingKind {
             Self::IdleNode => "idle_node",
             Self::StuckBatchJob => "stuck_batch_job",
             Self::OverprovisionedStep => "overprovisioned_step",
+            Self::LowDutyNode => "low_duty_node",
+            Self::UnattachedVolume => "unattached_volume",
+            Self::StoppedMachinesVolume => "stopped_machines_volume",
+            Self::OldVolumeType => "old_volume_type",
+            Self::IdleAddress => "idle_address",
         }
     }
 }
@@ -47,6 +64,11 @@ impl fmt::Display for FindingKind {
             Self::IdleNode => "Idle node",
             Self::StuckBatchJob => "Stuck in Batch",
             Self::OverprovisionedStep => "Overprovisioned step",
+            Self::LowDutyNode => "Low-duty node",
+            Self::UnattachedVolume => "Unattached volume",
+            Self::StoppedMachinesVolume => "Stopped machine's volume",
+            Self::OldVolumeType => "Old volume type",
+            Self::IdleAddress => "Idle address",
         })
     }
 }
@@ -179,6 +201,10 @@ pub struct Remedy {
 pub enum Action {
     /// Stop the machine.
     Stop,
+    /// Delete or release it.
+    Delete,
+    /// Change it to what replaced it.
+    Upgrade,
     /// Ask for less.
     Rightsize,
     /// Lower a group's or environment's size.
@@ -193,6 +219,8 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Stop => "Stop",
+            Self::Delete => "Delete",
+            Self::Upgrade => "Upgrade",
             Self::Rightsize => "Rightsize",
             Self::ScaleIn => "ScaleIn",
             Self::Investigate => "Investigate",

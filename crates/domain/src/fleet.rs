@@ -2,10 +2,13 @@
 //! Reading it is `ebb-cloud`'s business.
 
 mod batch;
+mod storage;
 
 pub use batch::{
     BatchFleet, ComputeEnvironment, ContainerInstance, Job, JobId, JobQueue, JobStatus, task_id,
 };
+
+pub use storage::{Address, Storage, Volume};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +26,9 @@ pub struct Inventory {
     pub instances: BTreeMap<NodeId, Instance>,
     /// Batch and the ECS beneath it.
     pub batch: BatchFleet,
+    /// Volumes and addresses.
+    #[serde(default)]
+    pub storage: Storage,
     /// What could not be seen and why.
     pub gaps: Vec<Gap>,
 }
@@ -32,6 +38,7 @@ impl Inventory {
     pub fn absorb(&mut self, other: Self) {
         self.instances.extend(other.instances);
         self.batch.absorb(other.batch);
+        self.storage.absorb(other.storage);
         self.gaps.extend(other.gaps);
     }
 }

@@ -2,6 +2,7 @@
 //! what a message claims; nothing else decides whose data a heartbeat is.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -41,18 +42,19 @@ pub enum IdentityError {
     },
 }
 
+// A name is held by every record about its node, so copies share one text.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Takes a name after checking that it is not empty, at most 256
             /// bytes, and made of the characters that real ones are made of.
             pub fn new(name: impl Into<String>) -> Result<Self, IdentityError> {
-                checked($what, name.into()).map(Self)
+                checked($what, name.into()).map(|name| Self(name.into()))
             }
 
             /// The name itself.
@@ -77,7 +79,7 @@ macro_rules! names {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.0.as_ref().to_owned()
             }
         }
     )*};

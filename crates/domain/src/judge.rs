@@ -1,8 +1,11 @@
 //! From facts to a report: runs every rule over every resource.
 
+mod exempt;
+mod explain;
 mod facts;
 mod price;
 
+pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
 pub use facts::{
     Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
@@ -17,13 +20,25 @@ use crate::report::{NotJudged, Report, Totals};
 use crate::rules::{self, Verdict};
 use crate::units::{Usd, UsdPerHour};
 
+/// Rules that need the facts alone.
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 7] = [
+    rules::idle::judge,
+    rules::batch::judge,
+    rules::low_duty::judge,
+    rules::unattached_volume::judge,
+    rules::stopped_volume::judge,
+    rules::gp2_volume::judge,
+    rules::idle_address::judge,
+];
+
 /// Judges all there is. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
     let profiles = gather::profiles(facts);
-    let verdicts = [rules::idle::judge, rules::batch::judge]
+    let verdicts = RULES
         .into_iter()
         .flat_map(|rule| rule(facts))
-        .chain(rules::overprovisioned::judge(facts, &profiles));
+        .chain(rules::overprovisioned::judge(facts, &profiles))
+        .map(|verdict| exempt::verdict(facts, verdict));
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     for verdict in verdicts {
         match verdict {
@@ -44,7 +59,13 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         totals: totals(facts, &findings, &not_judged),
         findings,
         not_judged,
-        gaps: facts.inventory.gaps.clone(),
+        gaps: facts
+            .inventory
+            .gaps
+            .iter()
+            .cloned()
+            .chain(exempt::ended(facts))
+            .collect(),
         steps,
         steps_left_out,
     }

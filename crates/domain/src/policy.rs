@@ -1,6 +1,10 @@
 //! Policy: every threshold Ebb judges by, with its unit and reason, in one place.
 //! The TOML file of the user overrides single values; unknown keys are refused.
 
+mod exempt;
+
+pub use exempt::{Exemptable, Exemption};
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -15,6 +19,14 @@ pub enum PolicyError {
     /// It is not TOML, or holds a key or type that is not known.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
+    /// An exemption that cannot work.
+    #[error("the exemption of {subject}: {problem}")]
+    Exemption {
+        /// What it is about, and until when.
+        subject: String,
+        /// Why not.
+        problem: &'static str,
+    },
     /// A value that cannot work.
     #[error("{key} is {value}: {problem}")]
     Value {
@@ -31,6 +43,8 @@ pub enum PolicyError {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
+    /// What is known to be so and meant to be.
+    pub exempt: Vec<Exemption>,
     /// What counts as activity.
     pub activity: ActivityPolicy,
     /// When a node is idle.
@@ -43,6 +57,40 @@ pub struct Policy {
     pub sizing: SizingPolicy,
     /// What metrics of the cloud may say, and cost.
     pub metrics: MetricsPolicy,
+    /// When volumes and addresses are waste.
+    pub storage: StoragePolicy,
+}
+
+/// When volumes and addresses are waste.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoragePolicy {
+    /// Seconds that a volume must have lived, or its machine been stopped, before it
+    /// is waste. A week: whoever stops something for a moment is back by then.
+    pub unused_after_seconds: u64,
+    /// Savings below this a month, in millionths of a dollar, are churn for pennies.
+    pub min_volume_saving_usd_micros: i64,
+}
+
+impl Default for StoragePolicy {
+    fn default() -> Self {
+        Self {
+            unused_after_seconds: 7 * 86_400,
+            min_volume_saving_usd_micros: 1_000_000,
+        }
+    }
+}
+
+impl StoragePolicy {
+    /// Time before what lies unused is waste.
+    pub fn unused_after(&self) -> Duration {
+        Duration::from_secs(self.unused_after_seconds)
+    }
+
+    /// Savings below this a month are not worth a change.
+    pub fn min_saving(&self) -> Usd {
+        Usd::from_micros(self.min_volume_saving_usd_micros)
+    }
 }
 
 /// What counts as activity. The floors are for the whole node and a minute, and
@@ -117,6 +165,9 @@ pub struct IdlePolicy {
     pub standby_tags: BTreeSet<String>,
     /// True to judge machines with GPUs whose GPUs nobody watches.
     pub judge_unwatched_gpus: bool,
+    /// A node that works in less than this share of a day's minutes, in parts per
+    /// million, is of low duty: 5 %, a little more than an hour.
+    pub low_duty_ppm: u32,
 }
 
 impl Default for IdlePolicy {
@@ -126,6 +177,7 @@ impl Default for IdlePolicy {
             min_coverage_ppm: 950_000,
             standby_tags: BTreeSet::from(["ebb:standby=true".to_owned()]),
             judge_unwatched_gpus: false,
+            low_duty_ppm: 50_000,
         }
     }
 }
@@ -312,8 +364,10 @@ impl Policy {
             "overprovisioned.needed_share_ppm",
             self.overprovisioned.needed_share_ppm,
         )?;
+        share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
-        share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)
+        share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
+        self.exempt.iter().try_for_each(Exemption::check)
     }
 }
 

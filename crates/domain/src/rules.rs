@@ -2,13 +2,92 @@
 //! each. A rule says what it found and what it could not judge, and why.
 
 pub mod batch;
+pub mod gp2_volume;
 pub mod idle;
+pub mod idle_address;
+pub mod low_duty;
 pub mod overprovisioned;
+pub mod stopped_volume;
+mod storage;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod unattached_volume;
 
 use crate::finding::{Finding, FindingKind};
 use crate::report::NotJudged;
+use serde::Serialize;
+
+/// How a rule came to its verdict about a machine or job: one question after the
+/// other, up to the one that decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The rule.
+    pub rule: FindingKind,
+    /// What it asks.
+    pub question: &'static str,
+    /// What it sees.
+    pub value: String,
+    /// What it compares that with; empty where it compares with nothing.
+    pub bound: String,
+    /// What follows.
+    pub speaks: Speaks,
+}
+
+/// What an answer speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaks {
+    /// It may be waste; the next question decides.
+    ForWaste,
+    /// It is none, or not this rule's.
+    Against,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// Asks a rule's questions in turn and stops at the first that decides.
+struct Questions {
+    rule: FindingKind,
+    asked: Vec<Check>,
+}
+
+impl Questions {
+    fn of(rule: FindingKind) -> Self {
+        let asked = Vec::new();
+        Self { rule, asked }
+    }
+
+    fn ask(
+        &mut self,
+        question: &'static str,
+        (value, bound): (impl ToString, impl ToString),
+        speaks: Speaks,
+    ) {
+        if self
+            .asked
+            .iter()
+            .all(|check| check.speaks == Speaks::ForWaste)
+        {
+            self.asked.push(Check {
+                rule: self.rule,
+                question,
+                value: value.to_string(),
+                bound: bound.to_string(),
+                speaks,
+            });
+        }
+    }
+}
+
+impl Speaks {
+    fn for_waste_if(holds: impl Into<Option<bool>>) -> Self {
+        match holds.into() {
+            Some(true) => Self::ForWaste,
+            Some(false) => Self::Against,
+            None => Self::Unknown,
+        }
+    }
+}
 
 /// What a rule says of one resource; of what is well it says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]

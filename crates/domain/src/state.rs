@@ -5,13 +5,14 @@
 //! order and repeats change nothing. What is dropped to keep a bound is dropped
 //! by rules that commute with merging: the newest ticks, runs and steps stay.
 
+pub(crate) mod nanos;
 mod node;
 mod sequences;
 #[cfg(test)]
 pub(crate) mod testing;
 mod ticks;
 
-pub use node::{Latest, NodeState, RunKey, RunState, StepKey, Stream};
+pub use node::{Latest, NodeState, Run, Stream};
 pub use sequences::Sequences;
 pub use ticks::Ticks;
 
@@ -87,10 +88,12 @@ impl FleetState {
     }
 
     fn take(&mut self, node: &NodeId, state: NodeState) {
-        match self.nodes.remove(node) {
-            Some(known) => self.nodes.insert(node.clone(), known.merge(state)),
-            None => self.nodes.insert(node.clone(), state),
-        };
+        match self.nodes.get_mut(node) {
+            Some(known) => known.absorb(state),
+            None => {
+                self.nodes.insert(node.clone(), state);
+            }
+        }
     }
 
     fn accepted(
@@ -101,15 +104,8 @@ impl FleetState {
         probe_start: &ProbeStart,
         sequence: u64,
     ) -> bool {
-        let key = RunKey {
-            boot: boot.clone(),
-            probe_start: probe_start.clone(),
-            stream,
-        };
-        self.nodes
-            .get(node)
-            .and_then(|state| state.runs.get(&key))
-            .is_some_and(|run| run.accepted.contains(sequence))
+        let state = self.nodes.get(node);
+        state.is_some_and(|state| state.accepted((boot, probe_start, stream), sequence))
     }
 }
 

@@ -171,6 +171,20 @@ pub struct StepUsage {
     pub detail: StepDetail,
 }
 
+impl StepUsage {
+    /// The same, its executables left out.
+    #[must_use]
+    pub fn without_tools(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            tools: Vec::new(),
+            detail: self.detail.clone(),
+            ..*self
+        }
+    }
+}
+
 /// Steps that ended, as one object carries them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBatch {
@@ -202,10 +216,13 @@ pub struct PlacedStep {
     /// Measured or made up.
     pub origin: Origin,
     /// When it started.
+    #[serde(with = "crate::state::nanos")]
     pub started_at: Timestamp,
     /// What the totals are as of.
+    #[serde(with = "crate::state::nanos")]
     pub observed_at: Timestamp,
     /// When it last made progress.
+    #[serde(with = "crate::state::nanos")]
     pub last_progress_at: Timestamp,
     /// What it used.
     pub usage: StepUsage,

@@ -1,10 +1,13 @@
 //! Whole messages: bounds, text layer and compression around the protobuf.
 
+use std::cell::RefCell;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ebb_domain::heartbeat::{Heartbeat, Sent};
 use ebb_domain::step::StepBatch;
 use prost::Message;
+use zstd::bulk::Decompressor;
 
 use crate::error::{DecodeError, EncodeError};
 use crate::header::{self, Schema};
@@ -29,6 +32,12 @@ pub const MAX_TOOLS_A_STEP: usize = 16;
 
 /// Level 3 is zstd's own default; higher ones cost the node CPU for few bytes.
 const ZSTD_LEVEL: i32 = 3;
+
+thread_local! {
+    /// The working memory of zstd and room for what it unpacks: as much for a small
+    /// message as for a large one, so it is kept from one to the next.
+    static UNPACKER: RefCell<(Decompressor<'static>, Vec<u8>)> = RefCell::default();
+}
 
 /// What one SQS message says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,9 +152,14 @@ fn pack(message: &impl Message) -> Result<Vec<u8>, EncodeError> {
 }
 
 fn unpack<M: Message + Default>(packed: &[u8], max: usize) -> Result<M, DecodeError> {
-    let plain = zstd::bulk::decompress(packed, max)
-        .map_err(|source| DecodeError::Unpack { max, source })?;
-    M::decode(plain.as_slice()).map_err(DecodeError::Protobuf)
+    UNPACKER.with_borrow_mut(|(unpacker, plain)| {
+        plain.clear();
+        plain.reserve(max);
+        unpacker
+            .decompress_to_buffer(packed, plain)
+            .map_err(|source| DecodeError::Unpack { max, source })?;
+        M::decode(plain.as_slice()).map_err(DecodeError::Protobuf)
+    })
 }
 
 fn fits(what: &'static str, count: usize, max: usize) -> Result<(), EncodeError> {

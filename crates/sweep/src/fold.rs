@@ -1,7 +1,7 @@
-//! The fold: takes what arrived, commits it to the lake once, remembers it in the
-//! state, and only then deletes it. A crash at any point loses nothing and counts
-//! nothing twice, because whatever was not deleted comes again, and what the lake
-//! already holds is folded before anything is taken.
+//! The fold: takes what arrived, commits it to the lake once, and only then deletes
+//! it. A crash at any point loses nothing and counts nothing twice, because whatever
+//! was not deleted comes again, and what the lake holds and the state does not is
+//! folded before anything is taken. So the state is written once in many batches.
 
 mod refuse;
 mod take;
@@ -44,6 +44,10 @@ pub enum FoldError {
         attempts: usize,
     },
 }
+
+/// Batches after which the state is written. After a crash the next sweep folds what
+/// is missing from the lake: of so many full batches in a few seconds.
+const BATCHES_A_STATE: u64 = 20;
 
 /// Bounds on one batch, and so on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,10 +145,14 @@ impl Folder<'_> {
             }
             let all_is_news = taken.oldest.is_some_and(|oldest| oldest > began);
             self.batch(&mut work, taken, &mut folding).await?;
+            if folding.batches.is_multiple_of(BATCHES_A_STATE) {
+                self.settle(&mut work).await?;
+            }
             if all_is_news {
                 break;
             }
         }
+        self.settle(&mut work).await?;
         Ok((work, folding))
     }
 
@@ -154,13 +162,13 @@ impl Folder<'_> {
         taken: take::Taken,
         folding: &mut Folding,
     ) -> Result<(), FoldError> {
-        let heartbeats = self.commit_heartbeats(work, &taken.heartbeats).await?;
+        let all = (taken.heartbeats.len(), taken.old_objects);
+        let heartbeats = self.commit_heartbeats(work, taken.heartbeats).await?;
         let steps = self.commit_steps(work, &taken.steps).await?;
-        self.settle(work).await?;
         folding.batches += 1;
         folding.heartbeats += heartbeats as u64;
         folding.steps += steps as u64;
-        folding.duplicates += (taken.heartbeats.len() - heartbeats) as u64 + taken.old_objects;
+        folding.duplicates += (all.0 - heartbeats) as u64 + all.1;
         if !taken.receipts.is_empty() {
             self.queue.delete(&taken.receipts).await?;
         }

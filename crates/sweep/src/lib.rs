@@ -8,7 +8,7 @@ pub mod deadline;
 #[cfg(feature = "lake")]
 pub mod fold;
 pub mod gather;
-#[cfg(feature = "lake")]
+#[cfg(feature = "arrivals")]
 pub mod place;
 pub mod publish;
 pub mod reason;
@@ -16,7 +16,7 @@ pub mod render;
 #[cfg(feature = "lake")]
 pub mod run;
 pub mod scan;
-#[cfg(feature = "lake")]
+#[cfg(feature = "arrivals")]
 pub mod stored;
 #[cfg(feature = "lake")]
 pub mod truth;

@@ -73,6 +73,29 @@ pub fn message(received: &Received) -> Opened<Placed> {
     }
 }
 
+/// Fewer messages than this are opened sooner than a thread starts.
+const MESSAGES_A_THREAD: usize = 200;
+
+/// Opens messages, on all cores; what each holds, in their order.
+pub fn messages(received: &[Received]) -> Vec<Opened<Placed>> {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    let each = received.len().div_ceil(cores).max(MESSAGES_A_THREAD);
+    let open = |part: &[Received]| part.iter().map(message).collect::<Vec<_>>();
+    let mut parts = received.chunks(each);
+    let first = parts.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = parts
+            .map(|part| (part, scope.spawn(move || open(part))))
+            .collect();
+        let mut opened = open(first);
+        for (part, other) in others {
+            // What panics on another thread would on this one, where it is told.
+            opened.extend(other.join().unwrap_or_else(|_| open(part)));
+        }
+        opened
+    })
+}
+
 /// Opens an object of the bucket. Its key names the sender, because the policy of
 /// the bucket lets nobody write under another's name.
 ///

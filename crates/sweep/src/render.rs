@@ -5,6 +5,7 @@ mod csv;
 mod email;
 mod html;
 mod json;
+mod markdown;
 #[cfg(test)]
 pub(crate) mod sample;
 mod slack;
@@ -16,5 +17,6 @@ pub use csv::csv;
 pub use email::{EmailParts, email};
 pub use html::html;
 pub use json::json;
+pub use markdown::markdown;
 pub use slack::slack;
 pub use table::{Colour, Look, table};

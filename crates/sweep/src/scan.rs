@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::Gap;
 use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{Facts, disconnected_since, judge};
+use ebb_domain::judge::{Explanation, Facts, disconnected_since, explain, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::report::Report;
 use ebb_domain::state::FleetState;
@@ -29,13 +29,28 @@ pub struct Known {
 
 /// Looks at an account once and judges what it sees.
 pub async fn scan(account: &Account<'_>, known: &Known, policy: &Policy, now: Timestamp) -> Report {
+    explained(account, known, (policy, now), None).await.0
+}
+
+/// The same, with how the verdict about one resource came about.
+pub async fn explained(
+    account: &Account<'_>,
+    known: &Known,
+    (policy, now): (&Policy, Timestamp),
+    resource: Option<&str>,
+) -> (Report, Option<Explanation>) {
     let before = Before {
         state: &known.state,
         finished: &known.finished,
         disconnected_since: &known.disconnected_since,
         gaps: Vec::new(),
     };
-    look(account, before, &mut Paid::default(), (policy, now))
+    let decide = |facts: &Facts<'_>| {
+        let explanation = resource.map(|resource| explain(facts, resource));
+        (judge(facts), explanation)
+    };
+    let mut paid = Paid::default();
+    see(account, before, &mut paid, (policy, now), decide)
         .await
         .0
 }
@@ -50,12 +65,23 @@ pub(crate) struct Before<'a> {
 }
 
 /// Gathers and judges; tells also since when each agent has been disconnected by now.
+#[cfg(feature = "lake")]
 pub(crate) async fn look(
     account: &Account<'_>,
     before: Before<'_>,
     paid: &mut Paid,
     (policy, now): (&Policy, Timestamp),
 ) -> (Report, BTreeMap<NodeId, Timestamp>) {
+    see(account, before, paid, (policy, now), judge).await
+}
+
+async fn see<T>(
+    account: &Account<'_>,
+    before: Before<'_>,
+    paid: &mut Paid,
+    (policy, now): (&Policy, Timestamp),
+    decide: impl FnOnce(&Facts<'_>) -> T,
+) -> (T, BTreeMap<NodeId, Timestamp>) {
     let mut inventory = gather::inventory(account).await;
     let wanted = Wanted {
         inventory: &inventory,
@@ -67,7 +93,7 @@ pub(crate) async fn look(
     inventory.gaps.extend(gaps);
     inventory.gaps.extend(before.gaps);
     let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
-    let report = judge(&Facts {
+    let decided = decide(&Facts {
         now,
         state: before.state,
         inventory: &inventory,
@@ -78,5 +104,5 @@ pub(crate) async fn look(
         policy,
         catalogue: Catalogue::built_in(),
     });
-    (report, disconnected_since)
+    (decided, disconnected_since)
 }

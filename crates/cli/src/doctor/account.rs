@@ -150,6 +150,8 @@ impl Answers {
                 let why = error.to_string();
                 for action in [
                     "ec2:DescribeInstances",
+                    "ec2:DescribeVolumes",
+                    "ec2:DescribeAddresses",
                     "batch:DescribeComputeEnvironments",
                     "batch:DescribeJobQueues",
                 ] {
@@ -167,6 +169,8 @@ impl Answers {
         let clusters = batch.environments.iter().any(|e| e.cluster_arn.is_some());
         let made = [
             ("ec2:DescribeInstances", true),
+            ("ec2:DescribeVolumes", true),
+            ("ec2:DescribeAddresses", true),
             ("batch:DescribeComputeEnvironments", true),
             ("batch:DescribeJobQueues", true),
             ("batch:ListJobs", !batch.queues.is_empty()),

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use ebb_domain::policy::Exemption;
 use ebb_domain::units::{Bytes, CpuTime, Share, Spoken, Usd};
+use jiff::Timestamp;
 use toml::{Table, Value};
 
 /// Where the thresholds stand with their reasons.
@@ -41,6 +43,23 @@ pub(super) fn as_table(held: &Table, defaults: &Table) -> String {
         let line = format!("{key:<a$}  {value:>b$}  {meaning:<c$}  {default}");
         out.push_str(line.trim_end());
         out.push('\n');
+    }
+    out
+}
+
+/// What each exemption takes out of the findings, and until when.
+pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
+    if exempt.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{} exempt:\n", exempt.len());
+    for exemption in exempt {
+        let stands = match exemption.holds_at(now) {
+            true => "not judged",
+            false => "HAS ENDED, so it is judged again",
+        };
+        let (what, why) = (exemption.to_string(), exemption.reason.trim());
+        out.push_str(&format!("  {what}: {stands} ({why})\n"));
     }
     out
 }
@@ -127,6 +146,23 @@ mod tests {
         let all = Table::try_from(Policy::default()).expect("it is TOML");
         let back = Policy::parse(&as_file(&all)).expect("it is a policy");
         assert_eq!(back, Policy::default());
+    }
+
+    #[test]
+    fn an_exemption_is_told_with_what_it_does_today() {
+        let check = |until: &str, expect: &str| {
+            let file = "[[exempt]]\ntag = \"Team=lab\"\nkind = \"idle_node\"\nreason = \"course\"";
+            let policy = Policy::parse(&format!("{file}\nuntil = \"{until}\"")).expect("valid");
+            let now = "2026-11-21T12:00:00Z".parse().expect("a time");
+            let told = exemptions(&policy.exempt, now);
+            let line =
+                format!("  kind idle_node and tag Team=lab until {until}: {expect} (course)");
+            assert!(told.contains(&line), "{told}");
+        };
+        check("2026-12-31", "not judged");
+        check("2026-01-31", "HAS ENDED, so it is judged again");
+        let none = exemptions(&[], Timestamp::UNIX_EPOCH);
+        assert!(none.is_empty());
     }
 
     #[test]

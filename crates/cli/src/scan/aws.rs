@@ -4,12 +4,12 @@ use anyhow::{Context, Result, bail};
 use ebb_cloud::aws::{AwsBill, AwsConfig, AwsInventory, AwsMetrics, Caller, caller};
 use ebb_cloud::ports::{MetricsSource, PRICE_PER_METRIC};
 use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
 use ebb_domain::units::Usd;
 use ebb_sweep::gather::Account;
-use ebb_sweep::scan::Known;
+use ebb_sweep::scan::{Known, explained};
 use jiff::Timestamp;
 
+use super::Scanned;
 use super::progress::Progress;
 use crate::args::{AccountArgs, ScanArgs};
 
@@ -27,7 +27,7 @@ pub(crate) async fn connect(args: &AccountArgs) -> Result<(AwsConfig, Caller)> {
     Ok((config, who))
 }
 
-pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Report> {
+pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let (config, who) = connect(&args.account).await?;
     let inventory = AwsInventory::new(&config);
     let metrics = AwsMetrics::new(&config);
@@ -40,15 +40,16 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Report> {
         regions: &args.account.region,
     };
     let known = Known::default();
-    let scanned = ebb_sweep::scan::scan(&account, &known, policy, Timestamp::now());
-    let report = progress.show_during(scanned).await;
+    let asked_for = args.explain.as_deref();
+    let scanned = explained(&account, &known, (policy, Timestamp::now()), asked_for);
+    let scanned = progress.show_during(scanned).await;
     if let Some(reason) = progress.nothing_answered() {
         bail!(
             "nothing could be read of the account: {reason}\n`ebb doctor account` says what is missing"
         );
     }
     eprintln!("{}", asked(&who, args, metrics.metrics_requested()));
-    Ok(report)
+    Ok(scanned)
 }
 
 /// Who asked, and what of it is charged for.

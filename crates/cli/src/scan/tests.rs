@@ -18,6 +18,7 @@ fn report(more: &[&str]) -> Report {
         .expect("it starts")
         .block_on(scanned)
         .expect("a report")
+        .0
 }
 
 fn table(columns: usize) -> String {

@@ -1,15 +1,16 @@
-//! What is there: EC2 instances, and Batch with the ECS beneath it. A part that
+//! What is there: EC2 instances, volumes and addresses, and Batch with the ECS beneath it. A part that
 //! refuses becomes a gap that names the permission, and the rest goes on.
 
 mod batch;
 mod ecs;
 mod instances;
 mod jobs;
+mod storage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{BatchFleet, Gap, Inventory, Job, JobQueue, controller_from_tags};
+use ebb_domain::fleet::{BatchFleet, Gap, Inventory, Job, JobQueue, Storage, controller_from_tags};
 use ebb_domain::identity::{NodeId, Region};
 use jiff::Timestamp;
 
@@ -50,8 +51,10 @@ impl InventorySource for AwsInventory {
 
     async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
         let clients = Clients::new(&self.config, region);
-        let (instances, environments, queues) = tokio::join!(
+        let (instances, volumes, addresses, environments, queues) = tokio::join!(
             instances::describe(&clients),
+            storage::volumes(&clients),
+            storage::addresses(&clients),
             batch::environments(&clients),
             batch::queues(&clients),
         );
@@ -80,15 +83,23 @@ impl InventorySource for AwsInventory {
                 .collect(),
             container_instances: members.into_found(region, &mut gaps).into_iter().collect(),
         };
-        let instances = instances
-            .into_found(region, &mut gaps)
-            .into_iter()
-            .map(|instance| (instance.id.clone(), instance))
+        let (mut found, mut storage) = (BTreeMap::new(), Storage::default());
+        for (instance, stopped) in instances.into_found(region, &mut gaps) {
+            let since = stopped.map(|since| (instance.id.clone(), since));
+            storage.stopped_since.extend(since);
+            found.insert(instance.id.clone(), instance);
+        }
+        let volumes = volumes.into_found(region, &mut gaps).into_iter();
+        storage.volumes = volumes.map(|volume| (volume.id.clone(), volume)).collect();
+        let addresses = addresses.into_found(region, &mut gaps).into_iter();
+        storage.addresses = addresses
+            .map(|address| (address.id.clone(), address))
             .collect();
         gaps.sort_unstable();
         let mut inventory = Inventory {
-            instances,
+            instances: found,
             batch,
+            storage,
             gaps,
         };
         name_controllers(&mut inventory);
@@ -205,8 +216,6 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use ebb_domain::fleet::{
         ComputeEnvironment, ContainerInstance, Controller, Instance, InstanceState, Market,
     };

@@ -19,6 +19,51 @@ pub enum Evidence {
     StuckJob(StuckJob),
     /// A step uses a fraction of its request.
     Overprovisioned(Overprovisioned),
+    /// A node works for a few minutes of the day.
+    LowDuty(LowDuty),
+    /// A volume or address serves nothing, or is of an old type.
+    Unused(Unused),
+}
+
+/// A node works for a few minutes of the day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowDuty {
+    /// The time watched.
+    pub watched: Duration,
+    /// The part of it in which something worked.
+    pub active: Duration,
+}
+
+/// What a volume or address is not used for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "what_kind")]
+pub enum Unused {
+    /// No machine has the volume.
+    Volume {
+        /// Its size and type.
+        what: String,
+    },
+    /// The volume's machine has been stopped for long.
+    StoppedMachine {
+        /// Its size and type.
+        what: String,
+        /// The machine.
+        machine: String,
+    },
+    /// gp3 would do the same for less.
+    OldType {
+        /// Its size and type.
+        what: String,
+        /// What gp3 has to give: IOPS.
+        iops: u64,
+        /// And throughput.
+        mibps: u64,
+    },
+    /// Nothing has the address.
+    Address {
+        /// The address itself.
+        public_ip: Option<String>,
+    },
 }
 
 /// Nothing ran on a node.
@@ -111,6 +156,36 @@ impl fmt::Display for Evidence {
             Self::IdleNode(e) => e.fmt(f),
             Self::StuckJob(e) => e.fmt(f),
             Self::Overprovisioned(e) => e.fmt(f),
+            Self::LowDuty(e) => e.fmt(f),
+            Self::Unused(e) => e.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for LowDuty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (active, watched) = (Spoken(self.active), Spoken(self.watched));
+        write!(f, "worked for {active} of {watched}")
+    }
+}
+
+impl fmt::Display for Unused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume { what } => write!(f, "{what}, attached to nothing"),
+            Self::StoppedMachine { what, machine } => {
+                write!(f, "{what} of {machine}, which has been stopped")
+            }
+            Self::OldType { what, iops, mibps } => write!(
+                f,
+                "{what}; gp3 with {iops} IOPS and {mibps} MiB/s does the same for less"
+            ),
+            Self::Address {
+                public_ip: Some(ip),
+            } => {
+                write!(f, "{ip} is associated with nothing")
+            }
+            Self::Address { public_ip: None } => f.write_str("associated with nothing"),
         }
     }
 }

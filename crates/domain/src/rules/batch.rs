@@ -1,8 +1,11 @@
 //! Stuck in Batch: a job that Batch says can never start, a job that is RUNNING
 //! and gets nowhere, a worker whose agent has lost touch.
 
+mod explain;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use explain::explain;
 
 use jiff::Timestamp;
 

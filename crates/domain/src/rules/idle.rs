@@ -1,9 +1,14 @@
 //! Idle node: it runs and is billed, and no workload on it did anything.
 
+mod explain;
 mod metrics;
 mod remedy;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use explain::explain;
+
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -14,6 +19,7 @@ use crate::finding::{
 };
 use crate::fleet::{Instance, InstanceState, JobStatus};
 use crate::heartbeat::Origin;
+use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::state::{Latest, NodeState};
 use crate::step::StepKind;
@@ -24,25 +30,27 @@ const KIND: FindingKind = FindingKind::IdleNode;
 /// Judges every running instance.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let running = |i: &&Instance| i.state == InstanceState::Running;
+    let by_batch = judged_by_batch(facts);
     facts
         .inventory
         .instances
         .values()
         .filter(running)
-        .filter(|instance| !judged_by_batch(facts, instance))
+        .filter(|instance| !by_batch.contains(&instance.id))
         .filter_map(|instance| judge_one(facts, instance))
         .collect()
 }
 
 /// Where a job is RUNNING or an agent is lost, the Batch rule says what is wrong;
 /// saying it twice would count the same dollars twice.
-fn judged_by_batch(facts: &Facts<'_>, instance: &Instance) -> bool {
+fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let batch = &facts.inventory.batch;
-    let runs_here = batch
-        .jobs
-        .values()
-        .any(|job| job.status == JobStatus::Running && batch.node_of(job) == Some(&instance.id));
-    runs_here || facts.disconnected_since.contains_key(&instance.id)
+    let jobs = batch.jobs.values();
+    let running = jobs.filter(|job| job.status == JobStatus::Running);
+    running
+        .filter_map(|job| batch.node_of(job))
+        .chain(facts.disconnected_since.keys())
+        .collect()
 }
 
 fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
@@ -68,7 +76,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     }
 }
 
-fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+pub(super) fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
     let wanted = &facts.policy.idle.standby_tags;
     let carried = instance
         .tags

@@ -8,7 +8,7 @@ use crate::catalogue::Catalogue;
 use crate::finding::Finding;
 use crate::fleet::{
     ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
-    JobStatus, Market,
+    JobStatus, Market, Volume,
 };
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::{InstanceType, NodeId, Region};
@@ -199,4 +199,22 @@ pub(crate) fn step(observed_s: u64, change: impl Fn(&mut StepUsage)) -> StepUsag
     let mut usage = crate::state::testing::usage(1, clock(observed_s));
     change(&mut usage);
     usage
+}
+
+pub(crate) fn days_ago(days: u64) -> Timestamp {
+    let span = std::time::Duration::from_secs(days * 86_400);
+    at(0).checked_sub(span).expect("a time of this century")
+}
+
+/// An unattached volume of us-east-1.
+pub(crate) fn volume(days_old: u64, volume_type: &str, size_gib: u64) -> Volume {
+    Volume {
+        id: "vol-1".into(),
+        region: region(),
+        volume_type: volume_type.into(),
+        size_gib,
+        created_at: Some(days_ago(days_old)),
+        attached_to: Vec::new(),
+        tags: BTreeMap::new(),
+    }
 }

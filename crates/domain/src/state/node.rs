@@ -1,17 +1,17 @@
 //! The state of one node.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Sequences, Ticks};
+use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
 use crate::heartbeat::{Coverage, Hardware, Origin, Placed, Usage};
 use crate::identity::{BootId, ProbeStart};
 use crate::policy::ActivityPolicy;
-use crate::step::{PlacedStep, StepId};
+use crate::step::{PlacedStep, StepEnd, StepId, StepUsage};
 use crate::units::Share;
 
 /// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
@@ -21,33 +21,57 @@ const MAX_RUNS: usize = 16;
 /// An interval of which less was seen does not count as seen.
 const SEEN_SHARE: Share = Share::from_ppm(950_000);
 
+/// A step not heard of for so long while its node was has ended: each heartbeat
+/// names all that run, and the lake has what ended.
+const STEPS_KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+
 /// The state of one node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeState {
     /// Ticks in which the probe saw what it is there to see.
     pub seen: Ticks,
+    /// Ticks in which the workload was active.
+    pub active: Ticks,
     /// The begin of the earliest interval; `None` before any heartbeat.
+    #[serde(with = "nanos::option")]
     pub first_seen: Option<Timestamp>,
     /// The end of the latest active interval; `None` when never active.
+    #[serde(with = "nanos::option")]
     pub active_until: Option<Timestamp>,
     /// The newest heartbeat's facts; `None` before any heartbeat.
     pub latest: Option<Latest>,
-    /// What was accepted, by probe run.
-    pub runs: BTreeMap<RunKey, RunState>,
-    /// The newest record of each recent step.
-    pub steps: BTreeMap<StepKey, PlacedStep>,
+    /// What was accepted, in order of boot, probe start and stream.
+    runs: Vec<Run>,
+    /// The newest record of each recent step, its executables left out, in order
+    /// of boot and id. Whose they are, the names here tell.
+    steps: Vec<PlacedStep>,
 }
 
-/// One stream of one probe run, which sequence numbers count in.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RunKey {
+/// What was accepted of one stream of one probe run, which sequence numbers count
+/// in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
     /// The boot.
     pub boot: BootId,
     /// The probe's start.
     pub probe_start: ProbeStart,
     /// Which of its streams.
     pub stream: Stream,
+    /// The sequence numbers.
+    pub accepted: Sequences,
+    /// The newest time among them.
+    #[serde(with = "nanos")]
+    pub newest: Timestamp,
 }
+
+impl Run {
+    fn key(&self) -> RunKey<'_> {
+        (&self.boot, &self.probe_start, self.stream)
+    }
+}
+
+/// What tells two runs apart.
+pub(super) type RunKey<'a> = (&'a BootId, &'a ProbeStart, Stream);
 
 /// The two streams of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -58,28 +82,11 @@ pub enum Stream {
     Steps,
 }
 
-/// What was accepted of one stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunState {
-    /// The sequence numbers.
-    pub accepted: Sequences,
-    /// The newest time among them.
-    pub newest: Timestamp,
-}
-
-/// Which step of which boot.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct StepKey {
-    /// The boot.
-    pub boot: BootId,
-    /// The step.
-    pub id: StepId,
-}
-
 /// What the newest heartbeat says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latest {
     /// The end of its interval.
+    #[serde(with = "nanos")]
     pub end: Timestamp,
     /// The length of its interval.
     pub length: Duration,
@@ -114,6 +121,10 @@ impl NodeState {
         let active = activity::of(h, policy) != Activity::Quiet;
         Self {
             seen,
+            active: match active {
+                true => Ticks::with_middle_in(start, placed.end, policy.tick()),
+                false => Ticks::default(),
+            },
             first_seen: Some(start),
             active_until: active.then_some(placed.end),
             latest: Some(Latest {
@@ -125,61 +136,138 @@ impl NodeState {
                 hardware: h.hardware,
                 background: h.background,
             }),
-            runs: run(
-                &h.boot,
-                &h.probe_start,
-                Stream::Heartbeats,
-                h.sequence,
-                placed.end,
-            ),
+            runs: vec![Run {
+                boot: h.boot.clone(),
+                probe_start: h.probe_start.clone(),
+                stream: Stream::Heartbeats,
+                accepted: Sequences::one(h.sequence),
+                newest: placed.end,
+            }],
             steps: running_steps(placed),
         }
     }
 
-    /// Recent steps, ended ones too.
-    pub fn steps(&self) -> impl Iterator<Item = &PlacedStep> {
-        self.steps.values()
-    }
-
     /// The state that one step makes, as an object carried it.
     pub fn of_step(step: &PlacedStep) -> Self {
-        let key = StepKey {
-            boot: step.boot.clone(),
-            id: step.usage.id.clone(),
-        };
-        let (probe_start, at) = (&step.probe_start, step.observed_at);
         Self {
-            seen: Ticks::default(),
-            first_seen: None,
-            active_until: None,
-            latest: None,
-            runs: run(&step.boot, probe_start, Stream::Steps, step.sequence, at),
-            steps: BTreeMap::from([(key, step.clone())]),
+            runs: vec![Run {
+                boot: step.boot.clone(),
+                probe_start: step.probe_start.clone(),
+                stream: Stream::Steps,
+                accepted: Sequences::one(step.sequence),
+                newest: step.observed_at,
+            }],
+            steps: vec![PlacedStep {
+                usage: step.usage.without_tools(),
+                node: step.node.clone(),
+                boot: step.boot.clone(),
+                probe_start: step.probe_start.clone(),
+                ..*step
+            }],
+            ..Self::default()
         }
     }
 
     /// Joins two states of the same node.
     #[must_use]
-    pub fn merge(self, other: Self) -> Self {
-        Self {
-            seen: self.seen.union(&other.seen),
-            first_seen: self.first_seen.into_iter().chain(other.first_seen).min(),
-            active_until: self.active_until.max(other.active_until),
-            latest: self
-                .latest
-                .into_iter()
-                .chain(other.latest)
-                .max_by_key(Latest::order),
-            runs: merged_runs(self.runs, other.runs),
-            steps: merged_steps(self.steps, other.steps),
+    pub fn merge(mut self, other: Self) -> Self {
+        self.absorb(other);
+        self
+    }
+
+    /// Takes in what another state of the same node knows.
+    pub fn absorb(&mut self, other: Self) {
+        self.seen.absorb(other.seen);
+        self.active.absorb(other.active);
+        self.first_seen = self.first_seen.into_iter().chain(other.first_seen).min();
+        self.active_until = self.active_until.max(other.active_until);
+        let newer = |theirs: &Latest| {
+            let ours = self.latest.as_ref();
+            ours.is_none_or(|ours| theirs.order() > ours.order())
+        };
+        if let Some(theirs) = other.latest.filter(newer) {
+            self.latest = Some(theirs);
         }
+        other.runs.into_iter().for_each(|run| self.take_run(run));
+        let steps = other.steps.into_iter();
+        steps.for_each(|step| self.take_step(step));
+        self.bound();
+    }
+
+    fn take_run(&mut self, run: Run) {
+        match self
+            .runs
+            .binary_search_by(|known| known.key().cmp(&run.key()))
+        {
+            Ok(at) => {
+                let known = &mut self.runs[at];
+                known.newest = known.newest.max(run.newest);
+                known.accepted.absorb(run.accepted);
+            }
+            Err(at) => {
+                // A vector grows by doubling, and most nodes have one.
+                self.runs.reserve_exact(1);
+                self.runs.insert(at, run);
+            }
+        }
+    }
+
+    fn take_step(&mut self, step: PlacedStep) {
+        let key = step_key(&step);
+        match self
+            .steps
+            .binary_search_by(|known| step_key(known).cmp(&key))
+        {
+            Ok(at) if order(&self.steps[at]) < order(&step) => self.steps[at] = step,
+            Ok(_) => {}
+            Err(at) => {
+                self.steps.reserve_exact(1);
+                self.steps.insert(at, step);
+            }
+        }
+    }
+
+    /// Drops what is too old or too much. What stays depends only on what is
+    /// newest, which merging keeps, so the order of arrival does not show.
+    fn bound(&mut self) {
+        newest_of(
+            &mut self.runs,
+            MAX_RUNS,
+            |run| run.newest,
+            |a, b| a.key().cmp(&b.key()),
+        );
+        let ended = self.steps.iter().map(|step| step.observed_at);
+        let newest = ended.chain(self.latest.as_ref().map(|l| l.end)).max();
+        let oldest = newest.and_then(|at| at.checked_sub(STEPS_KEPT_FOR).ok());
+        if let Some(oldest) = oldest {
+            self.steps.retain(|step| step.observed_at >= oldest);
+        }
+        newest_of(
+            &mut self.steps,
+            MAX_STEPS,
+            |step| step.observed_at,
+            |a, b| step_key(a).cmp(&step_key(b)),
+        );
+        if self.steps.capacity() > self.steps.len() + 1 {
+            self.steps.shrink_to_fit();
+        }
+    }
+
+    /// True when this number of a run was taken in before.
+    pub(super) fn accepted(&self, key: RunKey<'_>, sequence: u64) -> bool {
+        let found = self.runs.binary_search_by(|known| known.key().cmp(&key));
+        found.is_ok_and(|at| self.runs[at].accepted.contains(sequence))
+    }
+
+    /// Recent steps, ended ones too.
+    pub fn steps(&self) -> impl Iterator<Item = &PlacedStep> {
+        self.steps.iter()
     }
 
     /// Steps that ran when last heard of.
     pub fn running(&self) -> impl Iterator<Item = &PlacedStep> {
-        self.steps
-            .values()
-            .filter(|step| step.usage.end == crate::step::StepEnd::Running)
+        self.steps()
+            .filter(|step| step.usage.end == StepEnd::Running)
     }
 
     /// Heartbeats that a probe run numbered and that have not arrived.
@@ -187,35 +275,14 @@ impl NodeState {
         let heartbeats = self
             .runs
             .iter()
-            .filter(|(key, _)| key.stream == Stream::Heartbeats);
-        heartbeats.map(|(_, run)| run.accepted.missing()).sum()
+            .filter(|run| run.stream == Stream::Heartbeats);
+        heartbeats.map(|run| run.accepted.missing()).sum()
     }
 }
 
-fn run(
-    boot: &BootId,
-    probe_start: &ProbeStart,
-    stream: Stream,
-    sequence: u64,
-    newest: Timestamp,
-) -> BTreeMap<RunKey, RunState> {
-    let key = RunKey {
-        boot: boot.clone(),
-        probe_start: probe_start.clone(),
-        stream,
-    };
-    BTreeMap::from([(
-        key,
-        RunState {
-            accepted: Sequences::one(sequence),
-            newest,
-        },
-    )])
-}
-
-fn running_steps(placed: &Placed) -> BTreeMap<StepKey, PlacedStep> {
+fn running_steps(placed: &Placed) -> Vec<PlacedStep> {
     let h = &placed.heartbeat;
-    let placed_step = |usage: &crate::step::StepUsage| {
+    let placed_step = |usage: &StepUsage| {
         Some(PlacedStep {
             node: placed.node.clone(),
             boot: h.boot.clone(),
@@ -225,51 +292,18 @@ fn running_steps(placed: &Placed) -> BTreeMap<StepKey, PlacedStep> {
             started_at: placed.place(usage.started)?,
             observed_at: placed.place(usage.observed)?,
             last_progress_at: placed.place(usage.last_progress)?,
-            usage: usage.clone(),
+            usage: usage.without_tools(),
         })
     };
-    let steps = h.steps.iter().filter_map(placed_step);
-    let keyed = steps.map(|s| {
-        (
-            StepKey {
-                boot: s.boot.clone(),
-                id: s.usage.id.clone(),
-            },
-            s,
-        )
-    });
-    merged_steps(keyed.collect(), BTreeMap::new())
+    let mut steps = NodeState::default();
+    let placed = h.steps.iter().filter_map(placed_step);
+    placed.for_each(|step| steps.take_step(step));
+    steps.bound();
+    steps.steps
 }
 
-fn merged_runs(
-    mut a: BTreeMap<RunKey, RunState>,
-    b: BTreeMap<RunKey, RunState>,
-) -> BTreeMap<RunKey, RunState> {
-    for (key, run) in b {
-        let joined = match a.remove(&key) {
-            None => run,
-            Some(known) => RunState {
-                accepted: known.accepted.union(run.accepted),
-                newest: known.newest.max(run.newest),
-            },
-        };
-        a.insert(key, joined);
-    }
-    newest_of(a, MAX_RUNS, |run| run.newest)
-}
-
-fn merged_steps(
-    mut a: BTreeMap<StepKey, PlacedStep>,
-    b: BTreeMap<StepKey, PlacedStep>,
-) -> BTreeMap<StepKey, PlacedStep> {
-    for (key, step) in b {
-        let newest = match a.remove(&key) {
-            Some(known) if order(&known) >= order(&step) => known,
-            _ => step,
-        };
-        a.insert(key, newest);
-    }
-    newest_of(a, MAX_STEPS, |step| step.observed_at)
+fn step_key(step: &PlacedStep) -> (&BootId, &StepId) {
+    (&step.boot, &step.usage.id)
 }
 
 /// Totals only grow, so the record observed last stands for the others; the
@@ -285,16 +319,17 @@ fn order(step: &PlacedStep) -> impl Ord + '_ {
     )
 }
 
-fn newest_of<K: Ord + Clone, V>(
-    entries: BTreeMap<K, V>,
+/// Keeps the `max` newest of entries that are sorted by `key`.
+fn newest_of<T>(
+    entries: &mut Vec<T>,
     max: usize,
-    newest: impl Fn(&V) -> Timestamp,
-) -> BTreeMap<K, V> {
+    newest: impl Fn(&T) -> Timestamp,
+    key: impl Fn(&T, &T) -> Ordering,
+) {
     if entries.len() <= max {
-        return entries;
+        return;
     }
-    let mut sorted: Vec<(K, V)> = entries.into_iter().collect();
-    sorted.sort_by(|(a_key, a), (b_key, b)| (newest(b), b_key).cmp(&(newest(a), a_key)));
-    sorted.truncate(max);
-    sorted.into_iter().collect()
+    entries.sort_by(|a, b| newest(b).cmp(&newest(a)).then_with(|| key(b, a)));
+    entries.truncate(max);
+    entries.sort_by(key);
 }

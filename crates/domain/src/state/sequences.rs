@@ -24,20 +24,36 @@ impl Sequences {
         after > 0 && self.ranges[after - 1].1 >= sequence
     }
 
-    /// Both sets together.
-    #[must_use]
-    pub fn union(self, other: Self) -> Self {
-        let mut all = self.ranges;
-        all.extend(other.ranges);
-        all.sort_unstable();
-        let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(all.len());
-        for (first, last) in all {
-            match ranges.last_mut() {
-                Some(open) if first <= open.1.saturating_add(1) => open.1 = open.1.max(last),
-                _ => ranges.push((first, last)),
+    /// Takes in the other set.
+    pub fn absorb(&mut self, other: Self) {
+        if self.ranges.is_empty() {
+            self.ranges = other.ranges;
+            return;
+        }
+        for range in other.ranges {
+            self.insert(range);
+        }
+    }
+
+    fn insert(&mut self, (first, last): (u64, u64)) {
+        // Ranges that touch or overlap the new one become one with it.
+        let from = self
+            .ranges
+            .partition_point(|(_, end)| end.saturating_add(1) < first);
+        let to = self
+            .ranges
+            .partition_point(|(begin, _)| *begin <= last.saturating_add(1));
+        match self.ranges.get_mut(from..to) {
+            Some([one, rest @ ..]) => {
+                let end = rest.last().map_or(one.1, |r| r.1);
+                *one = (one.0.min(first), end.max(last));
+                self.ranges.drain(from + 1..to);
+            }
+            _ => {
+                self.ranges.reserve_exact(1);
+                self.ranges.insert(from, (first, last));
             }
         }
-        Self { ranges }
     }
 
     /// Numbers between the least and the greatest that have not arrived: what
@@ -57,14 +73,19 @@ mod tests {
     #[test]
     fn holes_close_when_their_number_arrives() {
         let of = |numbers: &[u64]| {
-            numbers
-                .iter()
-                .fold(Sequences::default(), |set, n| set.union(Sequences::one(*n)))
+            numbers.iter().fold(Sequences::default(), |mut set, n| {
+                set.absorb(Sequences::one(*n));
+                set
+            })
         };
         assert_eq!(of(&[0, 1, 2, 3]).ranges, vec![(0, 3)]);
         assert_eq!(of(&[3, 0, 2]).ranges, vec![(0, 0), (2, 3)]);
         assert_eq!(of(&[3, 0, 2]).missing(), 1);
         assert_eq!(of(&[3, 0, 2, 1]).ranges, vec![(0, 3)]);
+        assert_eq!(of(&[1, 1, 1]).ranges, vec![(1, 1)]);
+        let mut both = of(&[2, 3, 7, 9]);
+        both.absorb(of(&[1, 4, 5, 6, 20]));
+        assert_eq!(both.ranges, vec![(1, 7), (9, 9), (20, 20)]);
         assert_eq!(
             of(&[u64::MAX, 0]).ranges,
             vec![(0, 0), (u64::MAX, u64::MAX)]

@@ -1,6 +1,6 @@
-//! Which ticks of the recent past were seen, as bits.
+//! Which ticks of the recent past were seen, as ranges: a node that is seen all
+//! the time has one.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,37 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Share;
 
-/// A set of ticks since 1970, of which only the newest 23 words of 64 are kept:
-/// at a tick of a minute the last 24.5 hours, in 184 bytes of bits.
+/// A set of ticks since 1970, of which only those of the newest [`KEPT`] are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ticks {
-    words: BTreeMap<i64, u64>,
+    /// First and one past the last; sorted, neither touching nor overlapping.
+    ranges: Vec<(i64, i64)>,
 }
 
-const WORD: i64 = 64;
-const KEPT_WORDS: i64 = 23;
+/// At a tick of a minute the last 24.5 hours; at worst, every other tick seen,
+/// they take 12 KB.
+const KEPT: i64 = 1_472;
 
 impl Ticks {
     /// The ticks whose middle lies in `from..to`. Every middle lies in exactly
     /// one of two intervals that touch, so intervals without a gap leave none,
     /// and nothing is counted twice.
     pub fn with_middle_in(from: Timestamp, to: Timestamp, tick: Duration) -> Self {
-        let mut ticks = Self::default();
         let (first, end) = middles(from, to, tick);
-        // Only what is kept in the end is worth setting.
-        for n in first.max(end - WORD * KEPT_WORDS)..end {
-            *ticks.words.entry(n.div_euclid(WORD)).or_default() |= 1 << n.rem_euclid(WORD);
-        }
-        ticks.trimmed()
+        let ranges = match first < end {
+            true => vec![(first, end)],
+            false => Vec::new(),
+        };
+        let mut ticks = Self { ranges };
+        ticks.trim();
+        ticks
     }
 
-    /// Both sets together.
-    #[must_use]
-    pub fn union(mut self, other: &Self) -> Self {
-        for (word, bits) in &other.words {
-            *self.words.entry(*word).or_default() |= bits;
+    /// Takes in the other set.
+    pub fn absorb(&mut self, other: Self) {
+        if self.ranges.is_empty() {
+            self.ranges = other.ranges;
+            return;
         }
-        self.trimmed()
+        for range in other.ranges {
+            self.insert(range);
+        }
+        self.trim();
     }
 
     /// The share of the ticks with their middle in `from..to` that are in the
@@ -46,22 +51,43 @@ impl Ticks {
     /// when no middle lies there at all.
     pub fn coverage(&self, from: Timestamp, to: Timestamp, tick: Duration) -> Option<Share> {
         let (first, end) = middles(from, to, tick);
-        let newest = self.words.keys().next_back().copied().unwrap_or(0);
-        let first = first.max((newest - KEPT_WORDS + 1) * WORD);
-        let held = (first..end).filter(|n| self.contains(*n)).count();
+        let newest_end = self.ranges.last().map_or(0, |range| range.1);
+        let first = first.max(newest_end - KEPT);
+        let held: i64 = self
+            .ranges
+            .iter()
+            .map(|(begin, over)| ((*over).min(end) - (*begin).max(first)).max(0))
+            .sum();
         Share::of(u64::try_from(held).ok()?, u64::try_from(end - first).ok()?)
     }
 
-    fn contains(&self, tick: i64) -> bool {
-        let bits = self.words.get(&tick.div_euclid(WORD)).copied().unwrap_or(0);
-        bits & (1 << tick.rem_euclid(WORD)) != 0
+    fn insert(&mut self, (first, end): (i64, i64)) {
+        let from = self.ranges.partition_point(|range| range.1 < first);
+        let to = self.ranges.partition_point(|range| range.0 <= end);
+        match self.ranges.get_mut(from..to) {
+            Some([one, rest @ ..]) => {
+                let over = rest.last().map_or(one.1, |range| range.1);
+                *one = (one.0.min(first), over.max(end));
+                self.ranges.drain(from + 1..to);
+            }
+            _ => {
+                self.ranges.reserve_exact(1);
+                self.ranges.insert(from, (first, end));
+            }
+        }
     }
 
-    fn trimmed(mut self) -> Self {
-        if let Some(newest) = self.words.keys().next_back().copied() {
-            self.words = self.words.split_off(&(newest - KEPT_WORDS + 1));
+    fn trim(&mut self) {
+        let Some(newest_end) = self.ranges.last().map(|range| range.1) else {
+            return;
+        };
+        let oldest = newest_end.saturating_sub(KEPT);
+        if self.ranges.first().is_some_and(|range| range.0 < oldest) {
+            self.ranges.retain(|range| range.1 > oldest);
+            if let Some(first) = self.ranges.first_mut() {
+                first.0 = first.0.max(oldest);
+            }
         }
-        self
     }
 }
 
@@ -93,8 +119,9 @@ mod tests {
         let check = |intervals: &[(i64, i64)], expect_ppm: u32| {
             let seen = intervals
                 .iter()
-                .fold(Ticks::default(), |ticks, (from, to)| {
-                    ticks.union(&Ticks::with_middle_in(at(*from), at(*to), MINUTE))
+                .fold(Ticks::default(), |mut ticks, (from, to)| {
+                    ticks.absorb(Ticks::with_middle_in(at(*from), at(*to), MINUTE));
+                    ticks
                 });
             let coverage = seen.coverage(at(0), at(600), MINUTE).map(Share::ppm);
             assert_eq!(coverage, Some(expect_ppm), "{intervals:?}");
@@ -117,7 +144,8 @@ mod tests {
     #[test]
     fn only_the_newest_day_is_kept() {
         let week = Ticks::with_middle_in(at(0), at(7 * 86_400), MINUTE);
-        assert!(week.words.len() <= 23);
+        let kept: i64 = week.ranges.iter().map(|(first, end)| end - first).sum();
+        assert_eq!(kept, KEPT);
         let coverage = week.coverage(at(0), at(7 * 86_400), MINUTE);
         assert_eq!(coverage, Some(Share::ALL));
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::time::Duration;
 
 use super::{FoldError, Folder, Folding, Work, left};
-use crate::place::{self, INGEST_PREFIX, Refusal, StepKey};
+use crate::place::{self, INGEST_PREFIX, Opened, Refusal, StepKey};
 
 /// With a wait the queue asks all its servers, and so does not call itself empty
 /// while something waits.
@@ -75,18 +75,18 @@ pub(super) async fn take(
     let mut taken = Taken::default();
     let received = folder.queue.receive(folder.limits.messages, WAIT).await?;
     folding.messages += received.len() as u64;
-    for message in received {
-        open_message(message, &mut taken);
+    let opened = place::messages(&received);
+    for (message, opened) in received.into_iter().zip(opened) {
+        take_message(message, opened, &mut taken);
     }
     let listed = list(folder, work).await?;
     take_objects(folder, work, listed, (&mut taken, folding)).await;
     Ok(taken)
 }
 
-fn open_message(received: Received, taken: &mut Taken) {
+fn take_message(received: Received, opened: Opened<Placed>, taken: &mut Taken) {
     // One that does not say when it arrived may have waited for long.
     taken.arrived(received.sent_at.unwrap_or(Timestamp::MIN));
-    let opened = place::message(&received);
     let mut refused = opened.refused;
     for placed in opened.rows {
         match check_heartbeat(&placed) {

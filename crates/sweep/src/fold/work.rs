@@ -4,7 +4,7 @@
 //! A batch number is what two sweeps race for: who wants to commit the next number
 //! has folded every batch before it, so what it calls news is news.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use ebb_cloud::ports::PutIf;
 use ebb_domain::heartbeat::Placed;
@@ -119,18 +119,19 @@ impl Work {
         Ok(())
     }
 
-    /// Heartbeats that neither the state nor an earlier one of these has.
-    fn new_heartbeats(&self, all: &[Placed]) -> Vec<Placed> {
-        let mut seen = BTreeSet::new();
-        let mut new = Vec::new();
-        for placed in all {
-            let h = &placed.heartbeat;
-            let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
-            if !self.stored.fleet.accepted_heartbeat(placed) && seen.insert(key) {
-                new.push(placed.clone());
-            }
-        }
-        new
+    /// Leaves those heartbeats that neither the state nor an earlier one of these has.
+    fn keep_new(&self, heartbeats: &mut Vec<Placed>) {
+        let mut seen = HashSet::with_capacity(heartbeats.len());
+        let is_new: Vec<bool> = heartbeats
+            .iter()
+            .map(|placed| {
+                let h = &placed.heartbeat;
+                let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
+                !self.stored.fleet.accepted_heartbeat(placed) && seen.insert(key)
+            })
+            .collect();
+        let mut is_new = is_new.into_iter();
+        heartbeats.retain(|_| is_new.next().unwrap_or(false));
     }
 
     /// Steps of objects that the state does not have.
@@ -161,14 +162,14 @@ fn follows(folded: Option<u64>, committed: u64) -> bool {
 }
 
 impl Folder<'_> {
-    /// Commits what is new among `all` and folds it; tells how many were new.
+    /// Commits what is new among `rows` and folds it; tells how many were new.
     pub(super) async fn commit_heartbeats(
         &self,
         work: &mut Work,
-        all: &[Placed],
+        mut rows: Vec<Placed>,
     ) -> Result<usize, FoldError> {
         for _ in 0..ATTEMPTS {
-            let rows = work.new_heartbeats(all);
+            work.keep_new(&mut rows);
             if rows.is_empty() {
                 return Ok(0);
             }

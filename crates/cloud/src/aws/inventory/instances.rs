@@ -3,6 +3,7 @@
 use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
 use ebb_domain::fleet::{Instance, InstanceState, Market};
 use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
+use jiff::Timestamp;
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
@@ -12,8 +13,11 @@ use crate::permissions::DESCRIBE_INSTANCES;
 /// The most that one call describes.
 const PAGE: i32 = 1_000;
 
+/// An instance, and since when it has been stopped where EC2 says so.
+pub(super) type Found = (Instance, Option<Timestamp>);
+
 /// All instances of the region, in every state.
-pub(super) async fn describe(clients: &Clients) -> Part<Instance> {
+pub(super) async fn describe(clients: &Clients) -> Part<Found> {
     let mut part = Part::default();
     let mut pages = clients
         .ec2
@@ -38,12 +42,13 @@ pub(super) async fn describe(clients: &Clients) -> Part<Instance> {
     part
 }
 
-fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
+fn read(reservation: &Reservation, region: &Region, part: &mut Part<Found>) {
     let account = reservation
         .owner_id()
         .and_then(|id| AccountId::new(id).ok());
     for told in reservation.instances() {
         let read = instance(told, account.clone(), region);
+        let read = read.map(|instance| (instance, stopped_since(told)));
         part.take(DESCRIBE_INSTANCES, read);
     }
 }
@@ -80,6 +85,18 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
     })
 }
 
+/// EC2 tells it in words: `User initiated (2026-11-01 10:00:00 GMT)`; a simulator
+/// says UTC.
+fn stopped_since(told: &Told) -> Option<Timestamp> {
+    let stopped = told.state()?.name()? == &InstanceStateName::Stopped;
+    let words = told.state_transition_reason().filter(|_| stopped)?;
+    let (_, time) = words.split_once('(')?;
+    let time = time
+        .strip_suffix(" GMT)")
+        .or_else(|| time.strip_suffix(" UTC)"))?;
+    format!("{}Z", time.replacen(' ', "T", 1)).parse().ok()
+}
+
 fn state(name: &InstanceStateName) -> Option<InstanceState> {
     match name {
         InstanceStateName::Pending => Some(InstanceState::Pending),
@@ -111,7 +128,7 @@ mod tests {
             .state(running)
     }
 
-    fn part(told: InstanceBuilder) -> Part<Instance> {
+    fn part(told: InstanceBuilder) -> Part<Found> {
         let reservation = Reservation::builder()
             .owner_id("123456789012")
             .instances(told.build())
@@ -134,7 +151,7 @@ mod tests {
                 .instance_lifecycle(InstanceLifecycleType::Spot)
                 .tags(name),
         );
-        let instance = &read.found[0];
+        let (instance, _) = &read.found[0];
         assert_eq!(instance.instance_type.as_str(), "m5.xlarge");
         assert_eq!(instance.market, Market::Spot);
         assert_eq!(instance.name(), Some("worker"));
@@ -147,8 +164,24 @@ mod tests {
             Some("123456789012")
         );
         let plain = part(told());
-        assert_eq!(plain.found[0].market, Market::OnDemand);
-        assert_eq!(plain.found[0].launched_at, None);
+        assert_eq!(plain.found[0].0.market, Market::OnDemand);
+        assert_eq!(plain.found[0].0.launched_at, None);
+    }
+
+    #[test]
+    fn since_when_it_has_been_stopped_is_read_from_the_words() {
+        let check = |name: InstanceStateName, words: &str, expect: Option<&str>| {
+            let state = ToldState::builder().name(name).build();
+            let read = part(told().state(state).state_transition_reason(words));
+            let since = read.found[0].1.map(|at| at.to_string());
+            assert_eq!(since.as_deref(), expect, "{words}");
+        };
+        let words = "User initiated (2026-11-01 10:00:00 GMT)";
+        let stopped = InstanceStateName::Stopped;
+        check(stopped.clone(), words, Some("2026-11-01T10:00:00Z"));
+        check(stopped.clone(), "User initiated", None);
+        check(stopped, "", None);
+        check(InstanceStateName::Running, words, None);
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! Volumes of EBS and Elastic addresses.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ec2::types::{Address as ToldAddress, Tag, Volume as ToldVolume};
+use ebb_domain::fleet::{Address, Volume};
+use ebb_domain::identity::{NodeId, Region};
+
+use super::super::error::cloud_error;
+use super::super::time::timestamp;
+use super::{Clients, Part};
+use crate::permissions::{DESCRIBE_ADDRESSES, DESCRIBE_VOLUMES};
+
+/// The most that one call describes.
+const PAGE: i32 = 1_000;
+
+/// All volumes of the region.
+pub(super) async fn volumes(clients: &Clients) -> Part<Volume> {
+    let mut part = Part::default();
+    let mut pages = clients
+        .ec2
+        .describe_volumes()
+        .into_paginator()
+        .page_size(PAGE)
+        .send();
+    while let Some(page) = pages.next().await {
+        match page {
+            Ok(page) => {
+                for told in page.volumes() {
+                    part.take(DESCRIBE_VOLUMES, volume(told, &clients.region));
+                }
+            }
+            Err(error) => {
+                let refused = cloud_error(DESCRIBE_VOLUMES, "volumes", &error);
+                part.refused.push(refused);
+                break;
+            }
+        }
+    }
+    part
+}
+
+/// All addresses of the region; they come on one page.
+pub(super) async fn addresses(clients: &Clients) -> Part<Address> {
+    let mut part = Part::default();
+    match clients.ec2.describe_addresses().send().await {
+        Ok(answer) => {
+            for told in answer.addresses() {
+                part.take(DESCRIBE_ADDRESSES, address(told, &clients.region));
+            }
+        }
+        Err(error) => {
+            let refused = cloud_error(DESCRIBE_ADDRESSES, "addresses", &error);
+            part.refused.push(refused);
+        }
+    }
+    part
+}
+
+fn volume(told: &ToldVolume, region: &Region) -> Result<Volume, String> {
+    let id = told.volume_id().ok_or("a volume has no id")?;
+    let missing = |what: &str| format!("{id}: no {what}");
+    let size = told.size().and_then(|gib| u64::try_from(gib).ok());
+    let attached = told.attachments().iter().filter_map(|a| a.instance_id());
+    Ok(Volume {
+        id: id.to_owned(),
+        region: region.clone(),
+        volume_type: told
+            .volume_type()
+            .map(|t| t.as_str().to_owned())
+            .ok_or_else(|| missing("type"))?,
+        size_gib: size.ok_or_else(|| missing("size"))?,
+        created_at: told.create_time().and_then(timestamp),
+        attached_to: attached
+            .map(|id| NodeId::new(id).map_err(|e| e.to_string()))
+            .collect::<Result<_, _>>()?,
+        tags: tags(told.tags()),
+    })
+}
+
+fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
+    let id = told
+        .allocation_id()
+        .ok_or("an address has no allocation id")?;
+    let association = [
+        told.association_id(),
+        told.instance_id(),
+        told.network_interface_id(),
+    ];
+    let of = association.into_iter().flatten().find(|id| !id.is_empty());
+    Ok(Address {
+        id: id.to_owned(),
+        region: region.clone(),
+        public_ip: told.public_ip().map(str::to_owned),
+        association: of.map(str::to_owned),
+        tags: tags(told.tags()),
+    })
+}
+
+fn tags(told: &[Tag]) -> BTreeMap<String, String> {
+    let tags = told.iter().filter_map(|tag| {
+        let value = tag.value().unwrap_or_default();
+        Some((tag.key()?.to_owned(), value.to_owned()))
+    });
+    tags.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_ec2::types::{VolumeAttachment, VolumeType};
+
+    use super::*;
+
+    fn region() -> Region {
+        Region::new("eu-west-1").expect("a region")
+    }
+
+    #[test]
+    fn a_volume_is_read_as_it_is_told() {
+        let attached = VolumeAttachment::builder().instance_id("i-1").build();
+        let told = ToldVolume::builder()
+            .volume_id("vol-1")
+            .volume_type(VolumeType::Gp2)
+            .size(100);
+        let read = volume(&told.clone().attachments(attached).build(), &region());
+        let read = read.expect("it is whole");
+        assert_eq!((read.volume_type.as_str(), read.size_gib), ("gp2", 100));
+        assert_eq!(read.attached_to.len(), 1);
+        let alone = volume(&told.clone().build(), &region()).expect("it is whole");
+        assert!(alone.attached_to.is_empty());
+        let bad = volume(&told.set_size(None).build(), &region());
+        assert_eq!(bad, Err("vol-1: no size".to_owned()));
+    }
+
+    #[test]
+    fn an_address_is_idle_only_when_nothing_has_it() {
+        let check = |association: Option<&str>, interface: Option<&str>, expect: Option<&str>| {
+            let told = ToldAddress::builder()
+                .allocation_id("eipalloc-1")
+                .set_association_id(association.map(str::to_owned))
+                .set_network_interface_id(interface.map(str::to_owned))
+                .build();
+            let read = address(&told, &region()).expect("it is whole");
+            assert_eq!(read.association.as_deref(), expect);
+        };
+        check(None, None, None);
+        check(Some(""), None, None);
+        check(Some("eipassoc-1"), None, Some("eipassoc-1"));
+        check(None, Some("eni-1"), Some("eni-1"));
+    }
+}

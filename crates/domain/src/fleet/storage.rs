@@ -1,0 +1,72 @@
+//! Volumes and addresses, which are billed whether or not anything uses them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{NodeId, Region};
+
+/// All volumes and addresses that were seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Storage {
+    /// Volumes of EBS by id.
+    pub volumes: BTreeMap<String, Volume>,
+    /// Elastic addresses by allocation id.
+    pub addresses: BTreeMap<String, Address>,
+    /// Since when machines have been stopped, where the cloud says so.
+    pub stopped_since: BTreeMap<NodeId, Timestamp>,
+}
+
+impl Storage {
+    /// Takes in what another region or account answered.
+    pub fn absorb(&mut self, other: Self) {
+        self.volumes.extend(other.volumes);
+        self.addresses.extend(other.addresses);
+        self.stopped_since.extend(other.stopped_since);
+    }
+
+    /// The tags of a volume or address.
+    pub fn tags_of(&self, id: &str) -> Option<&BTreeMap<String, String>> {
+        let volume = self.volumes.get(id).map(|volume| &volume.tags);
+        volume.or_else(|| self.addresses.get(id).map(|address| &address.tags))
+    }
+}
+
+/// One volume of EBS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub region: Region,
+    /// What it is, such as `gp3`.
+    pub volume_type: String,
+    /// Its size.
+    pub size_gib: u64,
+    /// When it was made; `None` when the answer did not say.
+    pub created_at: Option<Timestamp>,
+    /// The machines that it is attached to.
+    pub attached_to: Vec<NodeId>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// One Elastic address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Address {
+    /// Its allocation id.
+    pub id: String,
+    /// Where it is.
+    pub region: Region,
+    /// The address itself; `None` when the answer did not say.
+    pub public_ip: Option<String>,
+    /// What it is associated with, a machine, interface or gateway; `None` for
+    /// nothing.
+    pub association: Option<String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}

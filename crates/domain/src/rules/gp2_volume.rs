@@ -1,0 +1,110 @@
+//! A gp2 volume that gp3 would carry for less, at the same IOPS and throughput.
+
+use super::{Verdict, storage};
+use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
+use crate::fleet::Volume;
+use crate::judge::Facts;
+use crate::units::Usd;
+
+const KIND: FindingKind = FindingKind::OldVolumeType;
+
+/// Judges every gp2 volume that a machine has; of the others their own rules speak.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let volumes = facts.inventory.storage.volumes.values();
+    let used = volumes.filter(|v| v.volume_type == "gp2" && !v.attached_to.is_empty());
+    used.filter_map(|volume| judge_one(facts, volume)).collect()
+}
+
+/// What gp3 has to be told to do what gp2 does by its size.
+///
+/// Source: EBS user guide, "General Purpose SSD volumes": gp2 gives 3 IOPS a GiB,
+/// at most 16,000, and bursts to 3,000; 128 MiB/s up to 170 GiB and 250 MiB/s from
+/// 334 GiB on. gp3 gives 3,000 IOPS and 125 MiB/s and sells more.
+fn needed(size_gib: u64) -> (u64, u64) {
+    let iops = (3 * size_gib).clamp(3_000, 16_000);
+    let mibps = if size_gib <= 170 { 125 } else { 250 };
+    (iops, mibps)
+}
+
+/// What gp3 costs beyond its size, as parts of the price of a GiB and month, which
+/// is the same ratio in every region: an IOPS a sixteenth, a MiB/s a half.
+///
+/// Source: aws.amazon.com/ebs/pricing (us-east-1: 0.08, 0.005 and 0.04 USD).
+fn extras_as_gib(iops: u64, mibps: u64) -> u64 {
+    (iops - 3_000).div_ceil(16) + (mibps - 125).div_ceil(2)
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
+    let (iops, mibps) = needed(volume.size_gib);
+    let now = storage::a_month(&volume.region, "gp2", volume.size_gib)?;
+    let paid_gib = volume.size_gib + extras_as_gib(iops, mibps);
+    let then = storage::a_month(&volume.region, "gp3", paid_gib)?;
+    let saving = now - then;
+    if saving <= Usd::ZERO || storage::is_pennies(facts, Some(saving)) {
+        return None;
+    }
+    let finding = storage::found(
+        facts,
+        storage::Found {
+            kind: KIND,
+            id: &volume.id,
+            region: &volume.region,
+            tags: &volume.tags,
+            node: volume.attached_to.first().map(ToString::to_string),
+            since: volume.created_at.unwrap_or(facts.now),
+            evidence: Unused::OldType {
+                what: storage::described(volume),
+                iops,
+                mibps,
+            },
+            confidence: Confidence {
+                level: Level::High,
+                reason: "gp3 gives the same IOPS and throughput at a lower list price".into(),
+            },
+            saving_a_month: Some(saving),
+            remedy: Remedy {
+                action: Action::Upgrade,
+                advice: "Change it to gp3 while it is in use; it stays online.".into(),
+                command: Some(format!(
+                    "aws ec2 modify-volume --region {} --volume-id {} --volume-type gp3 --iops \
+                     {iops} --throughput {mibps}",
+                    volume.region, volume.id
+                )),
+            },
+        },
+    );
+    Some(Verdict::Waste(Box::new(finding)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{World, volume};
+    use crate::state::testing::node;
+
+    #[test]
+    fn gp3_is_advised_when_it_does_the_same_for_less() {
+        let check = |volume_type: &str, size_gib, expect: Option<i64>| {
+            let mut volume = volume(1, volume_type, size_gib);
+            volume.attached_to = vec![node(1)];
+            let mut world = World::default();
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
+            let saving = world.verdict().ok().map(|f| f.saving_or_zero());
+            assert_eq!(
+                saving,
+                expect.map(Usd::from_micros),
+                "{volume_type} {size_gib}"
+            );
+        };
+        check("gp2", 100, Some(2_000_000));
+        check("gp3", 100, None);
+        // A saving of 16 cents is not worth a change.
+        check("gp2", 8, None);
+        // Its 250 MiB/s have to be bought: 8 USD less 5.04.
+        check("gp2", 400, Some(2_960_000));
+        // 6,000 IOPS and 250 MiB/s: 40 USD less 15.04 and 5.04.
+        check("gp2", 2_000, Some(19_920_000));
+        check("gp2", 200, None);
+    }
+}

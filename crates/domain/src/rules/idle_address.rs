@@ -1,0 +1,85 @@
+//! Idle address: an Elastic address that is associated with nothing.
+
+use super::{Verdict, storage};
+use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
+use crate::fleet::Address;
+use crate::judge::Facts;
+use crate::units::Usd;
+
+const KIND: FindingKind = FindingKind::IdleAddress;
+
+/// A public address costs half a cent an hour, idle or not, in every region.
+///
+/// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
+const A_MONTH: Usd = Usd::from_micros(730 * 5_000);
+
+/// Judges every address.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let addresses = facts.inventory.storage.addresses.values();
+    let idle = addresses.filter(|address| address.association.is_none());
+    idle.filter_map(|address| judge_one(facts, address))
+        .collect()
+}
+
+fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
+    if storage::is_pennies(facts, Some(A_MONTH)) {
+        return None;
+    }
+    let finding = storage::found(
+        facts,
+        storage::Found {
+            kind: KIND,
+            id: &address.id,
+            region: &address.region,
+            tags: &address.tags,
+            node: None,
+            // Nobody says when it was allocated or let go.
+            since: facts.now,
+            evidence: Unused::Address {
+                public_ip: address.public_ip.clone(),
+            },
+            confidence: Confidence {
+                level: Level::Medium,
+                reason: "EC2 says that nothing has it, and not since when".into(),
+            },
+            saving_a_month: Some(A_MONTH),
+            remedy: Remedy {
+                action: Action::Delete,
+                advice: "Release the address, unless somebody outside relies on it.".into(),
+                command: Some(format!(
+                    "aws ec2 release-address --region {} --allocation-id {}",
+                    address.region, address.id
+                )),
+            },
+        },
+    );
+    Some(Verdict::Waste(Box::new(finding)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::rules::testing::{World, region};
+
+    #[test]
+    fn an_address_is_waste_while_nothing_has_it() {
+        let check = |association: Option<&str>, expect: Option<i64>| {
+            let address = Address {
+                id: "eipalloc-1".into(),
+                region: region(),
+                public_ip: Some("192.0.2.1".into()),
+                association: association.map(str::to_owned),
+                tags: BTreeMap::new(),
+            };
+            let mut world = World::default();
+            let addresses = &mut world.inventory.storage.addresses;
+            addresses.insert(address.id.clone(), address);
+            let saving = world.verdict().ok().map(|f| f.saving_or_zero());
+            assert_eq!(saving, expect.map(Usd::from_micros));
+        };
+        check(None, Some(3_650_000));
+        check(Some("eipassoc-1"), None);
+    }
+}

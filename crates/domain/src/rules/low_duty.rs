@@ -1,0 +1,165 @@
+//! Low-duty node: it works, but only for a few minutes of the day. Never called
+//! idle, because somebody uses it; a schedule or a smaller type serves them.
+
+use std::time::Duration;
+
+use super::Verdict;
+use crate::finding::{
+    Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, LowDuty, Remedy, Resource,
+    Window,
+};
+use crate::fleet::{Instance, InstanceState};
+use crate::judge::Facts;
+use crate::state::{Latest, NodeState};
+use crate::units::{Share, UsdPerHour};
+
+const KIND: FindingKind = FindingKind::LowDutyNode;
+
+/// A whole day, so that the hours of night and day weigh as they do.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Judges every running instance that no idle verdict is about.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let instances = facts.inventory.instances.values();
+    let running = instances.filter(|i| i.state == InstanceState::Running);
+    running
+        .filter_map(|instance| {
+            let node = facts.state.nodes.get(&instance.id)?;
+            judge_one(facts, instance, node, node.latest.as_ref()?)
+        })
+        .collect()
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    node: &NodeState,
+    latest: &Latest,
+) -> Option<Verdict> {
+    let policy = &facts.policy.idle;
+    let window = Window {
+        from: latest.end.checked_sub(DAY).ok()?,
+        to: latest.end,
+    };
+    let first = node.first_seen.max(instance.launched_at)?;
+    let quiet_for = latest.end.duration_since(node.active_until?);
+    let is_idle = quiet_for >= policy.after().try_into().ok()?;
+    let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
+    let stands_by = super::idle::standby_tag(facts, instance).is_some();
+    if first > window.from || is_idle || !is_fresh || stands_by {
+        return None;
+    }
+    let tick = facts.policy.activity.tick();
+    let coverage = node.seen.coverage(window.from, window.to, tick)?;
+    let duty = node.active.coverage(window.from, window.to, tick)?;
+    let bound = Share::from_ppm(policy.low_duty_ppm);
+    if coverage < policy.min_coverage() || duty >= bound {
+        return None;
+    }
+    let found = found(facts, instance, latest, (window, coverage, duty));
+    Some(Verdict::Waste(Box::new(found)))
+}
+
+fn found(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    latest: &Latest,
+    (window, coverage, duty): (Window, Share, Share),
+) -> Finding {
+    let quiet = Share::from_ppm(1_000_000 - duty.ppm());
+    let part = |price: UsdPerHour| price.part(quiet.ppm().into(), 1_000_000);
+    let controller = facts.controller(instance);
+    let cost = facts.price_of(instance).map(|price| {
+        let whole = price.wasted_over(window);
+        let per_hour = part(whole.per_hour);
+        Cost {
+            per_hour,
+            list_per_hour: whole.list_per_hour.map(part),
+            spent: per_hour.over(window.length()),
+            saving_a_month: per_hour.a_month(),
+            ..whole
+        }
+    });
+    Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: Some(coverage),
+        evidence: Evidence::LowDuty(LowDuty {
+            watched: window.length(),
+            active: window.length() * duty.ppm() / 1_000_000,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: format!("a probe saw {coverage} of one day; other days may differ"),
+        },
+        cost,
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: match &controller {
+                Some(controller) => format!("Give {controller} a schedule or a smaller type."),
+                None => "Start it when it is needed, take a smaller type, or run its work as a \
+                         Batch job or Lambda."
+                    .into(),
+            },
+            command: None,
+        },
+        recommendation: None,
+        resource: Resource {
+            id: instance.id.to_string(),
+            name: instance.name().map(str::to_owned),
+            region: instance.region.clone(),
+            node: None,
+            owner: instance.owner().map(str::to_owned),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller,
+            origin: latest.origin,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{World, instance};
+    use crate::units::{CpuTime, Usd};
+
+    #[test]
+    fn a_node_is_low_duty_when_it_works_for_few_minutes_of_a_whole_day() {
+        let check = |minutes: u64, works: fn(u64) -> bool, expect: Option<FindingKind>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, minutes, |minute, h| {
+                if works(minute) {
+                    h.workload.cpu = Some(CpuTime::from_millis(30_000));
+                }
+                h.coverage.disk = h.coverage.cpu;
+            });
+            let found = world.verdict().ok().map(|finding| finding.kind);
+            assert_eq!(found, expect, "{minutes} minutes");
+        };
+        // One minute in 30 is 3.3 %, one in 15 is 6.7 %.
+        check(1_450, |m| m % 29 == 0, Some(KIND));
+        check(1_450, |m| m % 15 == 0, None);
+        check(1_430, |m| m % 29 == 0, None);
+        check(1_450, |m| m < 20, Some(FindingKind::IdleNode));
+    }
+
+    #[test]
+    fn what_is_saved_is_the_time_in_which_nothing_works() {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 1_450, |minute, h| {
+            if minute.is_multiple_of(29) {
+                h.workload.cpu = Some(CpuTime::from_millis(30_000));
+            }
+        });
+        let finding = world.verdict().expect("it is low duty");
+        let whole = UsdPerHour::from_micros(192_000).a_month();
+        let saving = finding.saving_or_zero();
+        assert!(saving < whole, "{saving}");
+        assert!(
+            saving > Usd::from_micros(whole.micros() / 100 * 95),
+            "{saving}"
+        );
+    }
+}

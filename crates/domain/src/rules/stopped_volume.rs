@@ -1,0 +1,104 @@
+//! Volume of a stopped machine: the machine costs nothing, its volumes go on.
+
+use jiff::Timestamp;
+
+use super::{Verdict, storage};
+use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
+use crate::fleet::{Instance, InstanceState, Volume};
+use crate::judge::Facts;
+
+const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
+
+/// Judges every volume whose machines have all been stopped for long.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let volumes = facts.inventory.storage.volumes.values();
+    volumes
+        .filter_map(|volume| judge_one(facts, volume))
+        .collect()
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
+    let stopped: Vec<(&Instance, Timestamp)> = volume
+        .attached_to
+        .iter()
+        .map(|node| {
+            let instance = facts.inventory.instances.get(node)?;
+            let since = facts.inventory.storage.stopped_since.get(node)?;
+            let is_stopped = instance.state == InstanceState::Stopped;
+            is_stopped.then_some((instance, *since))
+        })
+        .collect::<Option<_>>()?;
+    let (machine, since) = stopped.into_iter().max_by_key(|(_, since)| *since)?;
+    let since = storage::long_since(facts, Some(since.max(volume.created_at.unwrap_or(since))))?;
+    let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
+    if storage::is_pennies(facts, saving) {
+        return None;
+    }
+    // Whom to ask stands at the machine more often than at its volumes.
+    let tags = if volume.tags.is_empty() {
+        &machine.tags
+    } else {
+        &volume.tags
+    };
+    let finding = storage::found(
+        facts,
+        storage::Found {
+            kind: KIND,
+            id: &volume.id,
+            region: &volume.region,
+            tags,
+            node: Some(machine.id.to_string()),
+            since,
+            evidence: Unused::StoppedMachine {
+                what: storage::described(volume),
+                machine: machine.name().unwrap_or(machine.id.as_str()).to_owned(),
+            },
+            confidence: Confidence {
+                level: Level::High,
+                reason: "EC2 says since when its machine has been stopped".into(),
+            },
+            saving_a_month: saving,
+            remedy: Remedy {
+                action: Action::Delete,
+                advice: "If nobody will start the machine again, keep an image and terminate it."
+                    .into(),
+                command: Some(format!(
+                    "aws ec2 create-image --region {} --instance-id {} --name {}-kept",
+                    volume.region, machine.id, machine.id
+                )),
+            },
+        },
+    );
+    Some(Verdict::Waste(Box::new(finding)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{World, days_ago, instance, volume};
+
+    #[test]
+    fn a_volume_is_waste_when_its_machine_was_stopped_long_ago() {
+        let check = |state: InstanceState, stopped_days: Option<u64>, expect: bool| {
+            let mut machine = instance(1);
+            machine.state = state;
+            let mut world = World::with([machine.clone()]);
+            let mut volume = volume(100, "gp3", 100);
+            volume.attached_to = vec![machine.id.clone()];
+            let storage = &mut world.inventory.storage;
+            storage.volumes.insert(volume.id.clone(), volume);
+            if let Some(days) = stopped_days {
+                storage.stopped_since.insert(machine.id, days_ago(days));
+            }
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            assert_eq!(found.is_some(), expect, "{state:?} {stopped_days:?}");
+            if let Some(found) = found {
+                assert_eq!(found.window.from, days_ago(8));
+            }
+        };
+        check(InstanceState::Stopped, Some(8), true);
+        check(InstanceState::Stopped, Some(6), false);
+        check(InstanceState::Stopped, None, false);
+        check(InstanceState::Running, Some(8), false);
+    }
+}

@@ -1,0 +1,119 @@
+//! What the rules about volumes and addresses share: list prices and the shape of
+//! a finding.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::finding::{
+    Confidence, Cost, Evidence, Finding, FindingKind, PriceBasis, Remedy, Resource, Unused, Window,
+};
+use crate::fleet::Volume;
+use crate::identity::Region;
+use crate::judge::{Facts, labelled};
+use crate::units::{Usd, UsdPerHour};
+
+/// Dollars a GiB and month, in millionths: `gp2`, `gp3`, `st1`, `sc1`, `standard`.
+/// Types that are billed by their IOPS too are left out, and so are regions whose
+/// prices were not checked.
+///
+/// Source: aws.amazon.com/ebs/pricing, list prices of 2026.
+const A_GIB_MONTH: [(&str, [i64; 5]); 5] = [
+    ("us-east-1", [100_000, 80_000, 45_000, 15_000, 50_000]),
+    ("us-east-2", [100_000, 80_000, 45_000, 15_000, 50_000]),
+    ("us-west-2", [100_000, 80_000, 45_000, 15_000, 50_000]),
+    ("eu-west-1", [110_000, 88_000, 50_000, 16_800, 55_000]),
+    ("eu-central-1", [119_000, 95_200, 54_000, 18_000, 59_000]),
+];
+const TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
+
+/// The hours that AWS divides a month into.
+const HOURS_A_MONTH: u64 = 730;
+
+/// What a volume of a type and size costs a month by the list; `None` when that is
+/// not known.
+pub(super) fn a_month(region: &Region, volume_type: &str, size_gib: u64) -> Option<Usd> {
+    let (_, prices) = A_GIB_MONTH
+        .iter()
+        .find(|(name, _)| *name == region.as_str())?;
+    let column = TYPES.iter().position(|name| *name == volume_type)?;
+    let size = i64::try_from(size_gib).ok()?;
+    Some(Usd::from_micros(prices[column].checked_mul(size)?))
+}
+
+/// The list price of a month, spread over its hours and over `window`.
+pub(super) fn cost(a_month: Usd, window: Window) -> Cost {
+    let per_hour = UsdPerHour(a_month).part(1, HOURS_A_MONTH);
+    Cost {
+        per_hour,
+        basis: PriceBasis::ListPrice,
+        list_per_hour: Some(per_hour),
+        spent: per_hour.over(window.length()),
+        saving_a_month: a_month,
+    }
+}
+
+/// What a finding about storage is made of.
+pub(super) struct Found<'a> {
+    pub(super) kind: FindingKind,
+    pub(super) id: &'a str,
+    pub(super) region: &'a Region,
+    pub(super) tags: &'a BTreeMap<String, String>,
+    pub(super) node: Option<String>,
+    pub(super) since: Timestamp,
+    pub(super) evidence: Unused,
+    pub(super) confidence: Confidence,
+    pub(super) saving_a_month: Option<Usd>,
+    pub(super) remedy: Remedy,
+}
+
+pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Finding {
+    let window = Window {
+        from: it.since,
+        to: facts.now,
+    };
+    let tag = |keys: &[&str]| {
+        let found = keys.iter().find_map(|key| it.tags.get(*key));
+        found.filter(|value| !value.is_empty()).cloned()
+    };
+    Finding {
+        id: Finding::id_of(it.kind, it.region, it.id),
+        kind: it.kind,
+        resource: Resource {
+            id: it.id.to_owned(),
+            name: tag(&["Name"]),
+            region: it.region.clone(),
+            node: it.node,
+            owner: tag(&["Owner", "owner", "CreatedBy"]),
+            instance_type: None,
+            market: None,
+            controller: None,
+            origin: labelled(it.tags),
+        },
+        window,
+        coverage: None,
+        evidence: Evidence::Unused(it.evidence),
+        confidence: it.confidence,
+        cost: it.saving_a_month.map(|saving| cost(saving, window)),
+        remedy: it.remedy,
+        recommendation: None,
+    }
+}
+
+/// Since when something lies unused, if that is long enough.
+pub(super) fn long_since(facts: &Facts<'_>, since: Option<Timestamp>) -> Option<Timestamp> {
+    let since = since?;
+    let age = facts.now.duration_since(since);
+    let bound = facts.policy.storage.unused_after();
+    (age >= bound.try_into().ok()?).then_some(since)
+}
+
+/// True when the saving is known to be too small to bother anyone.
+pub(super) fn is_pennies(facts: &Facts<'_>, saving: Option<Usd>) -> bool {
+    saving.is_some_and(|saving| saving < facts.policy.storage.min_saving())
+}
+
+/// How a volume is called in words.
+pub(super) fn described(volume: &Volume) -> String {
+    format!("{} GiB {}", volume.size_gib, volume.volume_type)
+}

@@ -1,0 +1,88 @@
+//! Unattached volume: no machine has it, and it is billed as if one had.
+
+use super::{Verdict, storage};
+use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
+use crate::fleet::Volume;
+use crate::judge::Facts;
+
+const KIND: FindingKind = FindingKind::UnattachedVolume;
+
+/// Judges every volume without a machine.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let volumes = facts.inventory.storage.volumes.values();
+    let alone = volumes.filter(|volume| volume.attached_to.is_empty());
+    alone
+        .filter_map(|volume| judge_one(facts, volume))
+        .collect()
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
+    let since = storage::long_since(facts, volume.created_at)?;
+    let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
+    if storage::is_pennies(facts, saving) {
+        return None;
+    }
+    let finding = storage::found(
+        facts,
+        storage::Found {
+            kind: KIND,
+            id: &volume.id,
+            region: &volume.region,
+            tags: &volume.tags,
+            node: None,
+            since,
+            evidence: Unused::Volume {
+                what: storage::described(volume),
+            },
+            // EC2 does not say when it was detached, so it may have been in use
+            // until a moment ago.
+            confidence: Confidence {
+                level: Level::Medium,
+                reason: "EC2 says that nothing has it, and not since when".into(),
+            },
+            saving_a_month: saving,
+            remedy: Remedy {
+                action: Action::Delete,
+                advice: "Keep a snapshot and delete the volume.".into(),
+                command: Some(format!(
+                    "aws ec2 create-snapshot --region {} --volume-id {}",
+                    volume.region, volume.id
+                )),
+            },
+        },
+    );
+    Some(Verdict::Waste(Box::new(finding)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::testing::{World, volume};
+    use crate::state::testing::node;
+    use crate::units::Usd;
+
+    #[test]
+    fn a_volume_without_a_machine_is_waste_after_a_week() {
+        let check = |days_old: u64, size_gib, attached: bool, expect: Option<i64>| {
+            let mut volume = volume(days_old, "gp3", size_gib);
+            volume.attached_to = if attached { vec![node(1)] } else { Vec::new() };
+            let mut world = World::default();
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
+            let saving = world.verdict().ok().map(|f| f.saving_or_zero());
+            assert_eq!(saving, expect.map(Usd::from_micros));
+        };
+        check(8, 100, false, Some(8_000_000));
+        check(6, 100, false, None);
+        check(8, 100, true, None);
+        check(8, 1, false, None);
+    }
+
+    #[test]
+    fn a_price_that_is_not_known_is_no_reason_for_silence_and_no_money() {
+        let volume = volume(30, "io2", 500);
+        let mut world = World::default();
+        let volumes = &mut world.inventory.storage.volumes;
+        volumes.insert(volume.id.clone(), volume);
+        assert_eq!(world.verdict().expect("it is waste").cost, None);
+    }
+}

@@ -1,0 +1,49 @@
+//! Counts the bytes that live on the heap, as glibc rounds them.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// From now on what is allocated counts; off by default, for it takes time.
+pub(crate) fn begin() {
+    COUNTS.store(true, Ordering::Relaxed);
+}
+
+/// Bytes allocated and not freed since [`begin`].
+pub(crate) fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
+/// A chunk has a header of 8 bytes, a grain of 16, and at least 32 bytes.
+fn chunk(layout: Layout) -> i64 {
+    let rounded = (layout.size() + 8).next_multiple_of(16).max(32);
+    i64::try_from(rounded).unwrap_or(i64::MAX)
+}
+
+fn add(bytes: i64) {
+    if COUNTS.load(Ordering::Relaxed) {
+        LIVE.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        add(chunk(layout));
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        add(-chunk(layout));
+        // SAFETY: the caller keeps `dealloc`'s contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}

@@ -1,0 +1,233 @@
+//! A made-up fleet: of 100 nodes 80 work on one step, 10 on two, 5 have only quiet
+//! services, and 5 do nothing at all. All of it is marked as simulated.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::heartbeat::{
+    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
+};
+use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_domain::policy::Policy;
+use ebb_domain::step::{
+    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage,
+    ToolUsage,
+};
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use jiff::Timestamp;
+
+pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
+/// Heartbeats of a node in the measured ten minutes.
+pub(crate) const MINUTES: u64 = 10;
+/// When the measured heartbeats begin.
+pub(crate) const BEGIN_S: i64 = 1_795_000_000;
+/// A step takes so long; the next one follows.
+const STEP_MINUTES: u64 = 40;
+
+/// What a node's kind is, by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Working(u64),
+    Quiet,
+    Idle,
+}
+
+fn kind(number: u32) -> Kind {
+    match number % 100 {
+        0..80 => Kind::Working(1),
+        80..90 => Kind::Working(2),
+        90..95 => Kind::Quiet,
+        _ => Kind::Idle,
+    }
+}
+
+/// Spreads a small number over 64 bits, so that ids do not compress better than
+/// real ones (the finalizer of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let a = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let b = (a ^ (a >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let c = (b ^ (b >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    c ^ (c >> 31)
+}
+
+pub(crate) fn node(number: u32) -> NodeId {
+    let id = mixed(u64::from(number));
+    NodeId::new(format!("i-0{id:016x}")).expect("a name")
+}
+
+fn uuid(seed: u64) -> String {
+    let (a, b) = (mixed(seed), mixed(seed ^ (1 << 40)));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        b >> 48,
+        b & 0xffff_ffff_ffff
+    )
+}
+
+fn boot(number: u32) -> BootId {
+    BootId::new(uuid(u64::from(number) | 1 << 33)).expect("a name")
+}
+
+fn probe_start(number: u32) -> ProbeStart {
+    ProbeStart::new(uuid(u64::from(number) | 1 << 34)).expect("a name")
+}
+
+pub(crate) fn region() -> Region {
+    Region::new("eu-central-1").expect("a region")
+}
+
+fn after(minutes: u64) -> BootClock {
+    BootClock::from_nanos(minutes * MINUTE_NS)
+}
+
+/// A clock that all nodes booted at, so that minute `m` of each is the same time.
+pub(crate) fn at(minute: u64) -> Timestamp {
+    let seconds = BEGIN_S + i64::try_from(minute * 60).expect("small");
+    Timestamp::from_second(seconds).expect("a time")
+}
+
+pub(crate) fn sent(number: u32, minute: u64) -> Sent {
+    Sent {
+        boot: boot(number),
+        clock: after(minute),
+        wall: at(minute),
+    }
+}
+
+/// What a node says about the minute that ends at `minute`.
+pub(crate) fn heartbeat(number: u32, minute: u64) -> Heartbeat {
+    let all = Some(Share::ALL);
+    let kind = kind(number);
+    let noise = mixed(u64::from(number) << 20 | minute) % 1_000;
+    let used = |cpu_ms, disk| Usage {
+        cpu: Some(CpuTime::from_millis(cpu_ms)),
+        disk: Some(Bytes(disk)),
+        network: Some(Bytes(10 * noise)),
+        gpu: None,
+        processes_started: noise % 7,
+    };
+    let works = matches!(kind, Kind::Working(_));
+    let steps = match kind {
+        Kind::Working(steps) => (0..steps).map(|n| work(number, minute, n)).collect(),
+        Kind::Quiet => vec![service(minute)],
+        Kind::Idle => Vec::new(),
+    };
+    Heartbeat {
+        node: node(number),
+        boot: boot(number),
+        probe_start: probe_start(number),
+        sequence: minute,
+        start: after(minute - 1),
+        end: after(minute),
+        wall_at_end: at(minute),
+        origin: Origin::Simulated,
+        coverage: Coverage {
+            cpu: all,
+            memory: all,
+            disk: all,
+            network: all,
+            gpu: None,
+            short_processes: all,
+        },
+        hardware: Hardware {
+            cores: MilliCores::cores(4),
+            memory: Bytes::gib(16),
+            gpus: Some(0),
+        },
+        workload: match works {
+            true => used(60_000 + noise, 4_096 * noise),
+            false => used(0, 0),
+        },
+        background: used(100 + noise, 512 * noise),
+        typed_ago: None,
+        steps,
+        probe: ProbeCost::default(),
+    }
+}
+
+fn work(number: u32, minute: u64, n: u64) -> StepUsage {
+    let begin = (minute - 1) / STEP_MINUTES * STEP_MINUTES;
+    let seed = mixed(u64::from(number) << 24 | begin << 4 | n);
+    let ran = minute - begin;
+    let tool = |name: &str, part: u64| ToolUsage {
+        name: name.to_owned(),
+        processes: 3 * part,
+        cpu: CpuTime(ran * MINUTE_NS / part),
+        peak_memory: Some(Bytes(seed % 4_000_000_000 / part)),
+        disk: Some(Bytes(ran * 1_000_000)),
+    };
+    StepUsage {
+        id: StepId {
+            kind: StepKind::EcsTask,
+            key: format!("{seed:016x}{:016x}", mixed(seed)),
+        },
+        name: format!("align-{}", seed % 50),
+        started: after(begin),
+        observed: after(minute),
+        end: StepEnd::Running,
+        processes: 3 + ran,
+        cpu: CpuTime(ran * MINUTE_NS),
+        peak_memory: Some(PeakMemory {
+            bytes: Bytes(seed % 4_000_000_000),
+            source: MemorySource::CgroupSampled,
+        }),
+        disk_read: Some(Bytes(ran * 1_000_000 + seed % 997)),
+        disk_written: Some(Bytes(ran * 300_000 + seed % 991)),
+        requested: Requested {
+            cores: Some(MilliCores::cores(4)),
+            memory: Some(Bytes::gib(8)),
+        },
+        peak_cores: Some(MilliCores(1_000 + seed % 2_000)),
+        last_progress: after(minute),
+        tools: vec![tool("bwa", 1), tool("samtools", 4)],
+        detail: StepDetail::default(),
+    }
+}
+
+fn service(minute: u64) -> StepUsage {
+    StepUsage {
+        id: StepId {
+            kind: StepKind::Service,
+            key: "postgresql.service".to_owned(),
+        },
+        name: "postgresql.service".to_owned(),
+        started: after(0),
+        last_progress: after(0),
+        tools: Vec::new(),
+        requested: Requested::default(),
+        ..work(0, minute, 0)
+    }
+}
+
+/// All of it, as the cloud would tell: running machines, eight owners.
+pub(crate) fn inventory(nodes: u32) -> BTreeMap<Region, Inventory> {
+    let mut inventory = Inventory::default();
+    for number in 0..nodes {
+        let instance = Instance {
+            id: node(number),
+            account: None,
+            region: region(),
+            instance_type: InstanceType::new("m5.xlarge").expect("a type"),
+            state: InstanceState::Running,
+            launched_at: None,
+            market: Market::OnDemand,
+            controller: None,
+            tags: BTreeMap::from([
+                ("Name".to_owned(), format!("worker-{number}")),
+                ("Owner".to_owned(), format!("team-{}", number % 8)),
+            ]),
+        };
+        inventory.instances.insert(instance.id.clone(), instance);
+    }
+    BTreeMap::from([(region(), inventory)])
+}
+
+/// Ten minutes cannot show half an hour without work: five of them count here.
+pub(crate) fn policy() -> Policy {
+    let mut policy = Policy::default();
+    policy.idle.after_seconds = 300;
+    policy
+}

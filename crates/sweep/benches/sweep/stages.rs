@@ -1,0 +1,123 @@
+//! Each stage of a sweep by itself, without queue, bucket and lake: decode and
+//! place, fold, judge, render, pack.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::judge::{Facts, judge};
+use ebb_domain::state::FleetState;
+use ebb_sweep::stored::Stored;
+use ebb_sweep::{place, render};
+use serde::{Deserialize, Serialize};
+
+use crate::fleet;
+use crate::messages::Messages;
+
+/// As many messages as a sweep takes at once.
+const A_BATCH: usize = 5_000;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Stages {
+    pub(crate) heartbeats: u64,
+    pub(crate) bytes: u64,
+    /// Decoding and placing on one core.
+    pub(crate) decode_one_core: Duration,
+    /// The same as a sweep does it, on all cores.
+    pub(crate) decode: Duration,
+    pub(crate) fold: Duration,
+    pub(crate) judge: Duration,
+    pub(crate) render: Duration,
+    pub(crate) pack: Duration,
+    pub(crate) findings: usize,
+    pub(crate) report_bytes: usize,
+    pub(crate) peak_memory: u64,
+}
+
+impl Stages {
+    pub(crate) fn total(&self) -> Duration {
+        self.decode + self.fold + self.judge + self.render + self.pack
+    }
+}
+
+fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    *sum += began.elapsed();
+    done
+}
+
+pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
+    let policy = fleet::policy();
+    let mut inventory = fleet::inventory(nodes);
+    let inventory = inventory.remove(&fleet::region()).expect("it is there");
+    let mut messages = Messages::open(file);
+    let mut stored = Stored::empty(&policy.activity);
+    let none = Duration::ZERO;
+    let (mut one_core, mut decode, mut fold) = (none, none, none);
+    let (mut judging, mut rendering, mut pack) = (none, none, none);
+    let mut heartbeats = 0;
+    loop {
+        let batch = messages.take(A_BATCH);
+        if batch.is_empty() {
+            break;
+        }
+        timed(&mut one_core, || {
+            for message in &batch {
+                black_box(place::message(message));
+            }
+        });
+        let opened = timed(&mut decode, || place::messages(&batch));
+        let rows: Vec<_> = opened.into_iter().flat_map(|o| o.rows).collect();
+        heartbeats += rows.len() as u64;
+        timed(&mut fold, || {
+            take_in(&mut stored.fleet, &rows, &policy.activity)
+        });
+    }
+    let (metrics, bill) = (BTreeMap::new(), BTreeMap::new());
+    let disconnected = BTreeMap::new();
+    let facts = Facts {
+        now: fleet::at(fleet::MINUTES),
+        state: &stored.fleet,
+        inventory: &inventory,
+        metrics: &metrics,
+        bill: &bill,
+        finished: &[],
+        disconnected_since: &disconnected,
+        policy: &policy,
+        catalogue: Catalogue::built_in(),
+    };
+    let report = timed(&mut judging, || judge(&facts));
+    let report_bytes = timed(&mut rendering, || {
+        render::html(&report).len() + render::csv(&report).len() + render::json(&report).len()
+    });
+    timed(&mut pack, || black_box(stored.pack().expect("it fits")));
+    Stages {
+        heartbeats,
+        bytes: messages.bytes,
+        decode_one_core: one_core,
+        decode,
+        fold,
+        judge: judging,
+        render: rendering,
+        pack,
+        findings: report.findings.len(),
+        report_bytes,
+        peak_memory: crate::peak_memory(),
+    }
+}
+
+/// As the fold does it: what was accepted before is left out.
+fn take_in(
+    fleet: &mut FleetState,
+    rows: &[ebb_domain::heartbeat::Placed],
+    policy: &ebb_domain::policy::ActivityPolicy,
+) {
+    for placed in rows {
+        if !fleet.accepted_heartbeat(placed) {
+            fleet.fold_heartbeat(placed, policy);
+        }
+    }
+}

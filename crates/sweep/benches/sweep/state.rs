@@ -1,0 +1,97 @@
+//! What the state of a node takes in memory and stored, after a whole day of
+//! heartbeats, which is what it remembers of a node's past.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::heartbeat::{Arrival, Placed};
+use ebb_domain::state::FleetState;
+use ebb_sweep::stored::Stored;
+use serde::{Deserialize, Serialize};
+
+use crate::{count, fleet};
+
+const NODES: u32 = 1_000;
+const DAY_MINUTES: u64 = 24 * 60;
+/// Nodes that are packed together, as a whole fleet would be; the median is over
+/// such groups.
+const GROUP: usize = 100;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) nodes: u32,
+    /// Median over the nodes, the map's own memory shared out among them.
+    pub(crate) memory: u64,
+    pub(crate) memory_max: u64,
+    /// Median over groups of nodes.
+    pub(crate) stored: u64,
+}
+
+pub(crate) fn measure() -> State {
+    let policy = fleet::policy();
+    count::begin();
+    let before = count::live();
+    let mut stored = Stored::empty(&policy.activity);
+    for number in 0..NODES {
+        for minute in 1..=DAY_MINUTES {
+            stored
+                .fleet
+                .fold_heartbeat(&placed(number, minute), &policy.activity);
+        }
+    }
+    let packed = packed(&stored);
+    let (memory, memory_max) = in_memory(stored.fleet, before);
+    State {
+        nodes: NODES,
+        memory,
+        memory_max,
+        stored: packed,
+    }
+}
+
+fn placed(number: u32, minute: u64) -> Placed {
+    let (node, sent) = (fleet::node(number), fleet::sent(number, minute));
+    let arrival = Arrival {
+        attested: &node,
+        at: fleet::at(minute),
+        sent: &sent,
+    };
+    Placed::new(arrival, fleet::heartbeat(number, minute)).expect("it is well formed")
+}
+
+fn packed(stored: &Stored) -> u64 {
+    let nodes: Vec<_> = stored.fleet.nodes.iter().collect();
+    let sizes = nodes.chunks(GROUP).map(|group| {
+        let mut part = Stored::empty(&stored.activity);
+        let owned = group
+            .iter()
+            .map(|(id, node)| ((*id).clone(), (*node).clone()));
+        part.fleet.nodes = owned.collect();
+        part.pack().expect("it fits").len() / group.len()
+    });
+    median(sizes.map(|size| size as u64).collect())
+}
+
+/// What each node frees when it goes, and its part of what the map frees.
+fn in_memory(fleet: FleetState, before: i64) -> (u64, u64) {
+    let all = count::live() - before;
+    let count = i64::from(NODES);
+    let nodes: BTreeMap<_, _> = fleet.nodes;
+    let mut own: Vec<i64> = Vec::with_capacity(nodes.len());
+    for (id, node) in nodes {
+        let before = count::live();
+        drop((id, node));
+        own.push(before - count::live());
+    }
+    let shared = (all - own.iter().sum::<i64>()) / count;
+    let sizes: Vec<u64> = own
+        .into_iter()
+        .map(|own| u64::try_from(own + shared).unwrap_or(0))
+        .collect();
+    let max = sizes.iter().copied().max().unwrap_or(0);
+    (median(sizes), max)
+}
+
+fn median(mut values: Vec<u64>) -> u64 {
+    values.sort_unstable();
+    values[values.len() / 2]
+}

@@ -1,0 +1,175 @@
+//! The whole sweep over its ports: the lake in a local folder, the rest in memory.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use ebb_cloud::fake::{FakeClock, FakeInventory, FakeObjects, FakeQueue};
+use ebb_cloud::ports::{CloudResult, Etag, Listed, Object, Objects, PutOptions, Queue, Received};
+use ebb_lake::Lake;
+use ebb_sweep::deadline::Deadline;
+use ebb_sweep::fold::Limits;
+use ebb_sweep::gather::Account;
+use ebb_sweep::publish::Channels;
+use ebb_sweep::run::{self, Config, Ports};
+use serde::{Deserialize, Serialize};
+
+use crate::fleet;
+use crate::messages::Messages;
+
+/// What one sweep cost and asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Whole {
+    pub(crate) time: Duration,
+    pub(crate) peak_memory: u64,
+    pub(crate) heartbeats: u64,
+    pub(crate) findings: usize,
+    /// SQS requests: receives and deletes, ten messages each.
+    pub(crate) queue_requests: u64,
+    pub(crate) puts: u64,
+    pub(crate) gets: u64,
+    /// Files that the lake wrote, each one PUT.
+    pub(crate) lake_files: u64,
+}
+
+/// A queue that hands out the file's messages once.
+struct FileQueue {
+    messages: Mutex<Messages>,
+    requests: AtomicU64,
+}
+
+/// Source: SQS API reference: a call receives or deletes ten messages at most.
+const A_CALL: usize = 10;
+
+#[async_trait]
+impl Queue for FileQueue {
+    async fn send(&self, _body: &str) -> CloudResult<()> {
+        Ok(())
+    }
+
+    async fn send_with(
+        &self,
+        _body: &str,
+        _attributes: &std::collections::BTreeMap<String, String>,
+    ) -> CloudResult<()> {
+        Ok(())
+    }
+
+    async fn receive(&self, limit: usize, _wait: Duration) -> CloudResult<Vec<Received>> {
+        let taken = self.messages.lock().expect("one reader").take(limit);
+        let calls = taken.len().div_ceil(A_CALL).max(1) as u64;
+        self.requests.fetch_add(calls, Ordering::Relaxed);
+        Ok(taken)
+    }
+
+    async fn delete(&self, receipts: &[String]) -> CloudResult<()> {
+        let calls = receipts.len().div_ceil(A_CALL) as u64;
+        self.requests.fetch_add(calls, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A bucket that counts.
+struct Counted {
+    inner: FakeObjects,
+    puts: AtomicU64,
+    gets: AtomicU64,
+}
+
+#[async_trait]
+impl Objects for Counted {
+    async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.inner.get(key, max_bytes).await
+    }
+
+    async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        self.inner.put(key, bytes, options).await
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+        // A LIST is billed as a PUT.
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        self.inner.list(prefix, limit).await
+    }
+
+    async fn delete(&self, keys: &[String]) -> CloudResult<()> {
+        self.inner.delete(keys).await
+    }
+}
+
+pub(crate) fn measure(nodes: u32, file: &Path) -> Whole {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(sweep(nodes, file))
+}
+
+async fn sweep(nodes: u32, file: &Path) -> Whole {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::open(&format!("file://{}", folder.path().display()))
+        .await
+        .expect("a lake");
+    let at = fleet::at(fleet::MINUTES);
+    let clock = FakeClock::at(at);
+    let queue = FileQueue {
+        messages: Mutex::new(Messages::open(file)),
+        requests: AtomicU64::new(0),
+    };
+    let dead_letters = FakeQueue::new(clock.clone());
+    let objects = Counted {
+        inner: FakeObjects::new(clock),
+        puts: AtomicU64::new(0),
+        gets: AtomicU64::new(0),
+    };
+    let inventory = FakeInventory::new(fleet::inventory(nodes));
+    let ports = Ports {
+        account: Account {
+            inventory: &inventory,
+            metrics: None,
+            bill: None,
+            regions: &[],
+        },
+        queue: &queue,
+        dead_letters: &dead_letters,
+        objects: &objects,
+        truth: &lake,
+        channels: Channels::default(),
+    };
+    let config = Config {
+        policy: fleet::policy(),
+        shard: 0,
+        limits: Limits::default(),
+    };
+    let end = at.saturating_add(Duration::from_secs(900)).expect("a time");
+    let deadline = Deadline::within(at, end);
+    let began = Instant::now();
+    let summary = run::sweep(&ports, &config, &deadline, &|| at).await;
+    let time = began.elapsed();
+    let summary = summary.expect("nothing fails here");
+    assert_eq!(summary.folding.refused.len(), 0, "{summary:?}");
+    Whole {
+        time,
+        peak_memory: crate::peak_memory(),
+        heartbeats: summary.folding.heartbeats,
+        findings: summary.findings,
+        queue_requests: queue.requests.load(Ordering::Relaxed),
+        puts: objects.puts.load(Ordering::Relaxed),
+        gets: objects.gets.load(Ordering::Relaxed),
+        lake_files: files(folder.path()),
+    }
+}
+
+fn files(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).expect("it is there").flatten();
+    entries
+        .map(|entry| match entry.path() {
+            path if path.is_dir() => files(&path),
+            _ => 1,
+        })
+        .sum()
+}

@@ -1,0 +1,156 @@
+//! The report as Markdown, for a ticket or a wiki: a table of all findings, then
+//! each with its evidence and what to do.
+
+use ebb_domain::report::Report;
+
+use super::view::{Card, Page};
+
+/// Findings told in detail; a ticket is read by a person.
+const DETAILED: usize = 50;
+
+/// The report as Markdown of GitHub's flavour.
+pub fn markdown(report: &Report) -> String {
+    let page = Page::of(report);
+    let mut out = format!("# Ebb: {}\n\n", escaped(&page.headline));
+    if let Some(simulated) = page.simulated_means {
+        out.push_str(&format!("**{}**\n\n", escaped(simulated)));
+    }
+    out.push_str(&format!(
+        "{} wasted so far, {} now. {}, {}.\n",
+        escaped(&page.spent),
+        escaped(&page.per_hour),
+        escaped(&page.at),
+        escaped(&page.looked_at)
+    ));
+    if let Some(weaker) = page.weaker {
+        out.push_str(&format!("\n{}\n", escaped(weaker)));
+    }
+    table(&page, &mut out);
+    for card in page.cards.iter().take(DETAILED) {
+        detail(card, &mut out);
+    }
+    if page.cards.len() > DETAILED {
+        let more = page.cards.len() - DETAILED;
+        out.push_str(&format!("\n… and {more} more, which the table names.\n"));
+    }
+    if !page.not_judged.is_empty() {
+        out.push_str("\n## Not judged\n\n");
+        for group in &page.not_judged {
+            let (rule, reason) = (escaped(&group.rule), escaped(&group.reason));
+            out.push_str(&format!("- {} × {rule}: {reason}\n", group.count));
+        }
+    }
+    if !page.gaps.is_empty() {
+        out.push_str("\n## Not seen\n\n");
+        for gap in &page.gaps {
+            let (scope, reason) = (escaped(&gap.scope), escaped(&gap.reason));
+            out.push_str(&format!("- {scope}: {reason}\n"));
+        }
+    }
+    out
+}
+
+fn table(page: &Page, out: &mut String) {
+    if page.cards.is_empty() {
+        return;
+    }
+    out.push_str("\n| Finding | What | Owner | Region | Saving a month |\n|---|---|---|---|--:|\n");
+    for card in &page.cards {
+        let saving = card.cost.as_ref().map_or("not known", |cost| &cost.saving);
+        out.push_str(&format!(
+            "| {} | {} | {} | {} | {} |\n",
+            escaped(&card.kind),
+            escaped(&card.title),
+            escaped(card.owner.as_deref().unwrap_or("no owner")),
+            escaped(&card.region),
+            escaped(saving)
+        ));
+    }
+}
+
+fn detail(card: &Card, out: &mut String) {
+    let id = card.id.as_deref().map(|id| format!(" ({})", escaped(id)));
+    out.push_str(&format!(
+        "\n## {}: {}{}\n\n- Evidence: {}\n- Confidence: {}, {}\n- {}: {}\n",
+        escaped(&card.kind),
+        escaped(&card.title),
+        id.unwrap_or_default(),
+        escaped(&card.evidence),
+        escaped(&card.confidence),
+        escaped(&card.because),
+        escaped(&card.action),
+        escaped(&card.advice)
+    ));
+    if let Some(controller) = &card.controller {
+        out.push_str(&format!("- Controlled by: {}\n", escaped(controller)));
+    }
+    if let Some(command) = &card.command {
+        // Backticks would end the block, and no command needs them.
+        out.push_str(&format!("\n```sh\n{}\n```\n", command.replace('`', "'")));
+    }
+}
+
+/// As plain text: nothing that Markdown or the HTML in it would take for its own.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // A word that mentions or links would reach people who did not ask.
+            '@' => out.push_str("&#64;"),
+            ':' => out.push_str("&#58;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn a_ticket_says_money_evidence_and_what_to_do() {
+        let text = markdown(&sample::small());
+        for expect in [
+            "$1,165.08",
+            "no workload for 3 h 05 min",
+            "aws ec2 stop-instances",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_text_and_never_markup() {
+        let text = markdown(&sample::hostile());
+        let outside_code = text.split("```").step_by(2).collect::<String>();
+        for markup in ["<script", "<img", "](http", "@channel", "https://"] {
+            assert!(
+                !outside_code.contains(markup),
+                "{markup} in\n{outside_code}"
+            );
+        }
+        let check = |text: &str, expect: &str| assert_eq!(escaped(text), expect);
+        check("a|b`c*_[x](y)", "a\\|b\\`c\\*\\_\\[x\\](y)");
+        check("<b>&@all", "&lt;b&gt;&amp;&#64;all");
+    }
+
+    #[test]
+    fn many_findings_make_a_table_of_all_and_details_of_some() {
+        let text = markdown(&sample::many(200));
+        assert_eq!(text.matches("\n| ").count(), 201);
+        assert_eq!(
+            text.matches("\n## ").count() - text.matches("\n## Not").count(),
+            DETAILED
+        );
+        assert!(markdown(&sample::empty()).starts_with("# Ebb: 0 findings"));
+    }
+}
