@@ -146,7 +146,7 @@ impl MemoryHistory {
     /// Lets all models compete on a run, and then remembers it.
     pub fn learn(&mut self, run: Run) {
         if self.runs.len() >= self.min_runs {
-            let wasted = MODELS.map(|model| Some(self.ask(model, run.input)?.waste(&run)));
+            let wasted = self.ask(run.input).map(|asked| Some(asked?.waste(&run)));
             // Who has nothing to say does no better than who says the worst.
             let worst = wasted.into_iter().flatten().fold(0.0, f64::max);
             for (charge, wasted) in self.charges.iter_mut().zip(wasted) {
@@ -173,10 +173,11 @@ impl MemoryHistory {
         if missing > 0 {
             return Err(TooFewRuns { missing });
         }
-        let asked = MODELS
+        let asked = self
+            .ask(input)
             .into_iter()
             .zip(self.charges)
-            .filter_map(|(model, charge)| Some((charge, self.ask(model, input)?)))
+            .filter_map(|(asked, charge)| Some((charge, asked?)))
             .min_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, asked)| asked);
         asked
@@ -184,18 +185,28 @@ impl MemoryHistory {
             .ok_or(TooFewRuns { missing: 1 })
     }
 
-    /// What a model would ask for; `None` where it needs inputs that are unknown.
-    fn ask(&self, model: Model, input: Option<Bytes>) -> Option<Asked> {
-        let sample = Sample::of(&self.runs, model.shape, input)?;
-        let on_top = 1.0 + f64::from(model.margin_percent) / 100.0;
-        let mut rungs = Ladder::cheapest(&sample).scaled(on_top);
-        if self.oom_share < 1.0 {
-            rungs.start_at(sample.exceeded_by(self.oom_share) * on_top);
-        }
-        Some(Asked {
-            model,
-            exceeded: sample.chance_above(rungs.first()),
-            rungs,
+    /// What each model would ask for; `None` where it needs inputs that are unknown.
+    /// Models of one shape differ by their margin only, and share what is read from
+    /// the runs.
+    fn ask(&self, input: Option<Bytes>) -> [Option<Asked>; MODELS.len()] {
+        let by_shape = SHAPES.map(|shape| {
+            let sample = Sample::of(&self.runs, shape, input)?;
+            let least = (self.oom_share < 1.0).then(|| sample.exceeded_by(self.oom_share));
+            Some((Ladder::cheapest(&sample), least, sample))
+        });
+        std::array::from_fn(|i| {
+            let (model, known) = (MODELS[i], by_shape[i / MARGINS.len()].as_ref());
+            let (ladder, least, sample) = known?;
+            let on_top = 1.0 + f64::from(model.margin_percent) / 100.0;
+            let mut rungs = ladder.clone().scaled(on_top);
+            if let Some(least) = least {
+                rungs.start_at(least * on_top);
+            }
+            Some(Asked {
+                model,
+                exceeded: sample.chance_above(rungs.first()),
+                rungs,
+            })
         })
     }
 }
