@@ -6,7 +6,7 @@ use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::sizing::SizedRequest;
 
-use crate::render::text::{clip, one_line};
+use crate::render::text::one_line;
 
 const HEAD: [&str; 8] = [
     "STEP",
@@ -53,11 +53,24 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
 fn line(out: &mut String, cells: &[String; 8], widths: &[usize; 8]) {
     let mut text = String::new();
     for (cell, width) in cells.iter().zip(widths) {
-        let cell = clip(cell, *width);
+        let cell = end_of(cell, *width);
         let _ = write!(text, "{cell:<width$}  ");
     }
     out.push_str(text.trim_end());
     out.push('\n');
+}
+
+/// At most `max` characters, the last ones: what sets a process of a pipeline apart
+/// stands at the end of its name.
+fn end_of(text: &str, max: usize) -> String {
+    let all = text.chars().count();
+    match all <= max {
+        true => text.to_owned(),
+        false => {
+            let rest = text.chars().skip(all + 1 - max);
+            std::iter::once('…').chain(rest).collect()
+        }
+    }
 }
 
 fn row(step: &StepAdvice) -> [String; 8] {
