@@ -262,3 +262,32 @@ impl Watch<'_> {
         self.changed.notify_waiters();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
+
+    /// The clock of this test runs only while it waits.
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn edited_rules_are_offered_within_a_minute_and_refused_ones_never() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("rules.toml");
+        let source = Source::File(file.clone());
+        let newest = RefCell::new(None);
+        let watching = watch_rules(&source, Rules::built_in(), &newest);
+        tokio::pin!(watching);
+        let mut check = async |text: &str, expect: Option<Rules>| {
+            fs::write(&file, text).expect("written");
+            let minute = tokio::time::timeout(Duration::from_secs(60), &mut watching);
+            minute.await.expect_err("it watches on");
+            assert_eq!(newest.take(), expect, "{text}");
+        };
+        let good = Rules::parse(GOOD).expect("valid").before(Rules::built_in());
+        check(GOOD, Some(good.clone())).await;
+        check("[[rule", None).await;
+        check(GOOD, None).await;
+        check("", Some(Rules::built_in())).await;
+    }
+}
