@@ -10,10 +10,15 @@ use super::route::{
     DEFAULT_LIMIT, FINDINGS, MAX_LIMIT, OPENAPI, RECOMMENDATION, RECOMMENDATIONS, STEPS,
 };
 
-const FINDING_KINDS: [FindingKind; 3] = [
+const FINDING_KINDS: [FindingKind; 8] = [
     FindingKind::IdleNode,
+    FindingKind::LowDutyNode,
     FindingKind::StuckBatchJob,
     FindingKind::OverprovisionedStep,
+    FindingKind::UnattachedVolume,
+    FindingKind::StoppedMachinesVolume,
+    FindingKind::OldVolumeType,
+    FindingKind::IdleAddress,
 ];
 
 const STEP_KINDS: [StepKind; 9] = [
