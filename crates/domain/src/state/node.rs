@@ -248,9 +248,7 @@ impl NodeState {
             |step| step.observed_at,
             |a, b| step_key(a).cmp(&step_key(b)),
         );
-        if self.steps.capacity() > self.steps.len() + 1 {
-            self.steps.shrink_to_fit();
-        }
+        self.steps.shrink_to_fit();
     }
 
     /// True when this number of a run was taken in before.
