@@ -154,9 +154,7 @@ fn meaning(function: &str) -> Option<TaskState> {
         Some(start) => function.starts_with(start),
         None => *name == function,
     };
-    let found = NAMES
-        .iter()
-        .find(|(_, names)| names.iter().any(|name| matches(name)));
+    let found = NAMES.iter().find(|(_, names)| names.iter().any(&matches));
     found.map(|(state, _)| *state)
 }
 
