@@ -16,7 +16,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from account import ACCOUNT_ID, client
 
-_ROUTES = ("GET /v1/findings", "GET /v1/recommendations", "GET /v1/steps/{step}/recommendation")
+_ROUTES = (
+    "GET /v1/findings",
+    "GET /v1/openapi.json",
+    "GET /v1/recommendations",
+    "GET /v1/steps",
+    "GET /v1/steps/{step}/recommendation",
+)
 
 
 class Deployment:

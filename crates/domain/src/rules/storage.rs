@@ -14,10 +14,12 @@ use crate::judge::{Facts, labelled};
 use crate::units::{Usd, UsdPerHour};
 
 /// Dollars a GiB and month, in millionths: `gp2`, `gp3`, `st1`, `sc1`, `standard`.
-/// Types that are billed by their IOPS too are left out, and so are regions whose
-/// prices were not checked.
+/// Types that are billed by their IOPS too are left out, and so are regions that
+/// stand in no line: what is there has then no known price.
 ///
-/// Source: aws.amazon.com/ebs/pricing, list prices of 2026.
+/// Source: the list on aws.amazon.com/ebs/pricing as it is remembered; unlike the
+/// prices of machines it was checked against no file (`scripts/catalogue` has none
+/// of EBS).
 const A_GIB_MONTH: [(&str, [i64; 5]); 5] = [
     ("us-east-1", [100_000, 80_000, 45_000, 15_000, 50_000]),
     ("us-east-2", [100_000, 80_000, 45_000, 15_000, 50_000]),
