@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Controller, Market};
+use crate::fleet::{Controller, Instance, Market};
 use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
 use crate::profile::place::Offers;
@@ -94,6 +94,27 @@ pub struct Resource {
     pub controller: Option<Controller>,
     /// Whether its evidence was measured or made by a generator.
     pub origin: Origin,
+}
+
+impl Resource {
+    /// An instance.
+    pub(crate) fn of_instance(
+        instance: &Instance,
+        controller: Option<Controller>,
+        origin: Origin,
+    ) -> Self {
+        Self {
+            id: instance.id.to_string(),
+            name: instance.name().map(str::to_owned),
+            region: instance.region.clone(),
+            node: None,
+            owner: instance.owner().map(str::to_owned),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller,
+            origin,
+        }
+    }
 }
 
 /// The time that was really observed; never longer than the resource lived.

@@ -137,22 +137,28 @@ pub struct Instance {
 impl Instance {
     /// The tag `Name`.
     pub fn name(&self) -> Option<&str> {
-        self.tag("Name")
+        name_of(&self.tags)
     }
 
     /// Whom to ask: the first of the tags `Owner`, `owner`, `CreatedBy`.
     pub fn owner(&self) -> Option<&str> {
-        ["Owner", "owner", "CreatedBy"]
-            .into_iter()
-            .find_map(|key| self.tag(key))
+        owner_of(&self.tags)
     }
+}
 
-    fn tag(&self, key: &str) -> Option<&str> {
-        self.tags
-            .get(key)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
-    }
+/// What the tags of a resource call it.
+pub(crate) fn name_of(tags: &BTreeMap<String, String>) -> Option<&str> {
+    first_of(tags, &["Name"])
+}
+
+/// Whom the tags of a resource name to ask.
+pub(crate) fn owner_of(tags: &BTreeMap<String, String>) -> Option<&str> {
+    first_of(tags, &["Owner", "owner", "CreatedBy"])
+}
+
+fn first_of<'a>(tags: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a str> {
+    let said = keys.iter().filter_map(|key| tags.get(*key));
+    said.map(String::as_str).find(|value| !value.is_empty())
 }
 
 /// The controller that AWS's own tags name; Batch is found by joining ECS.

@@ -7,6 +7,7 @@
 
 pub(crate) mod nanos;
 mod node;
+mod ranges;
 mod sequences;
 #[cfg(test)]
 pub(crate) mod testing;

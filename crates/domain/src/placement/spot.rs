@@ -1,7 +1,9 @@
 //! What an interruption costs, and when spot is not worth it.
 
+use crate::units::UsdPerHour;
+
 /// The hours that a month's share of interruptions is spread over.
-const HOURS_A_MONTH: f64 = 730.0;
+const HOURS_A_MONTH: f64 = UsdPerHour::HOURS_A_MONTH as f64;
 
 /// How often machines of a type are taken back.
 #[derive(Debug, Clone, Copy, PartialEq)]

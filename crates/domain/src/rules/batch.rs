@@ -305,17 +305,11 @@ fn found_worker(
             )),
         },
         recommendation: None,
-        resource: Resource {
-            id: instance.id.to_string(),
-            name: instance.name().map(str::to_owned),
-            region: instance.region.clone(),
-            node: None,
-            owner: instance.owner().map(str::to_owned),
-            instance_type: Some(instance.instance_type.clone()),
-            market: Some(instance.market),
-            controller: facts.controller(instance),
-            origin: labelled(&instance.tags),
-        },
+        resource: Resource::of_instance(
+            instance,
+            facts.controller(instance),
+            labelled(&instance.tags),
+        ),
     }
 }
 

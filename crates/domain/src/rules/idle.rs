@@ -220,16 +220,6 @@ fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
         cost,
         remedy: remedy::of(instance, controller.as_ref()),
         recommendation: None,
-        resource: Resource {
-            id: instance.id.to_string(),
-            name: instance.name().map(str::to_owned),
-            region: instance.region.clone(),
-            node: None,
-            owner: instance.owner().map(str::to_owned),
-            instance_type: Some(instance.instance_type.clone()),
-            market: Some(instance.market),
-            controller,
-            origin: quiet.origin,
-        },
+        resource: Resource::of_instance(instance, controller, quiet.origin),
     }
 }

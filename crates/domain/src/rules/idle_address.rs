@@ -4,14 +4,14 @@ use super::{Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Address;
 use crate::judge::Facts;
-use crate::units::Usd;
+use crate::units::UsdPerHour;
 
 const KIND: FindingKind = FindingKind::IdleAddress;
 
 /// A public address costs half a cent an hour, idle or not, in every region.
 ///
 /// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
-const A_MONTH: Usd = Usd::from_micros(730 * 5_000);
+const AN_HOUR: UsdPerHour = UsdPerHour::from_micros(5_000);
 
 /// Judges every address.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
@@ -22,7 +22,8 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 }
 
 fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
-    if storage::is_pennies(facts, Some(A_MONTH)) {
+    let saving = AN_HOUR.a_month();
+    if storage::is_pennies(facts, Some(saving)) {
         return None;
     }
     let finding = storage::found(
@@ -42,7 +43,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
                 level: Level::Medium,
                 reason: "EC2 says that nothing has it, and not since when".into(),
             },
-            saving_a_month: Some(A_MONTH),
+            saving_a_month: Some(saving),
             remedy: Remedy {
                 action: Action::Delete,
                 advice: "Release the address, unless somebody outside relies on it.".into(),
@@ -62,6 +63,7 @@ mod tests {
 
     use super::*;
     use crate::rules::testing::{World, region};
+    use crate::units::Usd;
 
     #[test]
     fn an_address_is_waste_while_nothing_has_it() {

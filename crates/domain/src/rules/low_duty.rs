@@ -105,17 +105,7 @@ fn found(
             command: None,
         },
         recommendation: None,
-        resource: Resource {
-            id: instance.id.to_string(),
-            name: instance.name().map(str::to_owned),
-            region: instance.region.clone(),
-            node: None,
-            owner: instance.owner().map(str::to_owned),
-            instance_type: Some(instance.instance_type.clone()),
-            market: Some(instance.market),
-            controller,
-            origin: latest.origin,
-        },
+        resource: Resource::of_instance(instance, controller, latest.origin),
     }
 }
 

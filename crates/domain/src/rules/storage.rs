@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::finding::{
     Confidence, Cost, Evidence, Finding, FindingKind, PriceBasis, Remedy, Resource, Unused, Window,
 };
-use crate::fleet::Volume;
+use crate::fleet::{Volume, name_of, owner_of};
 use crate::identity::Region;
 use crate::judge::{Facts, labelled};
 use crate::units::{Usd, UsdPerHour};
@@ -29,9 +29,6 @@ const A_GIB_MONTH: [(&str, [i64; 5]); 5] = [
 ];
 const TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
 
-/// The hours that AWS divides a month into.
-const HOURS_A_MONTH: u64 = 730;
-
 /// What a volume of a type and size costs a month by the list; `None` when that is
 /// not known.
 pub(super) fn a_month(region: &Region, volume_type: &str, size_gib: u64) -> Option<Usd> {
@@ -45,7 +42,7 @@ pub(super) fn a_month(region: &Region, volume_type: &str, size_gib: u64) -> Opti
 
 /// The list price of a month, spread over its hours and over `window`.
 pub(super) fn cost(a_month: Usd, window: Window) -> Cost {
-    let per_hour = UsdPerHour(a_month).part(1, HOURS_A_MONTH);
+    let per_hour = UsdPerHour(a_month).part(1, UsdPerHour::HOURS_A_MONTH);
     Cost {
         per_hour,
         basis: PriceBasis::ListPrice,
@@ -74,19 +71,15 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Finding {
         from: it.since,
         to: facts.now,
     };
-    let tag = |keys: &[&str]| {
-        let found = keys.iter().find_map(|key| it.tags.get(*key));
-        found.filter(|value| !value.is_empty()).cloned()
-    };
     Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
         kind: it.kind,
         resource: Resource {
             id: it.id.to_owned(),
-            name: tag(&["Name"]),
+            name: name_of(it.tags).map(str::to_owned),
             region: it.region.clone(),
             node: it.node,
-            owner: tag(&["Owner", "owner", "CreatedBy"]),
+            owner: owner_of(it.tags).map(str::to_owned),
             instance_type: None,
             market: None,
             controller: None,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ranges;
+
 /// A set of sequence numbers. A probe counts up, so one range is the rule; a
 /// hole stays until its number arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -43,17 +45,7 @@ impl Sequences {
         let to = self
             .ranges
             .partition_point(|(begin, _)| *begin <= last.saturating_add(1));
-        match self.ranges.get_mut(from..to) {
-            Some([one, rest @ ..]) => {
-                let end = rest.last().map_or(one.1, |r| r.1);
-                *one = (one.0.min(first), end.max(last));
-                self.ranges.drain(from + 1..to);
-            }
-            _ => {
-                self.ranges.reserve_exact(1);
-                self.ranges.insert(from, (first, last));
-            }
-        }
+        ranges::put(&mut self.ranges, from..to, (first, last));
     }
 
     /// Numbers between the least and the greatest that have not arrived: what

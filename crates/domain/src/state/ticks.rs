@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::ranges;
 use crate::units::Share;
 
 /// A set of ticks since 1970, of which only those of the newest [`KEPT`] are kept.
@@ -64,17 +65,7 @@ impl Ticks {
     fn insert(&mut self, (first, end): (i64, i64)) {
         let from = self.ranges.partition_point(|range| range.1 < first);
         let to = self.ranges.partition_point(|range| range.0 <= end);
-        match self.ranges.get_mut(from..to) {
-            Some([one, rest @ ..]) => {
-                let over = rest.last().map_or(one.1, |range| range.1);
-                *one = (one.0.min(first), over.max(end));
-                self.ranges.drain(from + 1..to);
-            }
-            _ => {
-                self.ranges.reserve_exact(1);
-                self.ranges.insert(from, (first, end));
-            }
-        }
+        ranges::put(&mut self.ranges, from..to, (first, end));
     }
 
     fn trim(&mut self) {
