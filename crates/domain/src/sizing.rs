@@ -78,9 +78,8 @@ pub struct Sized {
 /// Memory is asked for in steps of 256 MiB: fine enough to matter on no bill.
 const MEMORY_STEP: Bytes = Bytes::mib(256);
 
-/// The newest runs that models of memory compete on. A model's charge has faded to
-/// less than half over as many, and a sweep over a thousand steps stays below a
-/// second.
+/// The newest runs that models of memory compete on: a model's charge has faded to
+/// less than half over as many, so that older ones would cost time and decide little.
 const COMPETING: usize = 40;
 
 /// Sizes told for after a failure; a third failure in a row asks for a person.
@@ -118,13 +117,8 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     }
 }
 
-/// Sizes a request by what the runs need. A request is never raised here; what
-/// cannot be told from the samples stays as it is.
-pub fn size(current: Requested, samples: &[Sample], policy: &SizingPolicy) -> Sized {
-    within(current, &need(samples, None, policy))
-}
-
-/// A request by what is needed, but never raised.
+/// Sizes a request by what is needed. It is never raised here; what the samples do
+/// not tell stays as it is.
 pub fn within(current: Requested, need: &Need) -> Sized {
     let memory = match (current.memory, need.memory) {
         (Some(now), Some(needed)) => Some(needed.min(now)),
@@ -220,6 +214,10 @@ fn whole(cores: MilliCores) -> MilliCores {
 mod tests {
     use super::*;
     use crate::step::MemorySource;
+
+    fn size(current: Requested, samples: &[Sample], policy: &SizingPolicy) -> Sized {
+        within(current, &need(samples, None, policy))
+    }
 
     fn sample(milli_cores: Option<u64>, mib: Option<u64>) -> Sample {
         let peak = |mib| PeakMemory {
