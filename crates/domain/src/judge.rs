@@ -3,6 +3,7 @@
 mod exempt;
 mod explain;
 mod facts;
+mod nodes;
 mod price;
 
 pub use explain::{Check, Explanation, Speaks, explain};
@@ -10,6 +11,7 @@ pub(crate) use facts::labelled;
 pub use facts::{
     Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
 };
+pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 
 use crate::finding::{Finding, PriceBasis};
@@ -52,6 +54,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     not_judged.sort();
     not_judged.dedup();
     let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
+    let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -68,6 +71,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .collect(),
         steps,
         steps_left_out,
+        nodes,
+        nodes_left_out,
     }
 }
 

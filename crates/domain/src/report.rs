@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
+use crate::judge::NodeSummary;
 use crate::profile::advice::StepAdvice;
 use crate::units::{Usd, UsdPerHour};
 
@@ -34,6 +35,13 @@ pub struct Report {
     /// Steps beyond those.
     #[serde(default)]
     pub steps_left_out: usize,
+    /// Every node, wasteful or not, the dearest first, at most
+    /// [`crate::judge::MAX_NODES`].
+    #[serde(default)]
+    pub nodes: Vec<NodeSummary>,
+    /// Nodes beyond those.
+    #[serde(default)]
+    pub nodes_left_out: usize,
 }
 
 impl Report {

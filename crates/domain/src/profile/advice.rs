@@ -21,8 +21,8 @@ use crate::sizing::{Need, Risk, SizedRequest};
 use crate::step::StepKind;
 use crate::units::Usd;
 
-/// Steps that a report tells of: what a page can show and a gateway can carry.
-pub const MAX_STEPS: usize = 1_000;
+/// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
+pub const MAX_STEPS: usize = 10_000;
 
 /// What is told of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
