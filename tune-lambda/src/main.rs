@@ -1,9 +1,11 @@
 //! The recommendation API as a Lambda behind an HTTP API: takes the newest report
 //! from the bucket and answers from it. What is answered is decided in `ebb-sweep`.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
-use ebb_sweep::tune::api::{self, Answer, Request};
+use ebb_sweep::tune::api::{Answer, Request, Service};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing_subscriber::EnvFilter;
 
@@ -19,9 +21,10 @@ async fn main() -> Result<()> {
     let bucket = std::env::var("EBB_BUCKET").ok().filter(|b| !b.is_empty());
     let bucket = bucket.context("EBB_BUCKET is not set: the deployment's bucket")?;
     let objects = AwsObjects::new(&AwsConfig::load(None).await, bucket);
+    let service = Service::new(&objects);
     let answered = service_fn(
         async |event: LambdaEvent<Request>| -> Result<Answer, Error> {
-            let answer = api::handle(&objects, &event.payload).await;
+            let answer = service.answer(&event.payload, Instant::now()).await;
             tracing::info!(
                 path = event.payload.path,
                 status = answer.status,

@@ -9,7 +9,7 @@ use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Report;
 use ebb_sweep::gather::Account;
-use ebb_sweep::tune::{self, text};
+use ebb_sweep::tune::{self, Reasoned};
 use serde_json::json;
 
 use crate::args::{Form, TuneArgs, TuneFormat};
@@ -21,9 +21,10 @@ pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
     let report = report(args.report.as_deref())?;
-    let steps = tune::steps(&report, args.step.as_deref());
+    let all = tune::steps(&report);
+    let is_wanted = |step: &&StepAdvice| args.step.as_ref().is_none_or(|name| step.step == *name);
+    let steps: Vec<StepAdvice> = all.iter().filter(is_wanted).cloned().collect();
     if let (Some(name), true) = (&args.step, steps.is_empty()) {
-        let all = tune::steps(&report, None);
         let names: Vec<&str> = all.iter().take(20).map(|s| s.step.as_str()).collect();
         bail!(
             "no step '{name}' in the report; there are: {}",
@@ -53,16 +54,14 @@ pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
         Some(_) => None,
         None => output::look().columns,
     };
-    let written = match form.format {
-        TuneFormat::Table => tune::table(steps, terminal),
-        TuneFormat::Json => {
+    let written = match form.format.text() {
+        Some(text) => text.write(steps),
+        None if form.format == TuneFormat::Json => {
+            let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
             let value = json!({"schema": "ebb.tune/1.0", "steps": steps});
             format!("{value:#}\n")
         }
-        TuneFormat::Nextflow => text::nextflow(steps),
-        TuneFormat::Snakemake => text::snakemake(steps),
-        TuneFormat::Batch => text::batch(steps),
-        TuneFormat::Terraform => text::terraform(steps),
+        None => tune::table(steps, terminal),
     };
     output::write(&written, output)
 }

@@ -3,27 +3,50 @@
 //! report.
 
 pub mod api;
+pub mod hub;
 pub mod import;
+pub mod reasons;
 mod table;
 pub mod text;
 
 pub use table::table;
+
+use std::borrow::Cow;
 
 use ebb_domain::finding::Finding;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::bound::Boundness;
 use ebb_domain::report::Report;
 use ebb_domain::step::StepKind;
+use serde::Serialize;
 
-/// What a report tells of steps, those called `name` only where there is one. A
-/// report of an earlier release tells of steps only in its findings.
-pub fn steps(report: &Report, name: Option<&str>) -> Vec<StepAdvice> {
-    let mut steps = report.steps.clone();
-    if steps.is_empty() {
-        steps = report.findings.iter().filter_map(of_finding).collect();
+use reasons::Reasons;
+
+/// A step with why it should ask for something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reasoned<'a> {
+    /// The step.
+    #[serde(flatten)]
+    pub step: &'a StepAdvice,
+    /// Why.
+    #[serde(flatten)]
+    pub reasons: Reasons,
+}
+
+impl<'a> From<&'a StepAdvice> for Reasoned<'a> {
+    fn from(step: &'a StepAdvice) -> Self {
+        let reasons = Reasons::of(step);
+        Self { step, reasons }
     }
-    steps.retain(|step| name.is_none_or(|name| step.step == name));
-    steps
+}
+
+/// What a report tells of steps. A report of an earlier release tells of steps only in
+/// its findings.
+pub fn steps(report: &Report) -> Cow<'_, [StepAdvice]> {
+    match report.steps.is_empty() {
+        false => Cow::Borrowed(&report.steps),
+        true => report.findings.iter().filter_map(of_finding).collect(),
+    }
 }
 
 fn of_finding(finding: &Finding) -> Option<StepAdvice> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ebb_domain::units::Bytes;
+use ebb_sweep::tune::text;
 
 const TUNE_MORE: &str = "\
 Examples:
@@ -12,8 +13,10 @@ Examples:
   ebb tune --report report.json variant-call --format batch
   ebb tune --report report.json --format nextflow > tuned.config
 
-Text is written for steps whose request is to change. Memory that failed is asked for
-anew in the sizes that the evidence names; AWS Batch itself cannot raise a request.
+Text is written for steps whose request is to change; that of compute environments,
+launch templates and groups for steps with offers of other machines. Memory that failed
+is asked for anew in the sizes that the evidence names; AWS Batch itself cannot raise a
+request. What only you know is marked REPLACE-WITH.
 
 Exit status:
   0  done, whatever was found (see --exit-code)
@@ -63,8 +66,34 @@ pub(crate) enum TuneFormat {
     Snakemake,
     /// Input of `aws batch register-job-definition --cli-input-json`
     Batch,
-    /// Lines that change in an aws_batch_job_definition
+    /// Input of `aws batch create-compute-environment --cli-input-json`
+    BatchEnvironment,
+    /// Input of `aws ec2 create-launch-template-version --cli-input-json`
+    LaunchTemplate,
+    /// Input of `aws autoscaling update-auto-scaling-group --cli-input-json`
+    Asg,
+    /// A diff of job definitions and compute environments
     Terraform,
+    /// A diff of launch templates and Auto Scaling groups
+    TerraformAsg,
+}
+
+impl TuneFormat {
+    /// The text that it is; `None` for what only the terminal has.
+    pub(crate) fn text(self) -> Option<text::Form> {
+        use text::Form;
+        Some(match self {
+            Self::Table | Self::Json => return None,
+            Self::Nextflow => Form::Nextflow,
+            Self::Snakemake => Form::Snakemake,
+            Self::Batch => Form::Batch,
+            Self::BatchEnvironment => Form::BatchEnvironment,
+            Self::LaunchTemplate => Form::LaunchTemplate,
+            Self::Asg => Form::AutoScalingGroup,
+            Self::Terraform => Form::Terraform,
+            Self::TerraformAsg => Form::TerraformGroup,
+        })
+    }
 }
 
 const SERVE_MORE: &str = "\

@@ -106,6 +106,8 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         totals,
         steps: Vec::new(),
         steps_left_out: 0,
+        nodes: Vec::new(),
+        nodes_left_out: 0,
     }
 }
 

@@ -1,27 +1,29 @@
 //! The recommendation API: which path answers with what part of a report. The same
-//! router serves in the Lambda and on loopback. Reading the report is the only I/O;
-//! the rest is pure.
+//! router serves in the Lambda and on loopback. Reading the report is the only I/O,
+//! and [`Service`]'s; the rest is pure.
 
 mod body;
 mod http;
+mod list;
 mod openapi;
+mod prices;
 mod problem;
 mod route;
+mod service;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use std::collections::BTreeMap;
 
-use ebb_cloud::ports::{CloudError, Objects};
 use ebb_domain::report::Report;
 
 use crate::publish::LATEST_JSON;
 pub use http::{Answer, Request};
+use list::List;
 use problem::Problem;
 use route::Route;
-
-/// 10,000 findings take about 30 MB.
-const MAX_REPORT_BYTES: u64 = 64 << 20;
+pub use service::Service;
 
 /// A function may answer with 6 MB, in which the body is escaped once more.
 ///
@@ -32,59 +34,67 @@ const MAX_BODY_BYTES: usize = 4 << 20;
 /// Private, because only who signs may see it.
 const CACHE: &str = "private, max-age=60";
 
-/// Answers one request from what lies in the bucket.
-pub async fn handle(objects: &dyn Objects, request: &Request) -> Answer {
-    let answer = async {
-        let route = Route::of(request)?;
-        if route == Route::OpenApi {
-            return Ok(document());
-        }
-        let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
-        let object = object.map_err(|error| {
-            tracing::warn!(%error, "the report was not read");
-            match error {
-                CloudError::Missing { .. } => Problem::NoReport,
-                _ => Problem::Unreachable,
-            }
-        })?;
-        let etag = etag(&object.etag.0);
-        if is_known(request, &etag) {
-            return Ok(unchanged(etag));
-        }
-        told(&route, &read(&object.bytes)?, etag)
-    };
-    answer
-        .await
-        .unwrap_or_else(|problem: Problem| problem.answer())
-}
+const JSON: &str = "application/json";
 
 /// Answers one request from a report at hand; `version` tells it from others.
 pub fn answer(report: &Report, version: &str, request: &Request) -> Answer {
     let answer = || {
         let route = Route::of(request)?;
-        if route == Route::OpenApi {
-            return Ok(document());
-        }
-        let etag = etag(version);
-        match is_known(request, &etag) {
-            true => Ok(unchanged(etag)),
-            false => told(&route, report, etag),
+        match of_program(&route, request) {
+            Some(answer) => answer,
+            None => of_report(&route, report, version, request),
         }
     };
     answer().unwrap_or_else(|problem: Problem| problem.answer())
 }
 
-fn told(route: &Route, report: &Report, etag: String) -> Result<Answer, Problem> {
-    let body = body::of(route, report)?;
-    match body.len() > MAX_BODY_BYTES {
-        true => Err(Problem::TooLarge),
-        false => Ok(found(etag, body)),
-    }
+/// What needs no report, and changes with the program only.
+fn of_program(route: &Route, request: &Request) -> Option<Result<Answer, Problem>> {
+    let body = match route {
+        Route::OpenApi => Ok(openapi::document().to_string()),
+        Route::List(List::Prices, page) => prices::list(page),
+        _ => return None,
+    };
+    Some(body.and_then(|body| told(JSON, body, etag("program"), request)))
 }
 
-/// The document that describes the API, which changes with the program only.
-fn document() -> Answer {
-    found(etag("openapi"), openapi::document().to_string())
+fn of_report(
+    route: &Route,
+    report: &Report,
+    version: &str,
+    request: &Request,
+) -> Result<Answer, Problem> {
+    let (content_type, body) = match route {
+        Route::OpenApi => (JSON, openapi::document().to_string()),
+        Route::List(list, page) => (JSON, body::list(*list, page, report)?),
+        Route::Recommendation { step, region } => {
+            let body = body::recommendation(step, region.as_deref(), report)?;
+            (JSON, body)
+        }
+        Route::Text(form, only) => (form.content_type(), body::text(*form, only, report)),
+    };
+    told(content_type, body, etag(version), request)
+}
+
+fn told(
+    content_type: &str,
+    body: String,
+    etag: String,
+    request: &Request,
+) -> Result<Answer, Problem> {
+    if is_known(request, &etag) {
+        return Ok(unchanged(etag));
+    }
+    if body.len() > MAX_BODY_BYTES {
+        return Err(Problem::TooLarge);
+    }
+    let mut answer = unchanged(etag);
+    answer.status = 200;
+    answer
+        .headers
+        .insert("content-type", content_type.to_owned());
+    answer.body = body;
+    Ok(answer)
 }
 
 fn is_known(request: &Request, etag: &str) -> bool {
@@ -115,16 +125,6 @@ fn etag(of_report: &str) -> String {
 fn matches(known: &str, etag: &str) -> bool {
     let mut listed = known.split(',').map(str::trim);
     listed.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == etag)
-}
-
-fn found(etag: String, body: String) -> Answer {
-    let mut answer = unchanged(etag);
-    answer.status = 200;
-    answer
-        .headers
-        .insert("content-type", "application/json".to_owned());
-    answer.body = body;
-    answer
 }
 
 fn unchanged(etag: String) -> Answer {

@@ -1,17 +1,18 @@
 //! The table and the texts, with names that anyone may have written.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::Region;
-use ebb_domain::profile::place::Offers;
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::profile::place::{Basis, HeldUpBy, Offered, Offers};
 use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::units::{Bytes, MilliCores, Usd};
+use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
 use jiff::Timestamp;
 
 use super::*;
 
-fn step(name: &str) -> StepAdvice {
+pub(super) fn step(name: &str) -> StepAdvice {
     let request = |cores, mib| SizedRequest {
         cores: Some(MilliCores::cores(cores)),
         memory: Some(Bytes::mib(mib)),
@@ -40,6 +41,24 @@ fn step(name: &str) -> StepAdvice {
         offers: Offers::default(),
         saving_a_month: Some(Usd::from_micros(12_000_000)),
         finding: None,
+    }
+}
+
+/// The types a step would run on, the best first.
+pub(super) fn offers(types: &[&str]) -> Offers {
+    let offered = |name: &&str| Offered {
+        instance_type: InstanceType::new(*name).expect("a type"),
+        region: Region::new("us-east-1").expect("a region"),
+        per_hour: UsdPerHour::from_micros(80_000),
+        wall: Duration::from_secs(60),
+        usd_a_run: Usd::from_micros(1_300),
+        runs_a_machine: 1,
+        held_up_by: HeldUpBy::Work,
+        basis: Basis::Published,
+    };
+    Offers {
+        best: types.iter().map(offered).collect(),
+        left_out: BTreeMap::from([("memory".to_owned(), 12)]),
     }
 }
 
@@ -76,17 +95,17 @@ fn names_move_no_cursor_in_the_table() {
 
 #[test]
 fn nextflow_text() {
-    insta::assert_snapshot!(text::nextflow(&[step("RNASEQ:STAR"), step(HOSTILE)]));
+    insta::assert_snapshot!(text::Form::Nextflow.write(&[step("RNASEQ:STAR"), step(HOSTILE)]));
 }
 
 #[test]
 fn snakemake_text() {
-    insta::assert_snapshot!(text::snakemake(&[step("star"), step(HOSTILE)]));
+    insta::assert_snapshot!(text::Form::Snakemake.write(&[step("star"), step(HOSTILE)]));
 }
 
 #[test]
 fn terraform_text() {
-    insta::assert_snapshot!(text::terraform(&[
+    insta::assert_snapshot!(text::Form::Terraform.write(&[
         step("arn:aws:batch:us-east-1:1:job-definition/star:7"),
         step(HOSTILE)
     ]));
@@ -94,8 +113,8 @@ fn terraform_text() {
 
 #[test]
 fn batch_text() {
-    insta::assert_snapshot!(text::batch(&[step("star")]));
-    let both = text::batch(&[step("star"), step(HOSTILE)]);
+    insta::assert_snapshot!(text::Form::Batch.write(&[step("star")]));
+    let both = text::Form::Batch.write(&[step("star"), step(HOSTILE)]);
     let parsed: serde_json::Value = serde_json::from_str(&both).expect("JSON");
     let name = parsed[1]["jobDefinitionName"].as_str().expect("a name");
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -106,23 +125,20 @@ fn batch_text() {
 fn steps_that_need_no_change_are_in_no_text() {
     let mut well = step("well");
     well.should_ask = well.asks;
-    for text in [text::nextflow, text::snakemake, text::terraform] {
-        assert!(text(&[well.clone()]).contains("No step's request is to be changed"));
+    for form in text::Form::ALL {
+        let text = form.write(&[well.clone()]);
+        let nothing = text == "[]\n" || text.contains("No step's request is to be changed");
+        assert!(nothing, "{text}");
     }
-    assert_eq!(text::batch(&[well]), "[]\n");
 }
 
 #[test]
 fn made_up_runs_are_labelled() {
     let mut made_up = step("star");
     made_up.origin = Origin::Simulated;
-    for text in [
-        text::nextflow,
-        text::snakemake,
-        text::terraform,
-        text::batch,
-    ] {
-        let text = text(&[made_up.clone()]);
+    made_up.offers = offers(&["c7a.large"]);
+    for form in text::Form::ALL {
+        let text = form.write(&[made_up.clone()]);
         assert!(text.to_lowercase().contains("simulated"), "{text}");
     }
 }
@@ -132,7 +148,38 @@ fn of_regions_the_one_that_needs_more_memory_speaks() {
     let mut more = step("star");
     more.region = Region::new("eu-west-1").ok();
     more.should_ask.memory = Some(Bytes::mib(9_000));
-    let text = text::nextflow(&[step("star"), more]);
+    let text = text::Form::Nextflow.write(&[step("star"), more]);
     assert_eq!(text.matches("withName").count(), 1);
     assert!(text.contains("9000.MB"));
+}
+
+/// Two steps that ran on Intel, of which one may as well run on Arm.
+fn two_kinds() -> [StepAdvice; 2] {
+    let mut x86 = step("align");
+    x86.machines = vec![InstanceType::new("m5.4xlarge").expect("a type")];
+    x86.offers = offers(&["c7a.large", "m7i.large"]);
+    let mut both = step("sort");
+    both.offers = offers(&["c7g.large", "m7i.large"]);
+    [x86, both]
+}
+
+#[test]
+fn machines_of_one_architecture_are_offered_together_the_best_of_each_step_first() {
+    insta::assert_snapshot!(text::Form::BatchEnvironment.write(&two_kinds()));
+    insta::assert_snapshot!(text::Form::LaunchTemplate.write(&two_kinds()[..1]));
+    insta::assert_snapshot!(text::Form::AutoScalingGroup.write(&two_kinds()[..1]));
+}
+
+#[test]
+fn terraform_text_of_machines() {
+    insta::assert_snapshot!(text::Form::Terraform.write(&two_kinds()[..1]));
+    insta::assert_snapshot!(text::Form::TerraformGroup.write(&two_kinds()[..1]));
+}
+
+#[test]
+fn forms_are_found_by_their_names() {
+    for form in text::Form::ALL {
+        assert_eq!(text::Form::of(form.slug()), Some(form));
+    }
+    assert_eq!(text::Form::of("cobol"), None);
 }

@@ -2,6 +2,9 @@
 //! configuration. Each form has its file, and escapes names for its own syntax.
 
 mod batch;
+mod environment;
+mod group;
+mod machines;
 mod nextflow;
 mod snakemake;
 mod terraform;
@@ -13,10 +16,89 @@ use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::sizing::SizedRequest;
 use ebb_domain::units::{Bytes, MilliCores};
 
-pub use batch::batch;
-pub use nextflow::nextflow;
-pub use snakemake::snakemake;
-pub use terraform::terraform;
+use serde_json::Value;
+
+/// A form of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// `withName` selectors for `nextflow.config`.
+    Nextflow,
+    /// A workflow profile of Snakemake.
+    Snakemake,
+    /// Input of `aws batch register-job-definition --cli-input-json`.
+    Batch,
+    /// Input of `aws batch create-compute-environment --cli-input-json`.
+    BatchEnvironment,
+    /// Input of `aws ec2 create-launch-template-version --cli-input-json`.
+    LaunchTemplate,
+    /// Input of `aws autoscaling update-auto-scaling-group --cli-input-json`.
+    AutoScalingGroup,
+    /// A diff of job definitions and compute environments.
+    Terraform,
+    /// A diff of launch templates and Auto Scaling groups.
+    TerraformGroup,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Nextflow,
+        Self::Snakemake,
+        Self::Batch,
+        Self::BatchEnvironment,
+        Self::LaunchTemplate,
+        Self::AutoScalingGroup,
+        Self::Terraform,
+        Self::TerraformGroup,
+    ];
+
+    /// The name that it is asked for by.
+    pub const fn slug(self) -> &'static str {
+        match self {
+            Self::Nextflow => "nextflow",
+            Self::Snakemake => "snakemake",
+            Self::Batch => "batch",
+            Self::BatchEnvironment => "batch-environment",
+            Self::LaunchTemplate => "launch-template",
+            Self::AutoScalingGroup => "asg",
+            Self::Terraform => "terraform",
+            Self::TerraformGroup => "terraform-asg",
+        }
+    }
+
+    /// By that name; `None` where there is none of it.
+    pub fn of(slug: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.slug() == slug)
+    }
+
+    /// What it is to a browser.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Batch | Self::BatchEnvironment | Self::LaunchTemplate => "application/json",
+            Self::AutoScalingGroup => "application/json",
+            Self::Nextflow | Self::Snakemake | Self::Terraform | Self::TerraformGroup => {
+                "text/plain; charset=utf-8"
+            }
+        }
+    }
+
+    /// What is to change about steps, in this form.
+    pub fn write(self, steps: &[StepAdvice]) -> String {
+        match self {
+            Self::Nextflow => nextflow::nextflow(steps),
+            Self::Snakemake => snakemake::snakemake(steps),
+            Self::Batch => batch::batch(steps),
+            Self::BatchEnvironment => environment::environment(steps),
+            Self::LaunchTemplate => group::launch_template(steps),
+            Self::AutoScalingGroup => group::group(steps),
+            Self::Terraform => terraform::batch(steps),
+            Self::TerraformGroup => terraform::groups(steps),
+        }
+    }
+}
+
+/// What only the job definition itself knows.
+const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 
 /// What one step is to ask for.
 struct Ask<'a> {
@@ -68,10 +150,24 @@ fn mib(bytes: Bytes) -> u64 {
 
 /// A comment's line, with the mark in front; says what was made up.
 fn origin_note(mark: &str, asks: &[Ask<'_>]) -> String {
-    match asks.iter().any(|ask| ask.origin == Origin::Simulated) {
+    let origins = asks.iter().map(|ask| ask.origin);
+    simulated_note(mark, origins.max().unwrap_or(Origin::Measured))
+}
+
+fn simulated_note(mark: &str, origin: Origin) -> String {
+    match origin == Origin::Simulated {
         true => format!("{mark} SIMULATED: a generator made runs of these steps.\n"),
         false => String::new(),
     }
+}
+
+/// One value, or a list of them where there are several.
+fn one_or_all(all: Vec<Value>) -> String {
+    let value = match <[Value; 1]>::try_from(all) {
+        Ok([one]) => one,
+        Err(many) => Value::Array(many),
+    };
+    format!("{value:#}\n")
 }
 
 /// What is said where there is nothing to change.

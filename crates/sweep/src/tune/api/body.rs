@@ -1,16 +1,23 @@
 //! What is answered: the very values of the report, or a part of them.
 
+use std::collections::HashMap;
+
 use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
+use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::list::List;
 use super::problem::Problem;
-use super::route::{Page, Route};
-use crate::tune;
+use super::route::{Only, Page};
+use crate::tune::hub::Hub;
+use crate::tune::reasons::Reasons;
+use crate::tune::text::Form;
+use crate::tune::{self, Reasoned};
 
 /// What every answer says of the report that it is from.
 #[derive(Serialize)]
@@ -25,12 +32,13 @@ struct Head<'a> {
     not_judged: usize,
     /// Parts of the account that could not be seen; the report says which and why.
     gaps: usize,
+    /// Steps and nodes that the report had no room for.
+    left_out: usize,
 }
 
+/// A page of a list.
 #[derive(Serialize)]
-struct List<'a, T> {
-    #[serde(flatten)]
-    head: Head<'a>,
+pub(super) struct Paged<T> {
     /// Entries on all pages.
     total: usize,
     items: Vec<T>,
@@ -38,9 +46,19 @@ struct List<'a, T> {
     next: Option<String>,
 }
 
-/// What to ask for and run on instead, and why.
+#[derive(Serialize)]
+struct OfReport<'a, T> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    #[serde(flatten)]
+    part: T,
+}
+
+/// What to do, and why.
 #[derive(Serialize)]
 struct Advice<'a> {
+    #[serde(flatten)]
+    hub: Hub,
     /// The id of the finding.
     finding: &'a str,
     kind: FindingKind,
@@ -50,99 +68,142 @@ struct Advice<'a> {
     confidence: &'a Confidence,
     cost: Option<&'a Cost>,
     advice: &'a str,
-    recommendation: &'a Recommendation,
+    /// What to ask for and run on instead; `None` where that is not the remedy.
+    recommendation: Option<&'a Recommendation>,
+    /// Why, of a step.
+    reasons: Option<Reasons>,
 }
 
-#[derive(Serialize)]
-struct One<'a> {
-    #[serde(flatten)]
-    head: Head<'a>,
-    #[serde(flatten)]
-    advice: Advice<'a>,
-}
-
-/// The answer to a route as JSON.
-pub(super) fn of(route: &Route, report: &Report) -> Result<String, Problem> {
-    let recommended = || {
-        report
-            .findings
-            .iter()
-            .filter(|f| f.recommendation.is_some())
-    };
-    match route {
-        Route::OpenApi => Ok(super::openapi::document().to_string()),
-        Route::Findings(page) => {
-            let wanted = report.findings.iter().filter(|f| is_wanted(f, page));
-            let all: Vec<_> = wanted.map(|f| (f.id.clone(), f)).collect();
-            list(head("ebb.findings/1.0", report), all, page)
+/// A page of a list that is of a report.
+pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, Problem> {
+    let head = head(list.schema(), report);
+    let only = &page.only;
+    match list {
+        List::Findings => {
+            let wanted = report.findings.iter().filter(|f| is_wanted(f, only));
+            let paged = cut(page, wanted.collect(), |f| f.id.clone())?;
+            json(&OfReport { head, part: paged })
         }
-        Route::Recommendations(page) => {
-            let wanted = recommended().filter(|f| is_wanted(f, page));
-            let all = wanted.filter_map(|f| Some((f.id.clone(), advice(f)?)));
-            list(head("ebb.recommendations/1.0", report), all.collect(), page)
+        List::Recommendations => {
+            let wanted = report.findings.iter().filter(|f| is_wanted(f, only));
+            let paged = cut(page, wanted.collect(), |f| f.id.clone())?;
+            let steps = tune::steps(report);
+            let by_finding = by_finding(&steps);
+            let told = |finding| advice(finding, report.at, &by_finding);
+            let part = paged.map(told);
+            json(&OfReport { head, part })
         }
-        Route::Steps(page) => {
-            let wanted = tune::steps(report, None).into_iter().filter(|step| {
-                is_or_any(&page.region, step.region.as_ref().map(Region::as_str))
-                    && is_or_any(&page.owner, step.owner.as_deref())
-                    && page.kind.is_none_or(|kind| step.kind == kind)
+        List::Nodes => {
+            let wanted = report
+                .nodes
+                .iter()
+                .filter(|node| is_wanted_node(node, only));
+            let paged = cut(page, wanted.collect(), |node| node.id.clone())?;
+            json(&OfReport { head, part: paged })
+        }
+        List::Steps => {
+            let steps = tune::steps(report);
+            let wanted = steps.iter().filter(|step| {
+                is_wanted_step(step, only) && only.lets("kind", slug(&step.kind).as_deref())
             });
-            let all = wanted.map(|step| (id_of(&step), step));
-            list(head("ebb.step_list/1.0", report), all.collect(), page)
+            let part = cut(page, wanted.collect(), id_of)?.map(Reasoned::from);
+            json(&OfReport { head, part })
         }
-        Route::Recommendation { step, region } => {
-            let wanted = recommended()
-                .filter(|f| is_named(f, step))
-                .filter(|f| is_or_any(region, Some(f.resource.region.as_str())));
-            let finding = the_only(wanted.collect(), step)?;
-            let advice = advice(finding).ok_or_else(|| Problem::Step(step.clone()))?;
-            let head = head("ebb.recommendation/1.0", report);
-            json(&One { head, advice })
-        }
+        // They are of the catalogue.
+        List::Prices => super::prices::list(page),
     }
 }
 
-fn is_wanted(finding: &Finding, page: &Page<FindingKind>) -> bool {
-    let resource = &finding.resource;
-    is_or_any(&page.region, Some(resource.region.as_str()))
-        && is_or_any(&page.owner, resource.owner.as_deref())
-        && page.kind.is_none_or(|kind| finding.kind == kind)
+/// The recommendation about one step.
+pub(super) fn recommendation(
+    step: &str,
+    region: Option<&str>,
+    report: &Report,
+) -> Result<String, Problem> {
+    let wanted = report
+        .findings
+        .iter()
+        .filter(|f| f.recommendation.is_some() && is_named(f, step))
+        .filter(|f| region.is_none_or(|region| f.resource.region.as_str() == region));
+    let finding = the_only(wanted.collect(), step)?;
+    let steps = tune::steps(report);
+    let head = head("ebb.recommendation/1.0", report);
+    let part = advice(finding, report.at, &by_finding(&steps));
+    json(&OfReport { head, part })
 }
 
-fn is_or_any(wanted: &Option<String>, value: Option<&str>) -> bool {
-    wanted.is_none() || wanted.as_deref() == value
+/// What is to change about steps, as text.
+pub(super) fn text(form: Form, only: &Only, report: &Report) -> String {
+    let steps = tune::steps(report);
+    let wanted = steps
+        .iter()
+        .filter(|step| is_wanted_step(step, only) && only.lets("step", Some(&step.step)));
+    form.write(&wanted.cloned().collect::<Vec<_>>())
+}
+
+fn is_wanted(finding: &Finding, only: &Only) -> bool {
+    let resource = &finding.resource;
+    only.lets("region", Some(resource.region.as_str()))
+        && only.lets("owner", resource.owner.as_deref())
+        && only.lets("kind", Some(finding.kind.slug()))
+}
+
+fn is_wanted_node(node: &NodeSummary, only: &Only) -> bool {
+    only.lets("region", node.region.as_ref().map(Region::as_str))
+        && only.lets("owner", node.owner.as_deref())
+        && only.lets("state", slug(&node.state).as_deref())
+        && only.lets(
+            "instance_type",
+            node.instance_type.as_ref().map(|t| t.as_str()),
+        )
+}
+
+fn is_wanted_step(step: &StepAdvice, only: &Only) -> bool {
+    only.lets("region", step.region.as_ref().map(Region::as_str))
+        && only.lets("owner", step.owner.as_deref())
+}
+
+/// The name that a value travels by.
+fn slug(value: &impl Serialize) -> Option<String> {
+    let value = serde_json::to_value(value).ok()?;
+    value.as_str().map(str::to_owned)
 }
 
 /// A step's place in the list.
-fn id_of(step: &StepAdvice) -> String {
+fn id_of(step: &&StepAdvice) -> String {
     let region = step.region.as_ref().map_or("-", Region::as_str);
     format!("{region}/{}", step.step)
 }
 
-fn list<T: Serialize, K>(
-    head: Head<'_>,
-    all: Vec<(String, T)>,
-    page: &Page<K>,
-) -> Result<String, Problem> {
+/// The part of a list that a page is.
+pub(super) fn cut<T>(
+    page: &Page,
+    all: Vec<T>,
+    id: impl Fn(&T) -> String,
+) -> Result<Paged<T>, Problem> {
     let start = match &page.after {
         None => 0,
         Some(after) => {
-            let before = all.iter().position(|(id, _)| id == after);
+            let before = all.iter().position(|entry| id(entry) == *after);
             before.ok_or_else(|| Problem::Cursor(after.clone()))? + 1
         }
     };
-    let end = all.len().min(start + page.limit);
-    let next = match end < all.len() {
-        true => all[start..end].last().map(|(id, _)| id.clone()),
-        false => None,
-    };
-    let shown = all.iter().take(end).skip(start);
-    json(&List {
-        head,
-        total: all.len(),
-        items: shown.map(|(_, item)| item).collect(),
-        next,
-    })
+    let total = all.len();
+    let items: Vec<T> = all.into_iter().skip(start).take(page.limit).collect();
+    let is_last = start + items.len() >= total;
+    let next = items.last().filter(|_| !is_last).map(id);
+    Ok(Paged { total, items, next })
+}
+
+impl<T> Paged<T> {
+    /// The same page of what its entries become.
+    pub(super) fn map<U>(self, told: impl Fn(T) -> U) -> Paged<U> {
+        Paged {
+            total: self.total,
+            items: self.items.into_iter().map(told).collect(),
+            next: self.next,
+        }
+    }
 }
 
 fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
@@ -153,11 +214,23 @@ fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
         totals: &report.totals,
         not_judged: report.not_judged.len(),
         gaps: report.gaps.len(),
+        left_out: report.steps_left_out + report.nodes_left_out,
     }
 }
 
-fn advice(finding: &Finding) -> Option<Advice<'_>> {
-    Some(Advice {
+/// Steps by the finding about them.
+type ByFinding<'a> = HashMap<&'a str, &'a StepAdvice>;
+
+fn by_finding(steps: &[StepAdvice]) -> ByFinding<'_> {
+    let found = steps
+        .iter()
+        .filter_map(|step| Some((step.finding.as_deref()?, step)));
+    found.collect()
+}
+
+fn advice<'a>(finding: &'a Finding, at: Timestamp, steps: &ByFinding<'_>) -> Advice<'a> {
+    Advice {
+        hub: Hub::of(finding, at),
         finding: &finding.id,
         kind: finding.kind,
         resource: &finding.resource,
@@ -165,8 +238,9 @@ fn advice(finding: &Finding) -> Option<Advice<'_>> {
         confidence: &finding.confidence,
         cost: finding.cost.as_ref(),
         advice: &finding.remedy.advice,
-        recommendation: finding.recommendation.as_ref()?,
-    })
+        recommendation: finding.recommendation.as_ref(),
+        reasons: steps.get(finding.id.as_str()).map(|step| Reasons::of(step)),
+    }
 }
 
 /// A step is asked for by its job definition, or by the name of its jobs.
@@ -191,6 +265,6 @@ fn the_only<'a>(mut wanted: Vec<&'a Finding>, step: &str) -> Result<&'a Finding,
     }
 }
 
-fn json(value: &impl Serialize) -> Result<String, Problem> {
+pub(super) fn json(value: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string(value).map_err(|error| Problem::Report(error.to_string()))
 }

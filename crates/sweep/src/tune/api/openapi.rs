@@ -1,80 +1,26 @@
-//! The document that describes the API, OpenAPI 3.1, from the same paths, bounds and
-//! kinds that the router reads.
+//! The document that describes the API, OpenAPI 3.1, from the same lists, filters,
+//! bounds and forms that the router reads.
 
-use ebb_domain::finding::FindingKind;
-use ebb_domain::step::StepKind;
-use serde::Serialize;
+mod schemas;
+
 use serde_json::{Map, Value, json};
 
-use super::route::{
-    DEFAULT_LIMIT, FINDINGS, MAX_LIMIT, OPENAPI, RECOMMENDATION, RECOMMENDATIONS, STEPS,
-};
-
-const FINDING_KINDS: [FindingKind; 8] = [
-    FindingKind::IdleNode,
-    FindingKind::LowDutyNode,
-    FindingKind::StuckBatchJob,
-    FindingKind::OverprovisionedStep,
-    FindingKind::UnattachedVolume,
-    FindingKind::StoppedMachinesVolume,
-    FindingKind::OldVolumeType,
-    FindingKind::IdleAddress,
-];
-
-const STEP_KINDS: [StepKind; 9] = [
-    StepKind::EcsTask,
-    StepKind::Pod,
-    StepKind::Container,
-    StepKind::SlurmJob,
-    StepKind::NextflowTask,
-    StepKind::SnakemakeJob,
-    StepKind::Session,
-    StepKind::Service,
-    StepKind::Tree,
-];
+use super::list::{Filter, List};
+use super::route::{DEFAULT_LIMIT, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
+use crate::tune::text::Form;
+use schemas::{reference, schemas};
 
 /// The document.
 pub(super) fn document() -> Value {
     let mut paths = Map::new();
     let mut path = |at: &str, get: Value| paths.insert(at.to_owned(), json!({"get": get}));
-    path(
-        FINDINGS,
-        list(
-            "findings",
-            "Waste that was observed",
-            "Finding",
-            &FINDING_KINDS,
-        ),
-    );
-    path(
-        RECOMMENDATIONS,
-        list(
-            "recommendations",
-            "What to ask for and run on instead",
-            "Recommendation",
-            &FINDING_KINDS,
-        ),
-    );
-    path(
-        STEPS,
-        list(
-            "steps",
-            "What each step asks for and should ask for",
-            "Step",
-            &STEP_KINDS,
-        ),
-    );
+    for each in List::ALL {
+        path(each.path(), list(each));
+    }
     path(RECOMMENDATION, recommendation());
-    path(
-        OPENAPI,
-        operation(
-            "openapi",
-            "This document",
-            Vec::new(),
-            json!({"type": "object"}),
-            &[400],
-        ),
-    );
+    path(TEXT, text());
+    let said = Said::json("This document", &json!({"type": "object"}));
+    path(OPENAPI, operation("openapi", said, Vec::new(), &[400]));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -82,7 +28,8 @@ pub(super) fn document() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Findings and recommendations of the newest sweep. Memory is in \
                 bytes, cores are in thousandths, money is in millionths of a US dollar, shares \
-                are in millionths.",
+                are in millionths; fields in camelCase are those of AWS Cost Optimization Hub, \
+                in its units.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -90,89 +37,148 @@ pub(super) fn document() -> Value {
     })
 }
 
-fn list(id: &str, summary: &str, item: &str, kinds: &[impl Serialize]) -> Value {
-    let text = json!({"type": "string"});
+/// What a good answer is.
+struct Said {
+    summary: &'static str,
+    content: Value,
+}
+
+impl Said {
+    fn json(summary: &'static str, schema: &Value) -> Self {
+        Self {
+            summary,
+            content: json!({"application/json": {"schema": schema}}),
+        }
+    }
+}
+
+/// What can go wrong wherever a report is read.
+const OF_REPORT: [u16; 5] = [400, 404, 500, 502, 503];
+
+fn list(list: List) -> Value {
+    let (id, summary, head, item) = match list {
+        List::Findings => ("findings", "Waste that was observed", "Head", "Finding"),
+        List::Recommendations => (
+            "recommendations",
+            "What to do about it, in the fields of AWS Cost Optimization Hub",
+            "Head",
+            "Recommendation",
+        ),
+        List::Nodes => ("nodes", "Every node, wasteful or not", "Head", "Node"),
+        List::Steps => (
+            "steps",
+            "What each step asks for and should ask for",
+            "Head",
+            "Step",
+        ),
+        List::Prices => (
+            "prices",
+            "List prices of machine types, Linux, on demand",
+            "PriceHead",
+            "Price",
+        ),
+    };
     let limit = json!({
         "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
     });
-    let parameters = vec![
+    let any = json!({"type": "string"});
+    let mut parameters = vec![
         query("limit", "Entries at most", &limit),
-        query("after", "`next` of the page before", &text),
-        query("region", "Only of this region", &text),
-        query(
-            "kind",
-            "Only of this kind",
-            &json!({"type": "string", "enum": kinds}),
-        ),
-        query("owner", "Only of this owner", &text),
+        query("after", "`next` of the page before", &any),
     ];
+    parameters.extend(list.filters().iter().map(filter));
     let own = json!({
         "type": "object",
         "required": ["total", "items", "next"],
         "properties": {
-            "total": {"type": "integer", "minimum": 0},
-            "items": {"type": "array", "items": reference(item)},
+            "total": {"type": "integer", "minimum": 0, "description": "on all pages"},
+            "items": {"type": "array", "maxItems": MAX_LIMIT, "items": reference(item)},
             "next": {"type": ["string", "null"], "description": "for `after`"},
         },
     });
-    let body = json!({"allOf": [reference("Head"), own]});
-    operation(id, summary, parameters, body, &[400, 404, 500, 502, 503])
+    let body = json!({"allOf": [reference(head), own]});
+    let said = Said::json(summary, &body);
+    operation(id, said, parameters, &OF_REPORT)
+}
+
+fn filter(filter: &Filter) -> Value {
+    let schema = match filter.values {
+        [] => json!({"type": "string"}),
+        values => json!({"type": "string", "enum": values}),
+    };
+    query(filter.name, filter.description, &schema)
 }
 
 fn recommendation() -> Value {
-    let text = json!({"type": "string", "minLength": 1});
-    let step = json!({
-        "name": "step", "in": "path", "required": true, "schema": text,
-        "description": "Job definition, job or step name",
-    });
+    let any = json!({"type": "string"});
     let parameters = vec![
-        step,
-        query(
-            "region",
-            "Of a step that runs in several",
-            &json!({"type": "string"}),
+        in_path(
+            "step",
+            "Job definition, job or step name",
+            &json!({"type": "string", "minLength": 1}),
         ),
+        query("region", "Of a step that runs in several", &any),
     ];
     let body = json!({"allOf": [reference("Head"), reference("Recommendation")]});
-    let errors = [400, 404, 409, 500, 502, 503];
+    let said = Said::json("What one step should ask for and run on", &body);
     operation(
         "recommendation",
-        "The same of one step",
+        said,
         parameters,
-        body,
-        &errors,
+        &[400, 404, 409, 500, 502, 503],
     )
 }
 
-fn operation(
-    id: &str,
-    summary: &str,
-    parameters: Vec<Value>,
-    body: Value,
-    errors: &[u16],
-) -> Value {
+fn text() -> Value {
+    let any = json!({"type": "string"});
+    let forms: Vec<&str> = Form::ALL.iter().map(|form| form.slug()).collect();
+    let parameters = vec![
+        in_path(
+            "form",
+            "For what",
+            &json!({"type": "string", "enum": forms}),
+        ),
+        query("step", "Only of this name", &any),
+        query("region", "Only of this region", &any),
+        query("owner", "Only of this owner", &any),
+    ];
+    let json = json!({"schema": {"type": ["object", "array"]}});
+    let said = Said {
+        summary: "What is to change about steps, as text that can be pasted",
+        content: json!({
+            "text/plain": {"schema": any},
+            "application/json": json,
+        }),
+    };
+    operation("text", said, parameters, &OF_REPORT)
+}
+
+fn operation(id: &str, said: Said, mut parameters: Vec<Value>, errors: &[u16]) -> Value {
+    parameters.push(json!({
+        "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
+        "description": "`ETag` of an earlier answer",
+    }));
     let etag = json!({"ETag": {"schema": {"type": "string"}}});
     let mut responses = Map::new();
-    responses.insert(
-        "200".to_owned(),
-        json!({
-            "description": summary,
-            "headers": etag,
-            "content": {"application/json": {"schema": body}},
-        }),
+    let mut response = |status: u16, value: Value| responses.insert(status.to_string(), value);
+    response(
+        200,
+        json!({"description": said.summary, "headers": etag, "content": said.content}),
     );
-    let unchanged = json!({"description": "As `If-None-Match` knows it", "headers": etag});
-    responses.insert("304".to_owned(), unchanged);
+    response(
+        304,
+        json!({"description": "As `If-None-Match` knows it", "headers": etag}),
+    );
     for status in errors.iter().chain(&[405]) {
         let problem = json!({
             "description": "A problem (RFC 9457)",
             "content": {"application/problem+json": {"schema": reference("Problem")}},
         });
-        responses.insert(status.to_string(), problem);
+        response(*status, problem);
     }
     json!({
         "operationId": id,
-        "summary": summary,
+        "summary": said.summary,
         "parameters": parameters,
         "responses": responses,
     })
@@ -182,80 +188,9 @@ fn query(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "query", "description": description, "schema": schema})
 }
 
-fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-/// What is promised of each; more may be added.
-fn schemas() -> Value {
+fn in_path(name: &str, description: &str, schema: &Value) -> Value {
     json!({
-        "Head": object(&[
-            ("schema", json!({"type": "string"})),
-            ("at", json!({"type": "string", "format": "date-time"})),
-            ("origin", json!({"enum": ["measured", "simulated"]})),
-            ("totals", json!({"type": "object"})),
-        ]),
-        "Finding": object(&[
-            ("id", json!({"type": "string"})),
-            ("kind", json!({"type": "string"})),
-            ("resource", reference("Resource")),
-            ("evidence", json!({"type": "object"})),
-            ("confidence", json!({"type": "object"})),
-            ("cost", json!({"type": ["object", "null"]})),
-            ("remedy", json!({"type": "object"})),
-        ]),
-        "Recommendation": object(&[
-            ("finding", json!({"type": "string"})),
-            ("resource", reference("Resource")),
-            ("evidence", json!({"type": "string"})),
-            ("advice", json!({"type": "string"})),
-            ("recommendation", object(&[
-                ("current", reference("Request")),
-                ("recommended", reference("Request")),
-                ("samples", json!({"type": "integer", "minimum": 0})),
-                ("risk", reference("Risk")),
-                ("offers", json!({"type": "object"})),
-            ])),
-        ]),
-        "Step": object(&[
-            ("step", json!({"type": "string"})),
-            ("region", json!({"type": ["string", "null"]})),
-            ("kind", json!({"enum": STEP_KINDS})),
-            ("runs", json!({"type": "integer", "minimum": 0})),
-            ("asks", reference("Request")),
-            ("should_ask", reference("Request")),
-            ("risk", reference("Risk")),
-            ("bound", json!({"type": "object"})),
-        ]),
-        "Resource": object(&[
-            ("id", json!({"type": "string"})),
-            ("region", json!({"type": "string"})),
-            ("owner", json!({"type": ["string", "null"]})),
-        ]),
-        "Request": object(&[
-            ("cores", json!({"type": ["integer", "null"], "minimum": 0})),
-            ("memory", json!({"type": ["integer", "null"], "minimum": 0})),
-        ]),
-        "Risk": object(&[
-            ("oom_ppm", json!({"type": ["integer", "null"], "minimum": 0, "maximum": 1_000_000})),
-            ("attempts", json!({"type": "array", "items": {"type": "integer"}})),
-            ("samples_needed", json!({"type": "integer", "minimum": 0})),
-        ]),
-        "Problem": object(&[
-            ("type", json!({"type": "string"})),
-            ("title", json!({"type": "string"})),
-            ("status", json!({"type": "integer"})),
-            ("detail", json!({"type": "string"})),
-        ]),
+        "name": name, "in": "path", "required": true, "description": description,
+        "schema": schema,
     })
-}
-
-/// An object all of whose fields named here are there.
-fn object(fields: &[(&str, Value)]) -> Value {
-    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-    let mut properties = Map::new();
-    for (name, schema) in fields {
-        properties.insert((*name).to_owned(), schema.clone());
-    }
-    json!({"type": "object", "required": names, "properties": properties})
 }

@@ -9,8 +9,8 @@ use super::http::Answer;
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Problem {
-    /// Only reading is offered.
-    Method,
+    /// Only these methods are offered.
+    Method(&'static str),
     /// No such path.
     Path(String),
     /// A query parameter is wrong.
@@ -34,7 +34,12 @@ pub(super) enum Problem {
 impl Problem {
     fn parts(&self) -> (u16, &'static str, &'static str, String) {
         match self {
-            Self::Method => (405, "method", "Method not allowed", "Only GET is.".into()),
+            Self::Method(allowed) => (
+                405,
+                "method",
+                "Method not allowed",
+                format!("Only {allowed} is."),
+            ),
             Self::Path(path) => (
                 404,
                 "path",
@@ -101,8 +106,8 @@ impl Problem {
             ("content-type", "application/problem+json".to_owned()),
             ("cache-control", "no-store".to_owned()),
         ]);
-        if matches!(self, Self::Method) {
-            headers.insert("allow", "GET".to_owned());
+        if let Self::Method(allowed) = self {
+            headers.insert("allow", (*allowed).to_owned());
         }
         if matches!(self, Self::NoReport) {
             headers.insert("retry-after", "60".to_owned());

@@ -1,87 +1,97 @@
 //! From path and query to what is asked for.
 
-use ebb_domain::finding::FindingKind;
-use ebb_domain::step::StepKind;
-use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
 use super::http::{Request, unescape};
+use super::list::List;
 use super::problem::Problem;
+use crate::tune::text::Form;
 
 pub(super) const DEFAULT_LIMIT: usize = 100;
 
 /// A finding takes a few kilobytes, and a gateway takes six megabytes.
 pub(super) const MAX_LIMIT: usize = 500;
 
+pub(super) const OPENAPI: &str = "/v1/openapi.json";
+pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
+pub(super) const TEXT: &str = "/v1/texts/{form}";
+
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     /// The document that describes the API.
     OpenApi,
-    /// Findings of every kind.
-    Findings(Page<FindingKind>),
-    /// What to ask for and run on instead, of all steps.
-    Recommendations(Page<FindingKind>),
-    /// All steps with what they ask for and should ask for.
-    Steps(Page<StepKind>),
-    /// The same of one step.
+    /// A page of a list.
+    List(List, Page),
+    /// What one step should ask for and run on.
     Recommendation {
         /// Job definition, job or step name.
         step: String,
         /// Where it runs, for a step that runs in several regions.
         region: Option<String>,
     },
+    /// What is to change about steps, as text that can be pasted.
+    Text(Form, Only),
 }
 
 /// Which part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Page<K> {
+pub(super) struct Page {
     /// Entries at most.
     pub(super) limit: usize,
     /// The entry that the page before ended with.
     pub(super) after: Option<String>,
-    /// Only of this region.
-    pub(super) region: Option<String>,
-    /// Only of this kind.
-    pub(super) kind: Option<K>,
-    /// Only of this owner.
-    pub(super) owner: Option<String>,
+    /// What it is filtered by.
+    pub(super) only: Only,
 }
 
-pub(super) const OPENAPI: &str = "/v1/openapi.json";
-pub(super) const FINDINGS: &str = "/v1/findings";
-pub(super) const RECOMMENDATIONS: &str = "/v1/recommendations";
-pub(super) const STEPS: &str = "/v1/steps";
-pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
+/// What entries must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Only(Vec<(&'static str, String)>);
+
+impl Only {
+    /// Whether an entry has what is asked of it under `name`.
+    pub(super) fn lets(&self, name: &str, value: Option<&str>) -> bool {
+        let mut asked = self.0.iter().filter(|(asked, _)| *asked == name);
+        asked.all(|(_, wanted)| value == Some(wanted))
+    }
+}
 
 impl Route {
     /// Reads a request.
     pub(super) fn of(request: &Request) -> Result<Self, Problem> {
         let path = request.path.as_str();
-        let step = path
-            .strip_prefix("/v1/steps/")
-            .and_then(|rest| rest.strip_suffix("/recommendation"))
-            .filter(|step| !step.is_empty());
         let query = Query::of(&request.query);
-        let is_get = request.method() == "GET";
-        let route = match (path, step) {
-            (OPENAPI | FINDINGS | RECOMMENDATIONS | STEPS, _) | (_, Some(_)) if !is_get => {
-                return Err(Problem::Method);
-            }
-            (OPENAPI, _) => {
-                query.only(&[])?;
-                Self::OpenApi
-            }
-            (FINDINGS, _) => Self::Findings(query.page()?),
-            (RECOMMENDATIONS, _) => Self::Recommendations(query.page()?),
-            (STEPS, _) => Self::Steps(query.page()?),
-            (_, Some(step)) => Self::Recommendation {
-                step: unescape(step),
-                region: query.region()?,
-            },
-            _ => return Err(Problem::Path(path.to_owned())),
+        let between = |head: &str, tail: &str| {
+            let rest = path.strip_prefix(head)?.strip_suffix(tail)?;
+            (!rest.is_empty()).then(|| unescape(rest))
         };
-        Ok(route)
+        let read_only = || match request.method() {
+            "GET" => Ok(()),
+            _ => Err(Problem::Method("GET")),
+        };
+        if path == OPENAPI {
+            read_only()?;
+            query.only(&[])?;
+            return Ok(Self::OpenApi);
+        }
+        if let Some(list) = List::at(path) {
+            read_only()?;
+            return Ok(Self::List(list, query.page(list)?));
+        }
+        if let Some(step) = between("/v1/steps/", "/recommendation") {
+            read_only()?;
+            query.only(&["region"])?;
+            let region = query.value("region").map(str::to_owned);
+            return Ok(Self::Recommendation { step, region });
+        }
+        if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {
+            read_only()?;
+            let names = ["step", "region", "owner"];
+            query.only(&names)?;
+            return Ok(Self::Text(form, query.filled(names)));
+        }
+        Err(Problem::Path(path.to_owned()))
     }
 }
 
@@ -113,8 +123,22 @@ impl Query {
         found.map(|(_, value)| value.as_str())
     }
 
-    fn page<K: DeserializeOwned>(&self) -> Result<Page<K>, Problem> {
-        self.only(&["limit", "after", "region", "kind", "owner"])?;
+    fn filled(&self, names: impl IntoIterator<Item = &'static str>) -> Only {
+        let filled = names
+            .into_iter()
+            .filter_map(|name| Some((name, self.value(name)?.to_owned())));
+        Only(filled.collect())
+    }
+
+    fn page(&self, list: List) -> Result<Page, Problem> {
+        let filters = list.filters();
+        let names = filters.iter().map(|filter| filter.name);
+        let all: Vec<&str> = ["limit", "after"].into_iter().chain(names).collect();
+        self.only(&all)?;
+        for filter in &filters {
+            self.value(filter.name)
+                .map_or(Ok(()), |v| filter.check(v))?;
+        }
         let limit = match self.value("limit") {
             None => DEFAULT_LIMIT,
             Some(text) => text
@@ -123,22 +147,10 @@ impl Query {
                 .filter(|limit| (1..=MAX_LIMIT).contains(limit))
                 .ok_or_else(|| Problem::Query(format!("limit is between 1 and {MAX_LIMIT}.")))?,
         };
-        let kind = self.value("kind").map(|kind| {
-            serde_json::from_value(kind.into())
-                .map_err(|_| Problem::Query(format!("kind: there is none called '{kind}'.")))
-        });
-        let text = |name| self.value(name).map(str::to_owned);
         Ok(Page {
             limit,
-            after: text("after"),
-            region: text("region"),
-            kind: kind.transpose()?,
-            owner: text("owner"),
+            after: self.value("after").map(str::to_owned),
+            only: self.filled(filters.iter().map(|filter| filter.name)),
         })
-    }
-
-    fn region(&self) -> Result<Option<String>, Problem> {
-        self.only(&["region"])?;
-        Ok(self.value("region").map(str::to_owned))
     }
 }

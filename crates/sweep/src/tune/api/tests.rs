@@ -1,9 +1,10 @@
 //! The routes over a bucket in memory.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ebb_cloud::failing::{Failing, Fault, Moment, Then};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_cloud::ports::Objects;
 use ebb_domain::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Overprovisioned,
     Recommendation, Remedy, Resource, SeenBy, Window,
@@ -110,6 +111,8 @@ fn report() -> Report {
         totals: Totals::default(),
         steps: Vec::new(),
         steps_left_out: 0,
+        nodes: Vec::new(),
+        nodes_left_out: 0,
     }
 }
 
@@ -123,7 +126,7 @@ fn bucket(report: &Report) -> FakeObjects {
 /// Asks as the gateway does: the path's escapes undone, but for `%25`.
 async fn ask(objects: &dyn Objects, event: Value) -> (Answer, Value) {
     let request: Request = serde_json::from_value(event).expect("an event");
-    let answer = handle(objects, &request).await;
+    let answer = Service::new(objects).answer(&request, Instant::now()).await;
     let body = serde_json::from_str(&answer.body).unwrap_or(Value::Null);
     (answer, body)
 }
@@ -170,12 +173,22 @@ async fn findings_come_page_by_page_as_the_report_has_them() {
 }
 
 #[tokio::test]
-async fn only_what_has_a_recommendation_is_one() {
+async fn findings_are_recommendations_in_the_fields_of_the_hub() {
     let (_, body) = ask(&bucket(&report()), get("/v1/recommendations")).await;
-    assert_eq!(body["total"], 4);
-    let cores = &body["items"][0]["recommendation"]["recommended"]["cores"];
+    assert_eq!(body["total"], 5);
+    let (idle, step) = (&body["items"][0], &body["items"][1]);
+    assert_eq!(idle["currentResourceType"], "Ec2Instance");
+    assert_eq!(
+        (&idle["recommendation"], &idle["reasons"]),
+        (&Value::Null, &Value::Null)
+    );
+    let cores = &step["recommendation"]["recommended"]["cores"];
     let whole = serde_json::to_value(MilliCores::cores(2)).expect("a number");
     assert_eq!(cores, &whole);
+    assert_eq!(step["actionType"], "Rightsize");
+    assert_eq!(step["recommendedResourceSummary"], "2 vCPU, 4.0 GiB");
+    assert_eq!(step["reasons"]["reason_codes"][0], "CPUOverprovisioned");
+    assert_eq!(step["lastRefreshTimestamp"], body["at"]);
 }
 
 #[tokio::test]
@@ -245,7 +258,10 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
         assert_eq!(answer.headers["cache-control"], "no-store");
     };
     let (whole, findings) = (bucket(&report()), || get("/v1/findings"));
-    check(&whole, get("/v1/nodes"), 404, "path").await;
+    check(&whole, get("/v1/clouds"), 404, "path").await;
+    check(&whole, get("/v1/texts/cobol"), 404, "path").await;
+    check(&whole, get("/v1/nodes?state=tired"), 400, "query").await;
+    check(&whole, get("/v1/prices?after=gone"), 404, "cursor").await;
     check(&whole, get("/v1/steps//recommendation"), 404, "path").await;
     check(&whole, get("/v1/findings?limit=0"), 400, "query").await;
     check(&whole, get("/v1/findings?limit=501"), 400, "query").await;
@@ -324,18 +340,78 @@ async fn steps_come_with_advice_of_an_earlier_releases_report_too() {
 }
 
 #[tokio::test]
+async fn prices_are_of_the_catalogue_and_need_no_report() {
+    let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    let url = "/v1/prices?family=c7a&region=us-east-1&limit=2";
+    let (answer, body) = ask(&nothing, get(url)).await;
+    assert_eq!(
+        (answer.status, body["items"].as_array().map(Vec::len)),
+        (200, Some(2))
+    );
+    for item in body["items"].as_array().expect("a list") {
+        assert!(
+            item["instance_type"]
+                .as_str()
+                .is_some_and(|t| t.starts_with("c7a.")),
+            "{item}"
+        );
+        assert_eq!(item["region"], "us-east-1");
+    }
+    let next = body["next"].as_str().expect("more");
+    let (_, second) = ask(&nothing, get(&format!("{url}&after={next}"))).await;
+    assert_ne!(second["items"][0], body["items"][0]);
+    let (_, none) = ask(&nothing, get("/v1/prices?region=mars")).await;
+    assert_eq!(none["total"], 0);
+}
+
+#[tokio::test]
+async fn text_is_of_the_steps_asked_for() {
+    let bucket = bucket(&report());
+    let (answer, _) = ask(&bucket, get("/v1/texts/nextflow?step=bwa")).await;
+    assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(answer.body.contains("withName: 'bwa'") && !answer.body.contains("star"));
+    let (answer, body) = ask(&bucket, get("/v1/texts/batch?step=bwa")).await;
+    assert_eq!(answer.headers["content-type"], "application/json");
+    assert_eq!(body["jobDefinitionName"], "bwa");
+}
+
+#[tokio::test]
+async fn the_report_is_read_anew_when_there_is_another() {
+    let clock = FakeClock::at(Timestamp::UNIX_EPOCH);
+    let bucket = FakeObjects::new(clock.clone());
+    bucket.insert(LATEST_JSON, crate::render::json(&report()));
+    let service = Service::new(&bucket);
+    let ask = async |now| {
+        let request = Request::new("GET", "/v1/findings", BTreeMap::new());
+        let answer = service.answer(&request, now).await;
+        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        body["total"].as_u64()
+    };
+    let begin = Instant::now();
+    assert_eq!(ask(begin).await, Some(5));
+    let fewer = Report {
+        findings: Vec::new(),
+        ..report()
+    };
+    clock.advance(Duration::from_secs(29));
+    bucket.insert(LATEST_JSON, crate::render::json(&fewer));
+    assert_eq!(ask(begin + Duration::from_secs(29)).await, Some(5));
+    assert_eq!(ask(begin + Duration::from_secs(31)).await, Some(0));
+}
+
+#[tokio::test]
 async fn the_document_lists_every_path_and_needs_no_report() {
     let nothing = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
     let (answer, body) = ask(&nothing, get("/v1/openapi.json")).await;
     assert_eq!((answer.status, &body["openapi"]), (200, &json!("3.1.0")));
     let paths = body["paths"].as_object().expect("paths");
     for (path, said) in paths {
-        let url = path.replace("{step}", "bwa");
+        let url = path.replace("{step}", "bwa").replace("{form}", "batch");
         let (answer, _) = ask(&bucket(&report()), get(&url)).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 5);
+    assert_eq!(paths.len(), 8);
 }
 
 #[test]

@@ -4,19 +4,11 @@ use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
 use serde_json::{Map, Value, json};
 
-use super::{Ask, asks, mib, plain_name};
-
-/// What only the job definition itself knows.
-const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
+use super::{Ask, IMAGE, asks, mib, one_or_all, plain_name};
 
 /// One job definition, or a list of them where several steps are to change.
-pub fn batch(steps: &[StepAdvice]) -> String {
-    let all: Vec<Value> = asks(steps).iter().map(definition).collect();
-    let value = match <[Value; 1]>::try_from(all) {
-        Ok([one]) => one,
-        Err(many) => Value::Array(many),
-    };
-    format!("{value:#}\n")
+pub(super) fn batch(steps: &[StepAdvice]) -> String {
+    one_or_all(asks(steps).iter().map(definition).collect())
 }
 
 fn definition(ask: &Ask<'_>) -> Value {

@@ -6,7 +6,7 @@ use super::{Ask, asks, mib, nothing, origin_note};
 use ebb_domain::profile::advice::StepAdvice;
 
 /// A configuration to include with `-c`.
-pub fn nextflow(steps: &[StepAdvice]) -> String {
+pub(super) fn nextflow(steps: &[StepAdvice]) -> String {
     let asks = asks(steps);
     if asks.is_empty() {
         return nothing("//");
@@ -34,7 +34,7 @@ fn selector(out: &mut String, ask: &Ask<'_>) {
             .collect();
         let _ = writeln!(
             out,
-            "        memory = {{ [{}][Math.min(task.attempt as int, {many}) - 1] }}",
+            "        memory = {{ [{}].get(Math.min(task.attempt, {many}) - 1) }}",
             sizes.join(", ")
         );
         // 137 is SIGKILL, by which the kernel and Batch end what has too little.

@@ -7,7 +7,7 @@ use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::units::Bytes;
 
 /// A profile's `config.yaml`.
-pub fn snakemake(steps: &[StepAdvice]) -> String {
+pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
     let asks = asks(steps);
     if asks.is_empty() {
         return nothing("#");

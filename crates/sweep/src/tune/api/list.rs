@@ -1,0 +1,114 @@
+//! The lists of the API: where each stands and by what it is filtered.
+
+use ebb_domain::finding::FindingKind;
+use ebb_domain::fleet::InstanceState;
+use ebb_domain::step::StepKind;
+
+use super::problem::Problem;
+use super::variants::variants;
+
+/// A list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    /// Findings of every kind.
+    Findings,
+    /// The same as recommendations, those of which there is something to do.
+    Recommendations,
+    /// All nodes.
+    Nodes,
+    /// All steps with what they ask for and should ask for.
+    Steps,
+    /// List prices of machine types.
+    Prices,
+}
+
+/// By what a list is filtered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Filter {
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    /// The values that it takes; empty for any.
+    pub(super) values: &'static [&'static str],
+}
+
+const REGION: (&str, &str) = ("region", "Only of this region");
+const OWNER: (&str, &str) = ("owner", "Only of this owner");
+const KIND: (&str, &str) = ("kind", "Only of this kind");
+const TYPE: (&str, &str) = ("instance_type", "Only of this machine type");
+
+impl List {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Findings,
+        Self::Recommendations,
+        Self::Nodes,
+        Self::Steps,
+        Self::Prices,
+    ];
+
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Findings => "/v1/findings",
+            Self::Recommendations => "/v1/recommendations",
+            Self::Nodes => "/v1/nodes",
+            Self::Steps => "/v1/steps",
+            Self::Prices => "/v1/prices",
+        }
+    }
+
+    /// What holds it in the answer.
+    pub(super) const fn schema(self) -> &'static str {
+        match self {
+            Self::Findings => "ebb.findings/1.0",
+            Self::Recommendations => "ebb.recommendations/1.0",
+            Self::Nodes => "ebb.nodes/1.0",
+            Self::Steps => "ebb.step_list/1.0",
+            Self::Prices => "ebb.prices/1.0",
+        }
+    }
+
+    pub(super) fn filters(self) -> Vec<Filter> {
+        let any = |(name, description)| Filter {
+            name,
+            description,
+            values: &[],
+        };
+        let of = |(name, description), values| Filter {
+            name,
+            description,
+            values,
+        };
+        let state = ("state", "Only those that stand so");
+        let family = ("family", "Only of this family, such as c7a");
+        match self {
+            Self::Findings | Self::Recommendations => {
+                vec![any(REGION), of(KIND, variants::<FindingKind>()), any(OWNER)]
+            }
+            Self::Nodes => vec![
+                any(REGION),
+                of(state, variants::<InstanceState>()),
+                any(TYPE),
+                any(OWNER),
+            ],
+            Self::Steps => vec![any(REGION), of(KIND, variants::<StepKind>()), any(OWNER)],
+            Self::Prices => vec![any(REGION), any(family), any(TYPE)],
+        }
+    }
+
+    /// By its path.
+    pub(super) fn at(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|list| list.path() == path)
+    }
+}
+
+impl Filter {
+    /// Refuses a value that the filter knows to be none.
+    pub(super) fn check(&self, value: &str) -> Result<(), Problem> {
+        match self.values.is_empty() || self.values.contains(&value) {
+            true => Ok(()),
+            false => Err(Problem::Query(format!(
+                "{}: there is none called '{value}'.",
+                self.name
+            ))),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What each answer holds. Every field that an answer has is here: a test holds the
+//! kept account's answers to it, so that a new field is told before it is sent.
+
+use ebb_domain::finding::{Action, FindingKind, Level, PriceBasis};
+use ebb_domain::fleet::{InstanceState, Market};
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::profile::bound::{Asked, Binding};
+use ebb_domain::profile::place::{Basis, HeldUpBy};
+use ebb_domain::step::StepKind;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::variants::variants;
+use crate::tune::reasons::ReasonCode;
+
+/// A schema of [`schemas`].
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// All of them, by name.
+pub(super) fn schemas() -> Value {
+    let mut all = Map::new();
+    for (name, schema) in report()
+        .into_iter()
+        .chain(resources())
+        .chain(steps())
+        .chain(hub())
+    {
+        all.insert(name.to_owned(), schema);
+    }
+    Value::Object(all)
+}
+
+type Named = Vec<(&'static str, Value)>;
+
+fn report() -> Named {
+    vec![
+        (
+            "Head",
+            object(&[
+                ("schema", text()),
+                ("at", time()),
+                ("origin", one_of::<Origin>()),
+                ("totals", reference("Totals")),
+                ("not_judged", count()),
+                ("gaps", count()),
+                ("left_out", count()),
+            ]),
+        ),
+        (
+            "Totals",
+            object(&[
+                ("running_instances", count()),
+                ("with_probe", count()),
+                ("on_metrics", count()),
+                ("jobs", count()),
+                ("waste_per_hour", money()),
+                ("spent", money()),
+                ("saving_a_month", money()),
+                ("without_price", count()),
+                ("price_bases", list(&one_of::<PriceBasis>())),
+            ]),
+        ),
+        (
+            "PriceHead",
+            object(&[("schema", text()), ("as_of", text())]),
+        ),
+        (
+            "Price",
+            object(&[
+                ("id", text()),
+                ("instance_type", text()),
+                ("region", text()),
+                ("market", one_of::<Market>()),
+                ("usd_per_hour", money()),
+                (
+                    "basis",
+                    json!({"enum": ["listed", "unchecked", "from_family"]}),
+                ),
+                ("vcpus", count()),
+                ("memory", count()),
+                ("architecture", json!({"enum": ["x86_64", "arm64"]})),
+                ("gpu", or_null(&text())),
+            ]),
+        ),
+        (
+            "Problem",
+            object(&[
+                ("type", text()),
+                ("title", text()),
+                ("status", count()),
+                ("detail", text()),
+            ]),
+        ),
+    ]
+}
+
+fn resources() -> Named {
+    vec![
+        (
+            "Finding",
+            object(&[
+                ("id", text()),
+                ("kind", one_of::<FindingKind>()),
+                ("resource", reference("Resource")),
+                ("window", object(&[("from", time()), ("to", time())])),
+                ("coverage", or_null(&share())),
+                (
+                    "evidence",
+                    json!({
+                        "type": "object",
+                        "required": ["type"],
+                        "properties": {"type": text()},
+                        "description": "by `type`",
+                        "additionalProperties": true,
+                    }),
+                ),
+                ("confidence", reference("Confidence")),
+                ("cost", or_null(&reference("Cost"))),
+                (
+                    "remedy",
+                    object(&[
+                        ("action", one_of::<Action>()),
+                        ("advice", text()),
+                        ("command", or_null(&text())),
+                    ]),
+                ),
+                ("recommendation", or_null(&reference("Sizing"))),
+            ]),
+        ),
+        (
+            "Confidence",
+            object(&[("level", one_of::<Level>()), ("reason", text())]),
+        ),
+        (
+            "Cost",
+            object(&[
+                ("per_hour", money()),
+                ("basis", one_of::<PriceBasis>()),
+                ("list_per_hour", or_null(&money())),
+                ("spent", money()),
+                ("saving_a_month", money()),
+            ]),
+        ),
+        (
+            "Resource",
+            object(&[
+                ("id", text()),
+                ("name", or_null(&text())),
+                ("region", text()),
+                ("node", or_null(&text())),
+                ("owner", or_null(&text())),
+                ("instance_type", or_null(&text())),
+                ("market", or_null(&one_of::<Market>())),
+                ("controller", or_null(&controller())),
+                ("origin", one_of::<Origin>()),
+            ]),
+        ),
+        (
+            "Node",
+            object(&[
+                ("id", text()),
+                ("name", or_null(&text())),
+                ("region", or_null(&text())),
+                ("instance_type", or_null(&text())),
+                ("market", or_null(&one_of::<Market>())),
+                ("state", or_null(&one_of::<InstanceState>())),
+                ("owner", or_null(&text())),
+                ("controller", or_null(&controller())),
+                ("origin", one_of::<Origin>()),
+                ("heard_at", or_null(&time())),
+                ("per_hour", or_null(&money())),
+                ("basis", or_null(&one_of::<PriceBasis>())),
+                ("findings", list(&text())),
+            ]),
+        ),
+    ]
+}
+
+fn steps() -> Named {
+    let step = [
+        ("step", text()),
+        ("region", or_null(&text())),
+        ("kind", one_of::<StepKind>()),
+        ("owner", or_null(&text())),
+        ("origin", one_of::<Origin>()),
+        ("last_seen", time()),
+        ("runs", count()),
+        ("samples", count()),
+        ("failed", count()),
+        ("oom_kills", count()),
+        ("mean_wall", or_null(&reference("Duration"))),
+        ("machines", list(&text())),
+        ("asks", reference("Request")),
+        ("should_ask", reference("Request")),
+        ("risk", reference("Risk")),
+        ("bound", reference("Bound")),
+        ("offers", reference("Offers")),
+        ("saving_a_month", or_null(&money())),
+        ("finding", or_null(&text())),
+    ];
+    let whole: Vec<_> = step.into_iter().chain(reasons()).collect();
+    vec![
+        ("Step", object(&whole)),
+        ("Reasons", object(&reasons())),
+        (
+            "Request",
+            object(&[("cores", or_null(&count())), ("memory", or_null(&count()))]),
+        ),
+        (
+            "Risk",
+            object(&[
+                ("oom_ppm", or_null(&share())),
+                ("attempts", list(&count())),
+                ("samples_needed", count()),
+            ]),
+        ),
+        (
+            "Bound",
+            object(&[
+                ("by", or_null(&one_of::<Binding>())),
+                ("computing", or_null(&share())),
+                ("waiting", or_null(&share())),
+                ("disk", or_null(&share())),
+                ("cores_used", or_null(&share())),
+                ("memory_used", or_null(&share())),
+                ("underused", list(&one_of::<Asked>())),
+            ]),
+        ),
+        (
+            "Offers",
+            object(&[
+                ("best", list(&reference("Offer"))),
+                (
+                    "left_out",
+                    json!({"type": "object", "additionalProperties": count()}),
+                ),
+            ]),
+        ),
+        (
+            "Offer",
+            object(&[
+                ("instance_type", text()),
+                ("region", text()),
+                ("per_hour", money()),
+                ("wall", reference("Duration")),
+                ("usd_a_run", money()),
+                ("runs_a_machine", count()),
+                ("held_up_by", one_of::<HeldUpBy>()),
+                ("basis", one_of::<Basis>()),
+            ]),
+        ),
+        ("Duration", object(&[("secs", count()), ("nanos", count())])),
+        (
+            "Sizing",
+            object(&[
+                ("current", reference("Request")),
+                ("recommended", reference("Request")),
+                ("samples", count()),
+                (
+                    "placement",
+                    or_null(&object(&[
+                        ("instance_type", text()),
+                        ("region", text()),
+                        ("per_hour", money()),
+                    ])),
+                ),
+                ("risk", reference("Risk")),
+                ("offers", reference("Offers")),
+                ("current_per_hour", or_null(&money())),
+                ("recommended_per_hour", or_null(&money())),
+                ("assumptions", list(&text())),
+            ]),
+        ),
+    ]
+}
+
+fn reasons() -> [(&'static str, Value); 5] {
+    let risk = json!({"type": "integer", "minimum": 0, "maximum": 4});
+    [
+        ("reason_codes", list(&json!({"enum": ReasonCode::ALL}))),
+        ("performance_risk", or_null(&risk)),
+        ("confidence", one_of::<Level>()),
+        ("evidence", list(&text())),
+        ("assumed", list(&text())),
+    ]
+}
+
+fn hub() -> Named {
+    let dollars = json!({"type": "number"});
+    let tag = object(&[("key", text()), ("value", text())]);
+    vec![(
+        "Recommendation",
+        object(&[
+            ("recommendationId", text()),
+            ("accountId", or_null(&text())),
+            ("region", text()),
+            ("resourceId", text()),
+            ("resourceArn", or_null(&text())),
+            ("currentResourceType", text()),
+            ("recommendedResourceType", text()),
+            ("currentResourceSummary", text()),
+            ("recommendedResourceSummary", text()),
+            ("actionType", one_of::<Action>()),
+            (
+                "implementationEffort",
+                json!({"enum": ["VeryLow", "Low", "Medium", "High", "VeryHigh"]}),
+            ),
+            ("restartNeeded", json!({"type": "boolean"})),
+            ("rollbackPossible", json!({"type": "boolean"})),
+            ("estimatedMonthlySavings", or_null(&dollars)),
+            ("estimatedSavingsPercentage", or_null(&dollars)),
+            ("estimatedMonthlyCost", or_null(&dollars)),
+            ("currencyCode", text()),
+            ("costCalculationLookbackPeriodInDays", count()),
+            (
+                "estimatedSavingsOverCostCalculationLookbackPeriod",
+                or_null(&dollars),
+            ),
+            ("recommendationLookbackPeriodInDays", count()),
+            ("lastRefreshTimestamp", time()),
+            ("source", text()),
+            ("tags", list(&tag)),
+            ("finding", text()),
+            ("kind", one_of::<FindingKind>()),
+            ("resource", reference("Resource")),
+            ("evidence", text()),
+            ("confidence", reference("Confidence")),
+            ("cost", or_null(&reference("Cost"))),
+            ("advice", text()),
+            ("recommendation", or_null(&reference("Sizing"))),
+            ("reasons", or_null(&reference("Reasons"))),
+        ]),
+    )]
+}
+
+/// An object all of whose fields named here are there.
+fn object(fields: &[(&'static str, Value)]) -> Value {
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> = fields
+        .iter()
+        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
+        .collect();
+    json!({"type": "object", "required": names, "properties": properties})
+}
+
+fn or_null(schema: &Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
+}
+
+fn list(items: &Value) -> Value {
+    json!({"type": "array", "items": items})
+}
+
+fn one_of<T: for<'de> Deserialize<'de>>() -> Value {
+    json!({"enum": variants::<T>()})
+}
+
+fn controller() -> Value {
+    object(&[("kind", text()), ("name", text())])
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn share() -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": 1_000_000})
+}
+
+/// Millionths of a dollar.
+fn money() -> Value {
+    json!({"type": "integer"})
+}

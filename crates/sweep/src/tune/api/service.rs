@@ -1,0 +1,106 @@
+//! The API over a bucket. The report is kept from one request to the next, because
+//! reading it takes longer than all that is answered from it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ebb_cloud::ports::{CloudError, Objects};
+use ebb_domain::report::Report;
+use jiff::Timestamp;
+use tokio::sync::Mutex;
+
+use super::http::{Answer, Request};
+use super::problem::Problem;
+use super::route::Route;
+use super::{of_program, of_report, read};
+use crate::publish::LATEST_JSON;
+
+/// 10,000 steps, nodes and findings take about 60 MB.
+const MAX_REPORT_BYTES: u64 = 96 << 20;
+
+/// How old what is known of the bucket may be. Answers may be held for a minute, so
+/// that nobody sees anything later than a minute and a half.
+const TRUSTED: Duration = Duration::from_secs(30);
+
+/// The API over a bucket.
+pub struct Service<'a> {
+    objects: &'a dyn Objects,
+    held: Mutex<Option<Held>>,
+}
+
+/// The newest report, as it was when last looked for.
+#[derive(Clone)]
+struct Held {
+    report: Arc<Report>,
+    version: String,
+    modified_at: Timestamp,
+    looked_at: Instant,
+}
+
+impl<'a> Service<'a> {
+    /// Over this bucket.
+    pub fn new(objects: &'a dyn Objects) -> Self {
+        Self {
+            objects,
+            held: Mutex::new(None),
+        }
+    }
+
+    /// Answers one request, `now` on a clock that never goes back.
+    pub async fn answer(&self, request: &Request, now: Instant) -> Answer {
+        let answer = async {
+            let route = Route::of(request)?;
+            if let Some(answer) = of_program(&route, request) {
+                return answer;
+            }
+            let held = self.newest(now).await?;
+            of_report(&route, &held.report, &held.version, request)
+        };
+        answer
+            .await
+            .unwrap_or_else(|problem: Problem| problem.answer())
+    }
+
+    async fn newest(&self, now: Instant) -> Result<Held, Problem> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.as_mut() {
+            if now.saturating_duration_since(held.looked_at) < TRUSTED {
+                return Ok(held.clone());
+            }
+            if self.modified_at().await? == Some(held.modified_at) {
+                held.looked_at = now;
+                return Ok(held.clone());
+            }
+        }
+        // What is held goes before the next comes: there is no memory for two.
+        *held = None;
+        let fetched = self.fetch(now).await?;
+        Ok(held.insert(fetched).clone())
+    }
+
+    /// When the newest report was written; `None` where there is none.
+    async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
+        let listed = self.objects.list(LATEST_JSON, 1).await.map_err(problem)?;
+        let found = listed.iter().find(|object| object.key == LATEST_JSON);
+        Ok(found.map(|object| object.modified_at))
+    }
+
+    async fn fetch(&self, now: Instant) -> Result<Held, Problem> {
+        let object = self.objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
+        let object = object.map_err(problem)?;
+        Ok(Held {
+            report: Arc::new(read(&object.bytes)?),
+            version: object.etag.0,
+            modified_at: object.modified_at,
+            looked_at: now,
+        })
+    }
+}
+
+fn problem(error: CloudError) -> Problem {
+    tracing::warn!(%error, "the report was not read");
+    match error {
+        CloudError::Missing { .. } => Problem::NoReport,
+        _ => Problem::Unreachable,
+    }
+}

@@ -1,0 +1,39 @@
+//! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`.
+
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::profile::advice::StepAdvice;
+use serde_json::{Value, json};
+
+use super::machines::{Pool, pools};
+use super::one_or_all;
+
+/// What the console offers for a new environment; an account's own bound is its
+/// business.
+pub(super) const MAX_VCPUS: u64 = 256;
+
+/// An environment for each region and architecture that steps have offers for.
+pub(super) fn environment(steps: &[StepAdvice]) -> String {
+    one_or_all(pools(steps).iter().map(of).collect())
+}
+
+fn of(pool: &Pool<'_>) -> Value {
+    let mut value = json!({
+        "computeEnvironmentName": pool.name(),
+        "type": "MANAGED",
+        "computeResources": {
+            "type": "EC2",
+            "allocationStrategy": "BEST_FIT_PROGRESSIVE",
+            // Nothing runs, and is billed, while no job waits.
+            "minvCpus": 0,
+            "maxvCpus": MAX_VCPUS,
+            "instanceTypes": pool.types,
+            "subnets": ["REPLACE-WITH-A-SUBNET"],
+            "securityGroupIds": ["REPLACE-WITH-A-SECURITY-GROUP"],
+            "instanceRole": "REPLACE-WITH-AN-INSTANCE-PROFILE",
+        },
+    });
+    if pool.origin == Origin::Simulated {
+        value["tags"] = json!({"ebb:simulated": "true"});
+    }
+    value
+}
