@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators bench bench-probe bench-sweep
+.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,7 +30,7 @@ demo: ## Run the main job in a simulated account; SEED=n varies it, KEEP=1 leave
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform deny simulators build lint
+	@$(MAKE) --no-print-directory terraform deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 
 check: lint ## Format, lints and the fast tests
@@ -61,6 +61,9 @@ bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake,
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform
+
+advice:
+	scripts/check-advice $(BUILT)/ebb
 
 simulators:
 	scripts/check-simulators

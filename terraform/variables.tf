@@ -207,13 +207,35 @@ variable "shards" {
 }
 
 variable "api_authorization" {
-  description = "Who may ask the tune API: AWS_IAM (signed requests) or NONE (everybody: for simulators)."
+  description = "Who may ask the tune API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (everybody: for simulators)."
   type        = string
   default     = "AWS_IAM"
 
   validation {
-    condition     = contains(["AWS_IAM", "NONE"], var.api_authorization)
-    error_message = "api_authorization is AWS_IAM or NONE."
+    condition     = contains(["AWS_IAM", "JWT", "NONE"], var.api_authorization)
+    error_message = "api_authorization is AWS_IAM, JWT or NONE."
+  }
+}
+
+variable "api_jwt_issuer" {
+  description = "Whose tokens the tune API takes, with api_authorization JWT: the URL that their `iss` names."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.api_jwt_issuer == null || can(regex("^https://[^\\s]+$", var.api_jwt_issuer))
+    error_message = "api_jwt_issuer is a URL of https."
+  }
+}
+
+variable "api_jwt_audience" {
+  description = "For whom those tokens must be: the `aud` or `client_id` of one of these."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for audience in var.api_jwt_audience : length(audience) > 0])
+    error_message = "api_jwt_audience holds no empty text."
   }
 }
 

@@ -18,10 +18,13 @@ from account import ACCOUNT_ID, client
 
 _ROUTES = (
     "GET /v1/findings",
+    "GET /v1/nodes",
     "GET /v1/openapi.json",
+    "GET /v1/prices",
     "GET /v1/recommendations",
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
+    "GET /v1/texts/{form}",
 )
 
 

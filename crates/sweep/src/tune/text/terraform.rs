@@ -100,8 +100,7 @@ fn environment(out: &mut String, pool: &Pool<'_>) {
         "+    instance_type = [{}]\n+    allocation_strategy = \"BEST_FIT_PROGRESSIVE\"\n     \
          min_vcpus = 0\n     max_vcpus = {MAX_VCPUS}\n     \
          subnets = [\"REPLACE-WITH-A-SUBNET\"]\n     \
-         security_group_ids = [\"REPLACE-WITH-A-SECURITY-GROUP\"]\n     \
-         instance_role = \"REPLACE-WITH-AN-INSTANCE-PROFILE\"\n   }}\n }}",
+         security_group_ids = [\"REPLACE-WITH-A-SECURITY-GROUP\"]\n   }}\n }}",
         list(&pool.types)
     );
 }

@@ -1,0 +1,108 @@
+"""`ebb serve` keeps to its own OpenAPI document: schemathesis finds nothing, and no
+answer has a field that the document does not tell."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+
+from program import PROGRAM, ROOT, needs_program
+
+_SECONDS = 45
+_EXAMPLES = 30
+
+
+class Server:
+    """`ebb serve` of the kept account, on a free port of loopback."""
+
+    def __init__(self) -> None:
+        self._child = subprocess.Popen([PROGRAM, "serve", "--demo", "--port", "0"], stdout=subprocess.PIPE, text=True)
+        assert self._child.stdout is not None
+        self.document_url = self._child.stdout.readline().strip()
+        self.url = self.document_url.removesuffix("/v1/openapi.json")
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def close(self) -> None:
+        self._child.terminate()
+        self._child.communicate(timeout=10)
+
+
+@needs_program
+class Api(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.close)
+        cls.document = cls.server.get("/v1/openapi.json")
+
+    def _schemathesis(self, document: str, *more: str) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            run = [sys.executable, "-m", "schemathesis.cli", "run", document, "--url", self.server.url]
+            fixed = ["--seed", "1", "--no-color", "--workers", "2", "--max-time", str(_SECONDS)]
+            return subprocess.run([*run, *fixed, *more], cwd=folder, capture_output=True, text=True, timeout=240)
+
+    def test_schemathesis_finds_nothing(self):
+        ran = self._schemathesis(self.server.document_url, "--max-examples", str(_EXAMPLES))
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("No issues found", ran.stdout)
+
+    def test_schemathesis_does_find_an_untruth(self):
+        lie = json.loads(json.dumps(self.document))
+        lie["components"]["schemas"]["PriceHead"]["properties"]["as_of"] = {"type": "integer"}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lie.json"
+            path.write_text(json.dumps(lie))
+            ran = self._schemathesis(str(path), "--include-path", "/v1/prices", "--phases", "coverage")
+        self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
+
+    def test_what_is_deployed_has_the_routes_of_the_document(self):
+        told = {f"{verb.upper()} {path}" for path, verbs in self.document["paths"].items() for verb in verbs}
+        for name in ("terraform/api.tf", "tests/sim/deploy.py"):
+            routed = re.findall(r'"((?:GET|POST) /[^"]*)"', (ROOT / name).read_text())
+            self.assertEqual(set(routed), told, name)
+
+    def test_no_answer_has_a_field_that_the_document_lacks(self):
+        step = self.server.get("/v1/recommendations?kind=overprovisioned_step")["items"][0]["resourceId"]
+        for path, operations in self.document["paths"].items():
+            content = operations["get"]["responses"]["200"]["content"]
+            if "text/plain" in content:
+                continue
+            answer = self.server.get(path.replace("{step}", step))
+            schema = self._strict(content["application/json"]["schema"])
+            errors = Draft202012Validator(schema, format_checker=FormatChecker()).iter_errors(answer)
+            self.assertEqual([f"{path}: {e.json_path}: {e.message[:200]}" for e in errors], [])
+            self.assertTrue(answer.get("items", True), f"{path} shows nothing")
+
+    def _strict(self, schema: Any) -> Any:
+        """The schema with its references put in and no further fields allowed."""
+        if isinstance(schema, list):
+            return [self._strict(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        if "$ref" in schema:
+            return self._strict(self.document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
+        if "allOf" in schema:
+            parts = [self._strict(part) for part in schema["allOf"]]
+            merged = {"type": "object", "required": [], "properties": {}}
+            for part in parts:
+                merged["required"] += part["required"]
+                merged["properties"] |= part["properties"]
+            return merged | {"additionalProperties": False}
+        strict = {key: self._strict(value) for key, value in schema.items()}
+        if "properties" in strict:
+            strict.setdefault("additionalProperties", False)
+        return strict
+
+
+if __name__ == "__main__":
+    unittest.main()

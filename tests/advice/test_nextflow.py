@@ -1,0 +1,98 @@
+"""The configuration for Nextflow is Groovy, and holds what Nextflow's reference names.
+
+Nextflow itself comes from its own site only, so this is read by a parser of Groovy
+3's grammar: `process` directives and the selector `withName` after Nextflow's
+reference, pages "Configuration" and "Process directives".
+"""
+
+import re
+import tempfile
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from groovy_parser.parser import parse_and_digest_groovy_content
+from lark.exceptions import LarkError
+
+from program import HOSTILE, ebb, needs_program, report
+
+Node = dict[str, Any]
+_STRATEGIES = {"terminate", "finish", "ignore", "retry"}
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.get("children", ()):
+        yield from _walk(child)
+
+
+def _leaves(node: Node) -> list[str]:
+    return [one["value"] for one in _walk(node) if "leaf" in one]
+
+
+def _selectors(tree: Node) -> dict[str, dict[str, list[str]]]:
+    """Directives by selector, each as the leaves of what it is set to."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for node in _walk(tree):
+        children = node.get("children", ())
+        if len(children) == 3 and _leaves(children[0]) == ["withName"] and children[1].get("leaf") == "COLON":
+            text = next(one["value"] for one in _walk(children[2]) if one.get("leaf") == "STRING_LITERAL")
+            sets = (one["children"] for one in _walk(children[2]) if len(one.get("children", ())) == 3)
+            found[text] = {
+                _leaves(name)[0]: _leaves(value) for name, is_set, value in sets if is_set.get("leaf") == "ASSIGN"
+            }
+    return found
+
+
+def _parse(text: str) -> Node:
+    tree: Node = parse_and_digest_groovy_content(text)
+    return tree
+
+
+@needs_program
+class Nextflow(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        names = {"variant-call": "NFCORE_RNASEQ:STAR_ALIGN", "fastqc": HOSTILE}
+        path, self.steps = report(Path(folder.name), names)
+        self.text = ebb("tune", "--report", str(path), "--format", "nextflow")
+
+    def test_it_is_one_process_scope_of_selectors(self):
+        tree = _parse(self.text)
+        self.assertEqual(_leaves(tree)[0], "process")
+        changed = {s["step"]: s for s in self.steps if s["asks"] != s["should_ask"]}
+        selectors = _selectors(tree)
+        self.assertEqual(len(selectors), len(changed))
+        for pattern, directives in selectors.items():
+            self.assertLessEqual(set(directives), {"cpus", "memory", "errorStrategy", "maxRetries"})
+            plain = _unescaped(pattern)
+            [name] = [name for name in changed if re.fullmatch(plain, name)]
+            self._check(directives, changed[name])
+
+    def _check(self, directives: dict[str, list[str]], step: dict[str, Any]) -> None:
+        self.assertEqual(directives["cpus"], [str(-(-step["should_ask"]["cores"] // 1000))])
+        sizes = [step["should_ask"]["memory"], *step["risk"]["attempts"]]
+        memory = "".join(directives["memory"])
+        written = ",".join(f"{-(-size // 2**20)}.MB" for size in sizes)
+        self.assertEqual(memory, f"{{[{written}].get(Math.min(task.attempt,{len(sizes)})-1)}}")
+        self.assertEqual(directives["maxRetries"], [str(len(sizes) - 1)])
+        strategies = re.findall(r"[?:](\w+)", "".join(directives["errorStrategy"]))
+        self.assertTrue(strategies and set(strategies) <= _STRATEGIES, strategies)
+
+    def test_the_parser_refuses_what_is_no_groovy(self):
+        text = "process {\n    withName: 'a' {\n        cpus = 1\n    }\n}\n"
+        self.assertEqual(_selectors(_parse(text)), {"a": {"cpus": ["1"]}})
+        for was, broken in (("cpus = ", "cpus = = "), ("'a'", "a'"), ("    }\n}", "    }\n")):
+            with self.assertRaises(LarkError):
+                _parse(text.replace(was, broken, 1))
+
+
+def _unescaped(literal: str) -> str:
+    """What Groovy makes of a string in single quotes."""
+    return re.sub(r"\\(.)", r"\1", literal)
+
+
+if __name__ == "__main__":
+    unittest.main()
