@@ -23,8 +23,10 @@ pub(super) fn schemas() -> Value {
     let mut all = Map::new();
     for (name, schema) in report()
         .into_iter()
+        .chain(findings())
         .chain(resources())
         .chain(steps())
+        .chain(sizing())
         .chain(hub())
     {
         all.insert(name.to_owned(), schema);
@@ -96,7 +98,7 @@ fn report() -> Named {
     ]
 }
 
-fn resources() -> Named {
+fn findings() -> Named {
     vec![
         (
             "Finding",
@@ -143,6 +145,11 @@ fn resources() -> Named {
                 ("saving_a_month", money()),
             ]),
         ),
+    ]
+}
+
+fn resources() -> Named {
+    vec![
         (
             "Resource",
             object(&[
@@ -251,6 +258,11 @@ fn steps() -> Named {
                 ("basis", one_of::<Basis>()),
             ]),
         ),
+    ]
+}
+
+fn sizing() -> Named {
+    vec![
         ("Duration", object(&[("secs", count()), ("nanos", count())])),
         (
             "Sizing",
