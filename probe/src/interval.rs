@@ -12,7 +12,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Usage};
+use ebb_domain::heartbeat::{BootClock, Coverage, NodeDetail, Usage};
 use ebb_domain::step::{PeakMemory, StepUsage};
 use ebb_domain::units::Bytes;
 
@@ -49,6 +49,8 @@ pub struct Interval {
     pub coverage: Coverage,
     /// Steps that run at the end, the busiest tools of each.
     pub running: Vec<StepUsage>,
+    /// What else was seen of the node.
+    pub detail: NodeDetail,
 }
 
 /// Everything that is known from one interval to the next.
@@ -236,6 +238,7 @@ impl Fold {
             background,
             coverage,
             running: self.steps.running(end, TOOLS_WHILE_RUNNING),
+            detail: NodeDetail::default(),
         }
     }
 

@@ -287,6 +287,7 @@ mod tests {
             },
             background: Usage::default(),
             typed_ago: None,
+            detail: Default::default(),
             steps,
             probe: ProbeCost {
                 cpu: CpuTime::from_millis(10),

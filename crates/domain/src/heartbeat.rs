@@ -1,6 +1,8 @@
 //! What one node did in one interval, as its probe tells it. How it travels is
 //! `ebb-signal`'s business; when it happened on AWS's clock is [`Placed`].
 
+mod detail;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,6 +12,8 @@ use thiserror::Error;
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::step::StepUsage;
 use crate::units::{Bytes, CpuTime, MilliCores, Share};
+
+pub use detail::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 
 /// A reading of a node's boot-time clock: it counts suspended time, never steps
 /// back, and starts at zero with each boot.
@@ -97,6 +101,9 @@ pub struct Heartbeat {
     pub steps: Vec<StepUsage>,
     /// What the probe itself cost.
     pub probe: ProbeCost,
+    /// What else was seen of the node.
+    #[serde(default)]
+    pub detail: NodeDetail,
 }
 
 /// The share of an interval that each signal covered; `None` means that this

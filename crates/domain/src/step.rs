@@ -12,7 +12,8 @@ use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::units::{Bytes, CpuTime, MilliCores};
 
 pub use detail::{
-    Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism, Sampled, StepDetail, TaskState,
+    Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail,
+    StepGpu, StepNetwork, TaskState,
 };
 
 /// What kind of thing a step is; it says how far its name can be trusted.

@@ -1,5 +1,6 @@
 //! Between the domain's words and the wire's. Reading checks every field.
 
+mod one_two;
 mod step;
 
 pub(crate) use step::steps;
@@ -51,6 +52,11 @@ fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> 
 
 fn wall(field: &'static str, micros: i64) -> Result<Timestamp, DecodeError> {
     Timestamp::from_microsecond(micros).map_err(|error| wrong(field, error.to_string()))
+}
+
+/// More than 584 years are as many.
+pub(crate) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn sent(sent: Option<proto::Sent>) -> Result<Sent, DecodeError> {
@@ -108,6 +114,7 @@ impl From<&Heartbeat> for proto::Heartbeat {
                 .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
             steps: h.steps.iter().map(Into::into).collect(),
             probe: Some((&h.probe).into()),
+            detail: one_two::out(&h.detail),
         }
     }
 }
@@ -137,6 +144,7 @@ impl TryFrom<proto::Heartbeat> for Heartbeat {
                 .map(TryInto::try_into)
                 .collect::<Result<_, _>>()?,
             probe: required("probe", h.probe)?.into(),
+            detail: one_two::taken(h.detail)?,
         })
     }
 }

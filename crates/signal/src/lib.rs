@@ -4,8 +4,8 @@
 //!
 //! | | schema line | body |
 //! |---|---|---|
-//! | SQS message | `ebb.heartbeat/1.1` | base64 of zstd of protobuf |
-//! | S3 object | `ebb.steps/1.1` | zstd of protobuf |
+//! | SQS message | `ebb.heartbeat/1.2` | base64 of zstd of protobuf |
+//! | S3 object | `ebb.steps/1.2` | zstd of protobuf |
 
 mod convert;
 mod error;
@@ -15,7 +15,8 @@ mod proto;
 
 pub use error::{DecodeError, EncodeError};
 pub use message::{
-    HeartbeatMessage, MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_STEPS_A_HEARTBEAT,
-    MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
-    StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
+    HeartbeatMessage, MAX_GPUS, MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES,
+    MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES,
+    MAX_UNPACKED_OBJECT_BYTES, StepObject, decode_heartbeats, decode_steps, encode_heartbeats,
+    encode_steps,
 };

@@ -29,6 +29,8 @@ pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
 pub const MAX_STEPS_AN_OBJECT: usize = 10_000;
 /// Executables named for one step at most.
 pub const MAX_TOOLS_A_STEP: usize = 16;
+/// GPUs of one heartbeat at most; the largest machines have 16.
+pub const MAX_GPUS: usize = 64;
 
 /// Level 3 is zstd's own default; higher ones cost the node CPU for few bytes.
 const ZSTD_LEVEL: i32 = 3;
@@ -69,6 +71,7 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
             heartbeat.steps.len(),
             MAX_STEPS_A_HEARTBEAT,
         )?;
+        fits("GPUs of a heartbeat", heartbeat.detail.gpus.len(), MAX_GPUS)?;
         for step in &heartbeat.steps {
             fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
         }

@@ -1,7 +1,13 @@
 //! The protobuf messages of v1. Tags are for ever: a field that is dropped keeps
 //! its tag reserved in a comment, a new one takes the next.
 
+mod one_two;
+
 use prost::{Enumeration, Message};
+
+pub(crate) use one_two::{
+    GpuUse, NetworkDetail, NodeDetail, Pressure, RunName, StepGpu, StepNetwork,
+};
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Heartbeats {
@@ -71,6 +77,9 @@ pub(crate) struct Heartbeat {
     pub steps: Vec<Step>,
     #[prost(message, optional, tag = "15")]
     pub probe: Option<ProbeCost>,
+    /// Since 1.2.
+    #[prost(message, optional, tag = "16")]
+    pub detail: Option<NodeDetail>,
 }
 
 /// Shares in parts per million.
@@ -195,6 +204,13 @@ pub(crate) struct Detail {
     pub parallelism: Vec<Busy>,
     #[prost(message, repeated, tag = "10")]
     pub states: Vec<Sampled>,
+    /// Since 1.2.
+    #[prost(message, optional, tag = "11")]
+    pub network: Option<StepNetwork>,
+    #[prost(message, optional, tag = "12")]
+    pub gpu: Option<StepGpu>,
+    #[prost(message, optional, tag = "13")]
+    pub run: Option<RunName>,
 }
 
 #[derive(Clone, PartialEq, Message)]

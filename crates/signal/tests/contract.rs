@@ -5,20 +5,22 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
+    BootClock, Coverage, GpuUse, Hardware, Heartbeat, NetworkDetail, NodeDetail, Origin, Pressure,
+    ProbeCost, Sent, Usage,
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, Parallelism, PeakMemory, Requested, Sampled, StepBatch, StepDetail, StepEnd,
-    StepId, StepKind, StepUsage, TaskState, ToolUsage,
+    MemorySource, Parallelism, PeakMemory, Requested, RunName, Sampled, StepBatch, StepDetail,
+    StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_signal::{decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_signal::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
 const GOLDEN_HEARTBEATS: &str = include_str!("golden/heartbeat-1.0.txt");
 const GOLDEN_HEARTBEATS_1_1: &str = include_str!("golden/heartbeat-1.1.txt");
+const GOLDEN_HEARTBEATS_1_2: &str = include_str!("golden/heartbeat-1.2.txt");
 const GOLDEN_STEPS: &str = include_str!("golden/steps-1.0.base64");
 
 fn wall(seconds: i64) -> Timestamp {
@@ -105,6 +107,7 @@ fn heartbeat() -> Heartbeat {
         },
         background: Usage::default(),
         typed_ago: Some(Duration::from_millis(1_500)),
+        detail: Default::default(),
         steps: vec![step()],
         probe: ProbeCost {
             cpu: CpuTime::from_millis(3),
@@ -173,6 +176,7 @@ fn step_of_one_one() -> StepUsage {
             disk_delay: None,
             parallelism,
             states: [(TaskState::Network, network)].into(),
+            ..StepDetail::default()
         },
         ..step()
     }
@@ -196,6 +200,82 @@ fn what_one_one_added_is_read_back_whole() {
     };
     let object = encode_steps(&sent(), &batch).expect("it fits");
     assert_eq!(decode_steps(&object).expect("it reads").batch, batch);
+}
+
+/// All that 1.2 added.
+fn heartbeat_of_one_two() -> Heartbeat {
+    let step = StepUsage {
+        detail: StepDetail {
+            network: Some(StepNetwork {
+                received: Bytes::gib(2),
+                sent: Bytes(0),
+                retransmits: 7,
+                connections: 3,
+            }),
+            gpu: Some(StepGpu {
+                devices: 2,
+                held: Duration::from_secs(120),
+                busy: Some(Duration::ZERO),
+                peak_memory: Some(Bytes::gib(40)),
+            }),
+            run: Some(Box::new(RunName {
+                launcher: "nextflow".into(),
+                key: "1234@5".into(),
+                pipeline: Some("nf-core/rnaseq".into()),
+            })),
+            ..step_of_one_one().detail
+        },
+        ..step()
+    };
+    let gpu = GpuUse {
+        number: 1,
+        model: "NVIDIA H200".into(),
+        busy: Some(Share::from_ppm(250_000)),
+        memory_held: Some(Bytes::gib(40)),
+        memory: Some(Bytes::gib(141)),
+        processes: Some(1),
+    };
+    let seconds = Duration::from_secs;
+    Heartbeat {
+        steps: vec![step],
+        detail: NodeDetail {
+            sampled_because: Some("no BTF".into()),
+            gpus: vec![gpu, GpuUse::default()],
+            gpu_restarts: 2,
+            network: Some(NetworkDetail {
+                owned: Bytes::gib(2),
+                unowned: Bytes(0),
+                retransmits: 7,
+                connections: Some(3),
+            }),
+            pressure: Some(Pressure {
+                cpu_some: seconds(1),
+                memory_some: seconds(2),
+                memory_full: seconds(3),
+                disk_some: seconds(4),
+                disk_full: seconds(5),
+            }),
+            reclaimed: Some(Bytes::mib(5)),
+        },
+        ..heartbeat()
+    }
+}
+
+#[test]
+fn version_one_two_heartbeats_written_long_ago_are_still_read() {
+    let message = decode_heartbeats(GOLDEN_HEARTBEATS_1_2.trim_end()).expect("the golden message");
+    assert_eq!(message.heartbeats, vec![heartbeat_of_one_two()]);
+}
+
+#[test]
+fn what_one_two_added_is_read_back_whole_and_bounded() {
+    let body = encode_heartbeats(&sent(), &[heartbeat_of_one_two()]).expect("it fits");
+    let read = decode_heartbeats(&body).expect("it reads");
+    assert_eq!(read.heartbeats, vec![heartbeat_of_one_two()]);
+    let mut many = heartbeat_of_one_two();
+    many.detail.gpus = vec![GpuUse::default(); MAX_GPUS + 1];
+    let error = encode_heartbeats(&sent(), &[many]).expect_err("too many GPUs");
+    assert!(error.to_string().contains("GPUs"), "{error}");
 }
 
 #[test]

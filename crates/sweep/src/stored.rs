@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::changes::Told;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/2";
+const SCHEMA: &str = "ebb.state/3";
 
 /// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards.
 const MAX_PACKED_BYTES: u64 = 64 << 20;
@@ -275,7 +275,7 @@ mod tests {
             assert!(matches!(saved, Ok(Saved::Done(_))));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/2\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(b"ebb.state/3\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
     }

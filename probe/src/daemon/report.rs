@@ -74,6 +74,7 @@ impl Report {
             workload: interval.workload,
             background: interval.background,
             typed_ago: machine.typed_ago,
+            detail: interval.detail,
             steps: most_telling(interval.running),
             probe: machine.probe,
         };
@@ -222,6 +223,7 @@ mod tests {
                 short_processes: None,
             },
             running: Vec::new(),
+            detail: Default::default(),
         }
     }
 

@@ -101,6 +101,7 @@ impl Detail {
             disk_delay: finer.and_then(|f| f.disk_delay),
             parallelism: self.parallelism,
             states: self.states.clone(),
+            ..StepDetail::default()
         }
     }
 }

@@ -103,6 +103,7 @@ fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
         workload: Usage::default(),
         background: Usage::default(),
         typed_ago: None,
+        detail: Default::default(),
         steps: Vec::new(),
         probe: ProbeCost::default(),
     }

@@ -82,6 +82,7 @@ pub fn heartbeat(
         }
         .usage(length),
         typed_ago: None,
+        detail: Default::default(),
         steps: steps.map(|step| running(step, clock, end)).collect(),
         probe: ProbeCost {
             cpu: CpuTime::from_millis(1),

@@ -72,6 +72,7 @@ fn heartbeat(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Re
         workload: usage(CpuTime::from_millis(if active { 41_000 } else { 0 })),
         background: usage(CpuTime::from_millis(900)),
         typed_ago: None,
+        detail: Default::default(),
         steps: steps(account, node, probe, back)?,
         probe: ProbeCost::default(),
     };

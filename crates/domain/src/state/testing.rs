@@ -64,6 +64,7 @@ pub(crate) fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
             ..Usage::default()
         },
         typed_ago: None,
+        detail: Default::default(),
         steps: Vec::new(),
         probe: ProbeCost::default(),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{CpuTime, MilliCores};
+use crate::units::{Bytes, CpuTime, MilliCores};
 
 /// Totals since the step's start; `None` where the kernel or the probe does not
 /// tell, which is not zero.
@@ -37,6 +37,57 @@ pub struct StepDetail {
     pub parallelism: Parallelism,
     /// What it did at the samples, once each; empty where that cannot be seen.
     pub states: BTreeMap<TaskState, Sampled>,
+    /// What its TCP sockets carried; `None` where sockets cannot be seen.
+    pub network: Option<StepNetwork>,
+    /// What it did on GPUs; `None` when it used none, or none can be looked at.
+    pub gpu: Option<StepGpu>,
+    /// The run that it is part of, as its node tells; `None` when it cannot be told
+    /// there.
+    pub run: Option<Box<RunName>>,
+}
+
+/// A step's TCP sockets since its start, loopback left out. What it sent by UDP, or
+/// the kernel for it (NFS, Lustre), is not in it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct StepNetwork {
+    /// Payload received.
+    pub received: Bytes,
+    /// Payload sent, each byte once.
+    pub sent: Bytes,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Connections open at the last sample.
+    pub connections: u64,
+}
+
+/// A step's GPUs since its start.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct StepGpu {
+    /// The most devices that its processes held at one sample.
+    pub devices: u32,
+    /// The time that it held devices, of all of them together.
+    pub held: Duration,
+    /// The time in which its processes computed on them, of all of them together;
+    /// `None` when the device does not tell processes apart.
+    pub busy: Option<Duration>,
+    /// The most of their memory that it held at one sample; `None` when the device
+    /// does not tell.
+    pub peak_memory: Option<Bytes>,
+}
+
+/// The run of a pipeline, as a node tells it from its processes and folders.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunName {
+    /// What runs pipelines here, as `nextflow`.
+    pub launcher: String,
+    /// Tells this run from others of its node; never two runs in one.
+    pub key: String,
+    /// The pipeline, where the launcher names one.
+    pub pipeline: Option<String>,
 }
 
 /// What a step does at one sample: the first of these that any of its threads does,

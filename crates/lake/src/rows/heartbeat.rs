@@ -150,6 +150,7 @@ impl HeartbeatRow {
                 workload: self.workload()?,
                 background: self.background()?,
                 typed_ago: get_span("typed_ago_ns", self.typed_ago_ns)?,
+                detail: Default::default(),
                 probe: self.probe()?,
                 steps: self
                     .steps

@@ -60,6 +60,7 @@ pub(crate) fn heartbeat(node: u32, sequence: u64) -> Placed {
             workload: usage(1),
             background: usage(3),
             typed_ago: Some(Duration::from_nanos(61_000_000_007)),
+            detail: Default::default(),
             steps: vec![step_usage("task-1", StepEnd::Running), bare_usage("task-2")],
             probe: ProbeCost {
                 cpu: CpuTime(23),

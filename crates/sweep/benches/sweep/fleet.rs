@@ -143,6 +143,7 @@ pub(crate) fn heartbeat(number: u32, minute: u64) -> Heartbeat {
         },
         background: used(100 + noise, 512 * noise),
         typed_ago: None,
+        detail: Default::default(),
         steps,
         probe: ProbeCost::default(),
     }

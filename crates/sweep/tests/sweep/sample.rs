@@ -90,6 +90,7 @@ pub(crate) fn heartbeat(number: u32, sequence: u64, work: Work) -> Heartbeat {
         workload: used(if work == Work::Busy { 90_000 } else { 0 }),
         background: used(100),
         typed_ago: None,
+        detail: Default::default(),
         steps: Vec::new(),
         probe: ProbeCost::default(),
     }

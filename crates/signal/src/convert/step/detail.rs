@@ -1,10 +1,11 @@
-//! What version 1.1 added to a step.
+//! What versions 1.1 and 1.2 added to a step.
 
 use std::time::Duration;
 
 use ebb_domain::step::{Busy, PARALLELISM_CLASSES, Parallelism, Sampled, StepDetail, TaskState};
 use ebb_domain::units::CpuTime;
 
+use super::super::nanos;
 use crate::error::DecodeError;
 use crate::message::allowed;
 use crate::proto;
@@ -33,6 +34,9 @@ pub(super) fn out(detail: &StepDetail) -> Option<proto::Detail> {
                 time_ns: nanos(sampled.time),
             })
             .collect(),
+        network: detail.network.map(Into::into),
+        gpu: detail.gpu.map(Into::into),
+        run: detail.run.as_deref().map(Into::into),
     })
 }
 
@@ -52,6 +56,9 @@ pub(super) fn taken(detail: Option<proto::Detail>) -> Result<StepDetail, DecodeE
         major_faults: d.major_faults,
         disk_delay: d.disk_delay_ns.map(Duration::from_nanos),
         parallelism: parallelism_in(&d.parallelism)?,
+        network: d.network.map(Into::into),
+        gpu: d.gpu.map(Into::into),
+        run: d.run.map(|run| run.try_into().map(Box::new)).transpose()?,
         ..StepDetail::default()
     };
     for seen in d.states {
@@ -60,10 +67,6 @@ pub(super) fn taken(detail: Option<proto::Detail>) -> Result<StepDetail, DecodeE
         sum.time = sum.time.saturating_add(Duration::from_nanos(seen.time_ns));
     }
     Ok(taken)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn parallelism_out(parallelism: &Parallelism) -> Vec<proto::Busy> {
