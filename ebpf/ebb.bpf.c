@@ -40,7 +40,7 @@ static __always_inline bool runs_nextflow_task(struct task_struct *task)
 {
 	static const char wanted[] = ".command.run";
 	char tail[sizeof(wanted)] = {};
-	unsigned long end = BPF_CORE_READ(task, mm, arg_end);
+	unsigned long end = task->mm->arg_end;
 
 	if (bpf_probe_read_user(tail, sizeof(tail), (void *)(end - sizeof(tail))))
 		return 0;
@@ -57,7 +57,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	if (!record)
 		return 0;
 	fill_head(&record->head, EBB_EXEC, task);
-	record->maxrss_pages = BPF_CORE_READ(task, signal, maxrss);
+	record->maxrss_pages = task->signal->maxrss;
 	record->work_parent[0] = 0;
 	record->work_leaf[0] = 0;
 	if (runs_nextflow_task(task)) {
@@ -82,25 +82,26 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	if (is_kernel_thread(task))
 		return 0;
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	struct task_struct *leader = task->group_leader;
 	keep_disk_of_ended(task, leader);
-	if (BPF_CORE_READ(task, signal, live.counter) != 0)
+	if (task->signal->live.counter != 0)
 		return 0;
 	struct ebb_exit *record = reserve(EBB_EXIT, sizeof(*record));
 	if (!record)
 		return 0;
 	fill_head(&record->head, EBB_EXIT, leader);
-	fill_totals(record, leader);
-	record->cpu_ns += BPF_CORE_READ(task, se.sum_exec_runtime);
+	record->head.at_ns = bpf_ktime_get_boot_ns();
+	fill_totals(record, leader, had_one_thread(leader, 0));
+	record->cpu_ns += task->se.sum_exec_runtime;
 
 	/* Gone already up to 6.12, still there from 6.17 on. */
-	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	struct mm_struct *mm = task->mm;
 	if (mm) {
 		struct rss rss = {};
 
 		read_rss(mm, &rss);
 		record->rss_pages = rss.file + rss.anon + rss.shmem;
-		record->hiwater_pages = BPF_CORE_READ(mm, hiwater_rss);
+		record->hiwater_pages = mm->hiwater_rss;
 		record->head.flags |= EBB_HAS_MM;
 	}
 	submit(record);
@@ -123,18 +124,23 @@ int BPF_PROG(on_free, struct task_struct *task)
 	record->head.kind = EBB_REAP;
 	record->head.flags = bpf_core_field_exists(struct task_io_accounting, read_bytes) ? EBB_HAS_IO : 0;
 	record->head.at_ns = bpf_ktime_get_boot_ns();
-	record->head.start_ns = BPF_CORE_READ(task, start_boottime);
+	record->head.start_ns = task->start_boottime;
 	record->head.cgroup_id = 0;
-	record->head.tgid = BPF_CORE_READ(task, tgid);
+	record->head.tgid = task->tgid;
 	record->head.ppid = 0;
-	BPF_CORE_READ_STR_INTO(&record->head.comm, task, comm);
-	fill_totals(record, task);
+	bpf_probe_read_kernel(record->head.comm, sizeof(record->head.comm), task->comm);
+	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
+
+	fill_totals(record, task, one_thread);
 	__builtin_memset(&reap->finer, 0, sizeof(reap->finer));
-	add_ended(&reap->finer, BPF_CORE_READ(task, signal));
+	add_ended(&reap->finer, task->signal);
 	fill_delays(&reap->finer, &record->head.flags, task);
 	submit(reap);
-	struct process process = process_of(task);
-	bpf_map_delete_elem(&ended_threads, &process);
+	if (!one_thread) {
+		struct process process = process_of(task);
+
+		bpf_map_delete_elem(&ended_threads, &process);
+	}
 	return 0;
 }
 
@@ -166,7 +172,7 @@ int on_oom(struct mark_victim *victim)
 SEC("tp_btf/cgroup_mkdir")
 int BPF_PROG(on_cgroup, struct cgroup *cgroup, const char *path)
 {
-	if (BPF_CORE_READ(cgroup, root, hierarchy_id) != memory_hierarchy)
+	if (cgroup->root->hierarchy_id != memory_hierarchy)
 		return 0;
 	struct ebb_cgroup *record = reserve(EBB_CGROUP, sizeof(*record));
 	if (!record)
@@ -175,7 +181,7 @@ int BPF_PROG(on_cgroup, struct cgroup *cgroup, const char *path)
 	record->head.kind = EBB_CGROUP;
 	record->head.flags = EBB_HAS_CGROUP;
 	record->head.at_ns = bpf_ktime_get_boot_ns();
-	record->head.cgroup_id = BPF_CORE_READ(cgroup, kn, id);
+	record->head.cgroup_id = cgroup->kn->id;
 	record->path[0] = 0;
 	bpf_probe_read_kernel_str(record->path, sizeof(record->path), path);
 	submit(record);
@@ -184,16 +190,16 @@ int BPF_PROG(on_cgroup, struct cgroup *cgroup, const char *path)
 
 static __always_inline void fill_ended_threads(struct ebb_task *record, struct task_struct *leader)
 {
-	struct signal_struct *signal = BPF_CORE_READ(leader, signal);
+	struct signal_struct *signal = leader->signal;
 	struct process process = process_of(leader);
 	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
 
-	record->ended_cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime);
+	record->ended_cpu_ns = signal->sum_sched_runtime;
 	if (sum) {
 		record->ended_read_bytes = sum->read_bytes;
 		record->ended_write_bytes = sum->write_bytes;
 	}
-	record->maxrss_pages = BPF_CORE_READ(signal, maxrss);
+	record->maxrss_pages = signal->maxrss;
 }
 
 static __always_inline void fill_memory(struct ebb_task *record, struct mm_struct *mm)
@@ -204,7 +210,7 @@ static __always_inline void fill_memory(struct ebb_task *record, struct mm_struc
 	record->file_pages = rss.file;
 	record->anon_pages = rss.anon;
 	record->shmem_pages = rss.shmem;
-	record->hiwater_pages = BPF_CORE_READ(mm, hiwater_rss);
+	record->hiwater_pages = mm->hiwater_rss;
 	record->head.flags |= EBB_HAS_MM;
 }
 
@@ -219,10 +225,10 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 
 	if (!task)
 		return 0;
-	fill_head(&record.head, 0, BPF_CORE_READ(task, group_leader));
-	record.cpu_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	fill_head(&record.head, 0, task->group_leader);
+	record.cpu_ns = task->se.sum_exec_runtime;
 	/* What an ending thread moved is about to be, or is already, kept elsewhere. */
-	if (!(BPF_CORE_READ(task, flags) & PF_EXITING)) {
+	if (!(task->flags & PF_EXITING)) {
 		struct disk disk = disk_of(task);
 
 		record.read_bytes = disk.read_bytes;
@@ -230,13 +236,13 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 	}
 	if (is_kernel_thread(task))
 		record.head.flags |= EBB_KTHREAD;
-	if (BPF_CORE_READ(task, exit_state))
+	if (task->exit_state)
 		record.head.flags |= EBB_ZOMBIE;
-	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	struct mm_struct *mm = task->mm;
 
 	if (is_leader(task)) {
 		fill_ended_threads(&record, task);
-		add_ended(&record.finer, BPF_CORE_READ(task, signal));
+		add_ended(&record.finer, task->signal);
 	} else {
 		record.head.flags |= EBB_THREAD;
 	}
@@ -252,7 +258,7 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 	}
 	/* A leader that ended before its threads has no address space left. */
 	if (mm && !(record.head.flags & EBB_KTHREAD) &&
-	    (is_leader(task) || !BPF_CORE_READ(task, group_leader, mm)))
+	    (is_leader(task) || !task->group_leader->mm))
 		fill_memory(&record, mm);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;

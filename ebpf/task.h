@@ -37,23 +37,20 @@ struct {
  */
 static __always_inline __u64 cgroup_of(struct task_struct *task, __u32 *flags)
 {
-	struct css_set *set = BPF_CORE_READ(task, cgroups);
-	struct cgroup *cgroup = 0;
+	struct css_set *set = task->cgroups;
+	struct cgroup *cgroup = set->dfl_cgrp;
 
-	if (!memory_hierarchy) {
-		cgroup = BPF_CORE_READ(set, dfl_cgrp);
-	} else if (bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id)) {
+	if (memory_hierarchy) {
+		if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+			return 0;
 		__u64 index = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
 		__u64 base = bpf_core_field_offset(struct css_set, subsys);
-		struct cgroup_subsys_state *css = 0;
+		struct cgroup_subsys_state **css = (void *)set + base + index * sizeof(*css);
 
-		bpf_probe_read_kernel(&css, sizeof(css), (char *)set + base + index * sizeof(css));
-		cgroup = BPF_CORE_READ(css, cgroup);
+		cgroup = (*css)->cgroup;
 	}
-	if (!cgroup)
-		return 0;
 	*flags |= EBB_HAS_CGROUP;
-	return BPF_CORE_READ(cgroup, kn, id);
+	return cgroup->kn->id;
 }
 
 static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct task_struct *leader)
@@ -61,12 +58,12 @@ static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct 
 	__u32 flags = 0;
 
 	head->kind = kind;
-	head->at_ns = bpf_ktime_get_boot_ns();
-	head->start_ns = BPF_CORE_READ(leader, start_boottime);
+	head->at_ns = 0;
+	head->start_ns = leader->start_boottime;
 	head->cgroup_id = cgroup_of(leader, &flags);
-	head->tgid = BPF_CORE_READ(leader, tgid);
-	head->ppid = BPF_CORE_READ(leader, real_parent, tgid);
-	BPF_CORE_READ_STR_INTO(&head->comm, leader, comm);
+	head->tgid = leader->tgid;
+	head->ppid = leader->real_parent->tgid;
+	bpf_probe_read_kernel(head->comm, sizeof(head->comm), leader->comm);
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes))
 		flags |= EBB_HAS_IO;
 	head->flags = flags;
@@ -76,14 +73,14 @@ static __always_inline void fill_head(struct ebb_head *head, __u32 kind, struct 
 static __always_inline void fill_delays(struct ebb_finer *finer, __u32 *flags, struct task_struct *task)
 {
 	if (bpf_core_field_exists(struct task_struct, sched_info.run_delay)) {
-		finer->run_queue_ns = BPF_CORE_READ(task, sched_info.run_delay);
+		finer->run_queue_ns = task->sched_info.run_delay;
 		*flags |= EBB_HAS_RUN_QUEUE;
 	}
 	if (bpf_core_field_exists(struct task_struct, delays)) {
-		struct task_delay_info *delays = BPF_CORE_READ(task, delays);
+		struct task_delay_info *delays = task->delays;
 
 		if (delays) {
-			finer->disk_delay_ns = BPF_CORE_READ(delays, blkio_delay);
+			finer->disk_delay_ns = delays->blkio_delay;
 			*flags |= EBB_HAS_DISK_DELAY;
 		}
 	}
@@ -92,22 +89,22 @@ static __always_inline void fill_delays(struct ebb_finer *finer, __u32 *flags, s
 /* The counts of the threads that have ended, the leader too once it is gone. */
 static __always_inline void add_ended(struct ebb_finer *finer, struct signal_struct *signal)
 {
-	finer->user_ns += BPF_CORE_READ(signal, utime);
-	finer->system_ns += BPF_CORE_READ(signal, stime);
-	finer->voluntary += BPF_CORE_READ(signal, nvcsw);
-	finer->involuntary += BPF_CORE_READ(signal, nivcsw);
-	finer->minor_faults += BPF_CORE_READ(signal, min_flt);
-	finer->major_faults += BPF_CORE_READ(signal, maj_flt);
+	finer->user_ns += signal->utime;
+	finer->system_ns += signal->stime;
+	finer->voluntary += signal->nvcsw;
+	finer->involuntary += signal->nivcsw;
+	finer->minor_faults += signal->min_flt;
+	finer->major_faults += signal->maj_flt;
 }
 
 static __always_inline void add_own(struct ebb_finer *finer, struct task_struct *task)
 {
-	finer->user_ns += BPF_CORE_READ(task, utime);
-	finer->system_ns += BPF_CORE_READ(task, stime);
-	finer->voluntary += BPF_CORE_READ(task, nvcsw);
-	finer->involuntary += BPF_CORE_READ(task, nivcsw);
-	finer->minor_faults += BPF_CORE_READ(task, min_flt);
-	finer->major_faults += BPF_CORE_READ(task, maj_flt);
+	finer->user_ns += task->utime;
+	finer->system_ns += task->stime;
+	finer->voluntary += task->nvcsw;
+	finer->involuntary += task->nivcsw;
+	finer->minor_faults += task->min_flt;
+	finer->major_faults += task->maj_flt;
 }
 
 /* Whether a task has a core, waits for one, or waits for something else. */
@@ -116,15 +113,15 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	struct task_struct___old *old = (void *)task;
 	__u64 state;
 
-	if (bpf_core_field_exists(struct task_struct, on_cpu) && BPF_CORE_READ(task, on_cpu))
+	if (bpf_core_field_exists(struct task_struct, on_cpu) && task->on_cpu)
 		return EBB_ON_CPU;
 	if (bpf_core_field_exists(struct task_struct, __state))
-		state = BPF_CORE_READ(task, __state);
+		state = task->__state;
 	else
-		state = BPF_CORE_READ(old, state);
+		state = old->state;
 	if (!state)
 		return EBB_RUNNABLE;
-	return BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? EBB_IO_WAIT : 0;
+	return BPF_CORE_READ_BITFIELD(task, in_iowait) ? EBB_IO_WAIT : 0;
 }
 
 struct rss {
@@ -144,33 +141,33 @@ static __always_inline void read_rss(struct mm_struct *mm, struct rss *rss)
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
 		struct mm_struct___array *old = (void *)mm;
 
-		rss->file = not_negative(BPF_CORE_READ(old, rss_stat.count[0].counter));
-		rss->anon = not_negative(BPF_CORE_READ(old, rss_stat.count[1].counter));
-		rss->shmem = not_negative(BPF_CORE_READ(old, rss_stat.count[3].counter));
+		rss->file = not_negative(old->rss_stat.count[0].counter);
+		rss->anon = not_negative(old->rss_stat.count[1].counter);
+		rss->shmem = not_negative(old->rss_stat.count[3].counter);
 	} else {
 		struct mm_struct___percpu *new = (void *)mm;
 
-		rss->file = not_negative(BPF_CORE_READ(new, rss_stat[0].count));
-		rss->anon = not_negative(BPF_CORE_READ(new, rss_stat[1].count));
-		rss->shmem = not_negative(BPF_CORE_READ(new, rss_stat[3].count));
+		rss->file = not_negative(new->rss_stat[0].count);
+		rss->anon = not_negative(new->rss_stat[1].count);
+		rss->shmem = not_negative(new->rss_stat[3].count);
 	}
 }
 
 static __always_inline bool is_kernel_thread(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, flags) & PF_KTHREAD;
+	return task->flags & PF_KTHREAD;
 }
 
 static __always_inline bool is_leader(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, pid) == BPF_CORE_READ(task, tgid);
+	return task->pid == task->tgid;
 }
 
 static __always_inline struct process process_of(struct task_struct *leader)
 {
 	struct process process = {
-		.tgid = BPF_CORE_READ(leader, tgid),
-		.start_ns = BPF_CORE_READ(leader, start_boottime),
+		.tgid = leader->tgid,
+		.start_ns = leader->start_boottime,
 	};
 	return process;
 }
@@ -180,58 +177,71 @@ static __always_inline struct disk disk_of(struct task_struct *task)
 	struct disk disk = {};
 
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
-		disk.read_bytes = BPF_CORE_READ(task, ioac.read_bytes);
-		disk.write_bytes = BPF_CORE_READ(task, ioac.write_bytes);
+		disk.read_bytes = task->ioac.read_bytes;
+		disk.write_bytes = task->ioac.write_bytes;
 	}
 	return disk;
 }
 
-/* A process of one thread, which is most of them, needs no entry. */
+/*
+ * A process that never had a second thread, which is most of them, has no entry.
+ * The kernel adds a thread's run time to its process when it lets go of it: of an
+ * ending process nothing is added yet, of an ended one only what the leader ran.
+ */
+static __always_inline bool had_one_thread(struct task_struct *leader, __u64 leader_added)
+{
+	struct signal_struct *signal = leader->signal;
+
+	return signal->nr_threads <= 1 && signal->sum_sched_runtime == leader_added;
+}
+
 static __always_inline void keep_disk_of_ended(struct task_struct *task, struct task_struct *leader)
 {
-	struct process process = process_of(leader);
 	struct disk disk = disk_of(task);
+
+	if ((!disk.read_bytes && !disk.write_bytes) || (task == leader && had_one_thread(leader, 0)))
+		return;
+	struct process process = process_of(leader);
+	struct disk none = {};
+
+	bpf_map_update_elem(&ended_threads, &process, &none, BPF_NOEXIST);
 	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
 
-	if (!sum) {
-		if (!disk.read_bytes && !disk.write_bytes)
-			return;
-		if (task == leader && BPF_CORE_READ(task, signal, nr_threads) == 1)
-			return;
-		if (!bpf_map_update_elem(&ended_threads, &process, &disk, BPF_NOEXIST))
-			return;
-		sum = bpf_map_lookup_elem(&ended_threads, &process);
-		if (!sum)
-			return;
-	}
+	if (!sum)
+		return;
 	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
 	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
 }
 
-static __always_inline void fill_disk(struct ebb_exit *record, struct task_struct *leader)
+static __always_inline void fill_disk(struct ebb_exit *record, struct task_struct *leader, bool one_thread)
 {
 	struct process process = process_of(leader);
-	struct disk *sum = bpf_map_lookup_elem(&ended_threads, &process);
-	struct disk disk = sum ? *sum : disk_of(leader);
+	struct disk *sum = one_thread ? 0 : bpf_map_lookup_elem(&ended_threads, &process);
+	struct disk disk = disk_of(leader);
 
+	/* One load must not serve both pointers: the verifier refuses that. */
+	barrier_var(disk.read_bytes);
+	barrier_var(disk.write_bytes);
+	if (sum)
+		disk = *sum;
 	record->read_bytes = disk.read_bytes;
 	record->write_bytes = disk.write_bytes;
 }
 
 /* CPU of the ended threads, and how the process ended. */
-static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader)
+static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader, bool one_thread)
 {
-	struct signal_struct *signal = BPF_CORE_READ(leader, signal);
+	struct signal_struct *signal = leader->signal;
 
-	record->cpu_ns = BPF_CORE_READ(signal, sum_sched_runtime);
-	record->maxrss_pages = BPF_CORE_READ(signal, maxrss);
+	record->cpu_ns = signal->sum_sched_runtime;
+	record->maxrss_pages = signal->maxrss;
 	record->rss_pages = 0;
 	record->hiwater_pages = 0;
 	record->unused = 0;
-	record->exit_code = BPF_CORE_READ(signal, flags) & SIGNAL_GROUP_EXIT ?
-				    BPF_CORE_READ(signal, group_exit_code) :
-				    BPF_CORE_READ(leader, exit_code);
-	fill_disk(record, leader);
+	record->exit_code = signal->flags & SIGNAL_GROUP_EXIT ?
+				    signal->group_exit_code :
+				    leader->exit_code;
+	fill_disk(record, leader, one_thread);
 }
 
 #endif
