@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod catalogue;
+pub mod decision;
 pub mod finding;
 pub mod fleet;
 pub mod heartbeat;

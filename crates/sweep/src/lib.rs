@@ -5,6 +5,7 @@
 pub mod changes;
 #[cfg(feature = "lake")]
 pub mod deadline;
+pub mod decisions;
 #[cfg(feature = "lake")]
 pub mod fold;
 pub mod gather;

@@ -1,0 +1,298 @@
+//! What people decided about findings: to dismiss one, or to snooze it until a day.
+//! All decisions together are one small value; where it lies is the sweep's business.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Decisions kept at most: they lie in one object that every sweep reads whole.
+pub const MAX_DECISIONS: usize = 5_000;
+
+/// The longest id that a finding may be named by, in bytes.
+const MAX_ID_BYTES: usize = 1_000;
+
+/// The longest reason, in characters: a sentence or two, with a link to a ticket.
+const MAX_REASON_CHARS: usize = 500;
+
+/// The longest name of who decided, in characters: an ARN takes fewer.
+const MAX_BY_CHARS: usize = 200;
+
+/// Days for which a snooze that has ended is kept, so that people can look it up.
+const KEPT_DAYS: i64 = 30;
+
+/// Why a decision was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DecisionError {
+    /// Something that must be said is missing.
+    #[error("{0} is empty: say it")]
+    Empty(&'static str),
+    /// Something said is too long.
+    #[error("{what} is longer than {max}")]
+    TooLong {
+        /// What.
+        what: &'static str,
+        /// The bound, with its unit.
+        max: &'static str,
+    },
+    /// Something said holds a control character.
+    #[error("{0} holds a control character: write it on one line")]
+    Control(&'static str),
+    /// A snooze needs an end.
+    #[error("a snooze needs an end: say until when, or dismiss the finding")]
+    NoEnd,
+    /// It would end before it began.
+    #[error("it would have ended by now ({0}): name a later day")]
+    Ended(Timestamp),
+    /// The end is neither a day nor a time.
+    #[error("'{0}' is neither a day such as 2027-01-31 nor a time such as 2027-01-31T12:00:00Z")]
+    Until(String),
+    /// There is no room for one more.
+    #[error(
+        "{MAX_DECISIONS} decisions hold already: reopen some, or exempt by tag or kind in the policy"
+    )]
+    Full,
+    /// No decision about that finding holds.
+    #[error("no decision about {0} holds")]
+    None(String),
+}
+
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// It is known and meant to be so; nobody is to hear of it again.
+    Dismiss,
+    /// Nobody is to hear of it until some day.
+    Snooze,
+}
+
+/// One decision about one finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What was decided.
+    pub verb: Verb,
+    /// Why.
+    pub reason: String,
+    /// Who decided.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Until when it holds; `None` for ever, which a snooze never does.
+    pub until: Option<Timestamp>,
+}
+
+impl Decision {
+    /// True while it holds.
+    pub fn holds_at(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
+    fn check(&self) -> Result<(), DecisionError> {
+        said(
+            "the reason",
+            &self.reason,
+            MAX_REASON_CHARS,
+            "500 characters",
+        )?;
+        said("who decides", &self.by, MAX_BY_CHARS, "200 characters")?;
+        match (self.verb, self.until) {
+            (Verb::Snooze, None) => Err(DecisionError::NoEnd),
+            (_, Some(until)) if until <= self.at => Err(DecisionError::Ended(until)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn said(
+    what: &'static str,
+    text: &str,
+    chars: usize,
+    max: &'static str,
+) -> Result<(), DecisionError> {
+    if text.trim().is_empty() {
+        return Err(DecisionError::Empty(what));
+    }
+    if text.chars().count() > chars {
+        return Err(DecisionError::TooLong { what, max });
+    }
+    match text.chars().any(char::is_control) {
+        true => Err(DecisionError::Control(what)),
+        false => Ok(()),
+    }
+}
+
+/// Reads until when: a time, or a day through whose end in UTC it holds.
+///
+/// # Errors
+/// `Until` when the text is neither.
+pub fn until(text: &str) -> Result<Timestamp, DecisionError> {
+    let text = text.trim();
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    let day = text
+        .parse::<Date>()
+        .ok()
+        .and_then(|day| day.tomorrow().ok());
+    let end = day.and_then(|next| next.to_zoned(TimeZone::UTC).ok());
+    let end = end.map(|end| end.timestamp());
+    end.ok_or_else(|| DecisionError::Until(text.chars().take(40).collect()))
+}
+
+/// All decisions, by the id of their finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decisions {
+    /// `ebb.decisions/1.0`.
+    pub schema: String,
+    /// The newest one about each finding.
+    pub findings: BTreeMap<String, Decision>,
+}
+
+impl Default for Decisions {
+    fn default() -> Self {
+        Self {
+            schema: Self::SCHEMA.to_owned(),
+            findings: BTreeMap::new(),
+        }
+    }
+}
+
+impl Decisions {
+    /// The schema line that [`Decisions::schema`] holds.
+    pub const SCHEMA: &'static str = "ebb.decisions/1.0";
+
+    /// The decision about a finding that holds.
+    pub fn holding(&self, finding: &str, now: Timestamp) -> Option<&Decision> {
+        let decision = self.findings.get(finding)?;
+        decision.holds_at(now).then_some(decision)
+    }
+
+    /// Takes a decision in place of an earlier one about the same finding.
+    ///
+    /// # Errors
+    /// When it is not whole, or there is no room; nothing is changed then.
+    pub fn decide(&mut self, finding: &str, decision: Decision) -> Result<(), DecisionError> {
+        if finding.len() > MAX_ID_BYTES {
+            return Err(DecisionError::TooLong {
+                what: "the finding's id",
+                max: "1000 bytes",
+            });
+        }
+        said("the finding's id", finding, MAX_ID_BYTES, "1000 bytes")?;
+        decision.check()?;
+        self.forget(decision.at);
+        if !self.findings.contains_key(finding) && self.findings.len() >= MAX_DECISIONS {
+            return Err(DecisionError::Full);
+        }
+        self.findings.insert(finding.to_owned(), decision);
+        Ok(())
+    }
+
+    /// Takes a decision back.
+    ///
+    /// # Errors
+    /// `None` when none holds.
+    pub fn reopen(&mut self, finding: &str, now: Timestamp) -> Result<Decision, DecisionError> {
+        let none = || DecisionError::None(finding.chars().take(MAX_ID_BYTES).collect());
+        self.holding(finding, now).ok_or_else(none)?;
+        self.findings.remove(finding).ok_or_else(none)
+    }
+
+    /// Drops what has ended long ago.
+    fn forget(&mut self, now: Timestamp) {
+        let kept = jiff::SignedDuration::from_hours(24 * KEPT_DAYS);
+        let oldest = now.saturating_sub(kept).unwrap_or(Timestamp::MIN);
+        self.findings
+            .retain(|_, decision| decision.until.is_none_or(|until| until >= oldest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn decision(verb: Verb, end: Option<&str>) -> Decision {
+        Decision {
+            verb,
+            reason: "a course".to_owned(),
+            by: "ana".to_owned(),
+            at: at("2026-11-21T12:00:00Z"),
+            until: end.map(|end| until(end).expect("an end")),
+        }
+    }
+
+    #[test]
+    fn a_decision_holds_until_its_end_and_a_dismissal_for_ever() {
+        let check = |verb, end: Option<&str>, now: &str, expect: bool| {
+            let mut all = Decisions::default();
+            all.decide("idle_node/r/i-1", decision(verb, end))
+                .expect("it is whole");
+            let holds = all.holding("idle_node/r/i-1", at(now)).is_some();
+            assert_eq!(holds, expect, "{verb:?} {end:?} {now}");
+        };
+        let end = Some("2026-11-30");
+        check(Verb::Snooze, end, "2026-11-30T23:59:59Z", true);
+        check(Verb::Snooze, end, "2026-12-01T00:00:00Z", false);
+        let end = Some("2026-11-30T12:00:00Z");
+        check(Verb::Snooze, end, "2026-11-30T12:00:00Z", false);
+        check(Verb::Dismiss, None, "2036-01-01T00:00:00Z", true);
+    }
+
+    #[test]
+    fn what_is_not_whole_is_refused_and_changes_nothing() {
+        let check = |id: &str, change: &dyn Fn(&mut Decision), expect: &str| {
+            let mut all = Decisions::default();
+            let mut one = decision(Verb::Snooze, Some("2026-12-01"));
+            change(&mut one);
+            let error = all.decide(id, one).expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error} should say: {expect}");
+            assert_eq!(all, Decisions::default());
+        };
+        check("a", &|d| d.until = None, "a snooze needs an end");
+        check("a", &|d| d.until = Some(d.at), "ended by now");
+        check("a", &|d| d.reason = " ".into(), "the reason is empty");
+        check("a", &|d| d.reason = "x".repeat(501), "longer than 500");
+        check("a", &|d| d.reason = "a\nb".into(), "on one line");
+        check("a", &|d| d.by = String::new(), "who decides is empty");
+        check("", &|_| {}, "the finding's id is empty");
+        check(&"ö".repeat(501), &|_| {}, "longer than 1000 bytes");
+        assert!(matches!(until("soon"), Err(DecisionError::Until(_))));
+    }
+
+    #[test]
+    fn what_was_decided_is_taken_back_once() {
+        let mut all = Decisions::default();
+        all.decide("a", decision(Verb::Dismiss, None))
+            .expect("whole");
+        let now = at("2026-11-22T00:00:00Z");
+        assert_eq!(all.reopen("a", now).map(|d| d.verb), Ok(Verb::Dismiss));
+        let none = DecisionError::None("a".to_owned());
+        assert_eq!(all.reopen("a", now), Err(none));
+    }
+
+    #[test]
+    fn there_is_a_bound_and_what_ended_long_ago_makes_room() {
+        let mut all = Decisions::default();
+        for n in 0..MAX_DECISIONS {
+            let one = decision(Verb::Snooze, Some("2026-12-01"));
+            all.findings.insert(n.to_string(), one);
+        }
+        let one = decision(Verb::Dismiss, None);
+        assert_eq!(all.decide("new", one.clone()), Err(DecisionError::Full));
+        assert_eq!(all.decide("7", one.clone()), Ok(()), "it replaces one");
+        let later = Decision {
+            at: at("2027-02-01T00:00:00Z"),
+            ..one
+        };
+        assert_eq!(all.decide("new", later), Ok(()));
+        assert_eq!(all.findings.len(), 2, "the dismissals");
+    }
+}
