@@ -14,13 +14,14 @@ pub use facts::{
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 
-use crate::finding::{Finding, PriceBasis};
+use crate::finding::Finding;
 use crate::fleet::InstanceState;
 use crate::heartbeat::Origin;
+use crate::life::History;
 use crate::profile::{advice, gather};
 use crate::report::{NotJudged, Report, Totals};
 use crate::rules::{self, Verdict};
-use crate::units::{Usd, UsdPerHour};
+use crate::timeline;
 
 /// Rules that need the facts alone.
 const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 7] = [
@@ -53,6 +54,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     });
     not_judged.sort();
     not_judged.dedup();
+    let timeline = timeline::of(facts, &findings);
     let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
     let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
     Report {
@@ -73,6 +75,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         steps_left_out,
         nodes,
         nodes_left_out,
+        timeline,
+        history: History::default(),
     }
 }
 
@@ -113,36 +117,22 @@ fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> 
         .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
         .filter(|i| !refused.contains(i.id.as_str()))
         .count();
-    let costs = || findings.iter().filter_map(|finding| finding.cost.as_ref());
-    Totals {
+    let mut totals = Totals {
         running_instances: running.len(),
         with_probe,
         on_metrics,
         jobs: facts.inventory.batch.jobs.len(),
-        waste_per_hour: UsdPerHour(costs().map(|cost| cost.per_hour.0).sum()),
-        spent: costs().map(|cost| cost.spent).sum::<Usd>(),
-        saving_a_month: costs().map(|cost| cost.saving_a_month).sum(),
-        without_price: findings
-            .iter()
-            .filter(|finding| finding.cost.is_none())
-            .count(),
-        price_bases: bases(findings),
-    }
-}
-
-fn bases(findings: &[Finding]) -> Vec<PriceBasis> {
-    let used: std::collections::BTreeSet<PriceBasis> = findings
-        .iter()
-        .filter_map(|f| f.cost.as_ref())
-        .map(|cost| cost.basis)
-        .collect();
-    used.into_iter().collect()
+        ..Totals::default()
+    };
+    totals.sum_up(findings);
+    totals
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rules::testing::World;
+    use crate::units::Usd;
 
     #[test]
     fn no_facts_give_no_findings_and_no_money() {

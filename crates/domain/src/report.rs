@@ -1,6 +1,8 @@
 //! The report of one sweep: findings, what was not judged and why, and totals.
 //! How it looks is the renderers' business.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +10,9 @@ use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
 use crate::judge::NodeSummary;
+use crate::life::History;
 use crate::profile::advice::StepAdvice;
+use crate::timeline::Timeline;
 use crate::units::{Usd, UsdPerHour};
 
 /// The report of one sweep. The same facts give the same bytes.
@@ -42,6 +46,12 @@ pub struct Report {
     /// Nodes beyond those.
     #[serde(default)]
     pub nodes_left_out: usize,
+    /// When nodes were at work.
+    #[serde(default)]
+    pub timeline: Timeline,
+    /// What earlier sweeps and people's decisions add.
+    #[serde(default)]
+    pub history: History,
 }
 
 impl Report {
@@ -83,4 +93,17 @@ pub struct Totals {
     pub without_price: usize,
     /// Where the prices in the sums come from.
     pub price_bases: Vec<PriceBasis>,
+}
+
+impl Totals {
+    /// Takes over the sums over `findings`; the counts of what was looked at stay.
+    pub(crate) fn sum_up(&mut self, findings: &[Finding]) {
+        let costs = || findings.iter().filter_map(|finding| finding.cost.as_ref());
+        self.waste_per_hour = UsdPerHour(costs().map(|cost| cost.per_hour.0).sum());
+        self.spent = costs().map(|cost| cost.spent).sum();
+        self.saving_a_month = costs().map(|cost| cost.saving_a_month).sum();
+        self.without_price = findings.iter().filter(|f| f.cost.is_none()).count();
+        let bases: BTreeSet<PriceBasis> = costs().map(|cost| cost.basis).collect();
+        self.price_bases = bases.into_iter().collect();
+    }
 }

@@ -9,11 +9,13 @@ use ebb_domain::finding::{
 use ebb_domain::fleet::{Controller, Gap, JobStatus, Market};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::life::History;
 use ebb_domain::placement::Placement;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{NotJudged, Report, Totals};
 use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::{MemorySource, PeakMemory, Requested};
+use ebb_domain::timeline::Timeline;
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, UsdPerHour};
 use jiff::Timestamp;
 
@@ -108,6 +110,8 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         steps_left_out: 0,
         nodes: Vec::new(),
         nodes_left_out: 0,
+        timeline: Timeline::default(),
+        history: History::default(),
     }
 }
 

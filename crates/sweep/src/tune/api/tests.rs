@@ -13,10 +13,12 @@ use ebb_domain::finding::{
 };
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
+use ebb_domain::life::History;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{Report, Totals};
 use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::Requested;
+use ebb_domain::timeline::Timeline;
 use ebb_domain::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -115,6 +117,8 @@ fn report() -> Report {
         steps_left_out: 0,
         nodes: Vec::new(),
         nodes_left_out: 0,
+        timeline: Timeline::default(),
+        history: History::default(),
     }
 }
 

@@ -1,0 +1,196 @@
+//! What is remembered of one finding.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, Resolved, Saved, Thing};
+use crate::finding::{Finding, FindingKind, PriceBasis};
+use crate::fleet::Inventory;
+use crate::heartbeat::Origin;
+use crate::units::{Usd, UsdPerHour};
+
+/// A finding grew when its price or saving passed what was told by this share, in
+/// percent: less is the noise of prices and windows.
+const GROWTH_PERCENT: i64 = 10;
+
+/// What a finding costs, as it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Price {
+    /// What was wasted an hour; `None` without a price.
+    pub per_hour: Option<Usd>,
+    /// What mending saves a month; `None` without a price.
+    pub saving_a_month: Option<Usd>,
+}
+
+impl Price {
+    /// Of a finding.
+    pub fn of(finding: &Finding) -> Self {
+        let cost = finding.cost.as_ref();
+        Self {
+            per_hour: cost.map(|cost| cost.per_hour.0),
+            saving_a_month: cost.map(|cost| cost.saving_a_month),
+        }
+    }
+
+    /// True when the price or the saving is a tenth more, or known for the first
+    /// time.
+    pub fn grew_to(&self, now: &Self) -> bool {
+        let grew = |before: Option<Usd>, now: Option<Usd>| match (before, now) {
+            (None, Some(_)) => true,
+            (Some(before), Some(now)) => {
+                let bound = before.micros().saturating_mul(100 + GROWTH_PERCENT);
+                now.micros().saturating_mul(100) > bound
+            }
+            (_, None) => false,
+        };
+        grew(self.per_hour, now.per_hour) || grew(self.saving_a_month, now.saving_a_month)
+    }
+}
+
+/// What is remembered of one finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// What kind of waste.
+    pub kind: FindingKind,
+    /// The resource's id.
+    pub resource: String,
+    /// Its name; `None` when it has none.
+    pub name: Option<String>,
+    /// Whom to ask; `None` when no tag tells.
+    pub owner: Option<String>,
+    /// Where it is.
+    pub region: String,
+    /// Whether it was measured or made by a generator.
+    pub origin: Origin,
+    /// What is billed for it: its node, or itself.
+    pub billed: String,
+    /// What that is in the inventory.
+    pub thing: Thing,
+    /// True where something starts it again, so that its end saves nothing for sure.
+    pub is_controlled: bool,
+    /// When a sweep first found it.
+    pub first_seen: Timestamp,
+    /// When a sweep last found it.
+    pub last_seen: Timestamp,
+    /// Its price when it was last seen.
+    pub price: Price,
+    /// Where that price came from.
+    pub basis: Option<PriceBasis>,
+    /// Its price when it was last new or grown: slow growth is told in the end.
+    pub told: Price,
+    /// True while a decision keeps it quiet.
+    pub set_aside: bool,
+    /// How it ended; `None` while it has not.
+    pub resolved: Option<Resolution>,
+}
+
+/// How a finding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// When a sweep first looked and did not find it.
+    pub at: Timestamp,
+    /// How, as far as the inventory told.
+    pub ending: Ending,
+    /// When it was paid for again without being found to be waste; `None` while it
+    /// is not.
+    pub paid_again_at: Option<Timestamp>,
+}
+
+impl Resolution {
+    pub(super) fn new(kind: FindingKind, ending: Ending, now: Timestamp) -> Self {
+        let ending = match ending {
+            // There and of an old type no more: it is what the advice asked for.
+            Ending::StillThere if kind == FindingKind::OldVolumeType => Ending::Changed,
+            ending => ending,
+        };
+        Self {
+            at: now,
+            ending,
+            paid_again_at: None,
+        }
+    }
+
+    pub(super) fn paid_again(&mut self, now: Timestamp) {
+        if matches!(self.ending, Ending::Stopped | Ending::Gone) {
+            self.paid_again_at.get_or_insert(now);
+        }
+    }
+}
+
+impl Life {
+    pub(super) fn new(finding: &Finding, inventory: &Inventory, now: Timestamp) -> Self {
+        let resource = &finding.resource;
+        let mut life = Self {
+            kind: finding.kind,
+            resource: resource.id.clone(),
+            name: None,
+            owner: None,
+            region: resource.region.to_string(),
+            origin: resource.origin,
+            billed: String::new(),
+            thing: Thing::Other,
+            is_controlled: false,
+            first_seen: now,
+            last_seen: now,
+            price: Price::default(),
+            basis: None,
+            told: Price::of(finding),
+            set_aside: false,
+            resolved: None,
+        };
+        life.see(finding, inventory, now);
+        life
+    }
+
+    /// Takes over what is known of it by now.
+    pub(super) fn see(&mut self, finding: &Finding, inventory: &Inventory, now: Timestamp) {
+        let resource = &finding.resource;
+        let billed = resource.node.as_ref().unwrap_or(&resource.id);
+        self.name.clone_from(&resource.name);
+        self.owner.clone_from(&resource.owner);
+        self.thing = Thing::of(billed, inventory);
+        self.billed.clone_from(billed);
+        self.is_controlled = resource.controller.is_some();
+        self.last_seen = now;
+        self.price = Price::of(finding);
+        self.basis = finding.cost.as_ref().map(|cost| cost.basis);
+    }
+
+    pub(super) fn as_resolved(&self, id: &str, now: Timestamp) -> Option<Resolved> {
+        let resolution = self.resolved.as_ref()?;
+        Some(Resolved {
+            id: id.to_owned(),
+            kind: self.kind,
+            resource: self.resource.clone(),
+            name: self.name.clone(),
+            owner: self.owner.clone(),
+            region: self.region.clone(),
+            origin: self.origin,
+            first_seen: self.first_seen,
+            resolved_at: resolution.at,
+            ending: resolution.ending,
+            saved: self.saved(resolution, now),
+        })
+    }
+
+    /// Only what the inventory shows to be paid no more has saved anything; what a
+    /// controller may have started again elsewhere is not known to.
+    fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
+        let is_paid_less = match resolution.ending {
+            Ending::Stopped | Ending::Gone => !self.is_controlled,
+            Ending::Changed => true,
+            Ending::StillThere | Ending::Unknown => false,
+        };
+        let a_month = self.price.saving_a_month.filter(|_| is_paid_less)?;
+        let end = resolution.paid_again_at.unwrap_or(now);
+        let seconds = end.duration_since(resolution.at).as_secs().max(0);
+        let month = i128::from(UsdPerHour::HOURS_A_MONTH) * 3600;
+        let so_far = i128::from(a_month.micros()) * i128::from(seconds) / month;
+        Some(Saved {
+            a_month,
+            basis: self.basis?,
+            so_far: Usd::from_micros(i64::try_from(so_far).ok()?),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! Findings followed through several sweeps.
+
+use crate::decision::{Decision, Decisions, Verb};
+use crate::fleet::{Controller, Gap, InstanceState};
+use crate::report::Report;
+use crate::rules::testing::{World, instance, region};
+use crate::state::testing::{at, node};
+use crate::units::CpuTime;
+
+use super::*;
+
+/// Node 1 idle for an hour, swept once.
+struct Followed {
+    world: World,
+    lives: Lives,
+    decisions: Decisions,
+}
+
+impl Followed {
+    fn new() -> Self {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 60, |_, _| {});
+        let mut it = Self {
+            world,
+            lives: Lives::default(),
+            decisions: Decisions::default(),
+        };
+        assert_eq!(it.stage(), Some(Stage::New));
+        it
+    }
+
+    fn id() -> String {
+        format!("idle_node/{}/{}", region(), node(1))
+    }
+
+    fn swept(&mut self) -> Report {
+        self.swept_after(|_| {})
+    }
+
+    fn swept_after(&mut self, change: impl FnOnce(&mut Report)) -> Report {
+        let mut report = self.world.judge();
+        change(&mut report);
+        let inventory = &self.world.inventory;
+        self.lives.advance(&mut report, inventory, &self.decisions);
+        report
+    }
+
+    /// Where the finding stands after one more sweep.
+    fn stage(&mut self) -> Option<Stage> {
+        stage(&self.swept())
+    }
+
+    fn decide(&mut self, verb: Verb, until: Option<u64>) {
+        let decision = Decision {
+            verb,
+            reason: "a course".into(),
+            by: "ana".into(),
+            at: self.world.now,
+            until: until.map(at),
+        };
+        self.decisions.decide(&Self::id(), decision).expect("whole");
+    }
+
+    fn stand(&mut self, state: InstanceState) {
+        let instances = &mut self.world.inventory.instances;
+        instances.get_mut(&node(1)).expect("it is there").state = state;
+    }
+}
+
+fn stage(report: &Report) -> Option<Stage> {
+    let standing = report.history.life.get(&Followed::id());
+    standing.map(|standing| standing.stage)
+}
+
+fn dearer(report: &mut Report, percent: i64) {
+    let cost = report.findings[0].cost.as_mut().expect("a price");
+    let micros = cost.saving_a_month.micros() / 100 * percent;
+    cost.saving_a_month = Usd::from_micros(micros);
+}
+
+#[test]
+fn a_finding_is_new_then_ongoing_and_grows_past_what_was_told() {
+    let mut it = Followed::new();
+    let mut stages = Vec::new();
+    for percent in [100, 106, 112, 112, 100] {
+        let report = it.swept_after(|report| dearer(report, percent));
+        stages.push(stage(&report).expect("it is found"));
+    }
+    use Stage::{Grown, Ongoing};
+    assert_eq!(stages, [Ongoing, Ongoing, Grown, Ongoing, Ongoing]);
+}
+
+#[test]
+fn what_is_set_aside_leaves_the_sums_and_comes_back_as_due() {
+    let mut it = Followed::new();
+    let whole = it.swept().totals.saving_a_month;
+    assert!(whole > Usd::ZERO);
+    it.decide(Verb::Snooze, Some(7200));
+    let report = it.swept();
+    assert_eq!(stage(&report), Some(Stage::Snoozed));
+    assert_eq!(
+        (report.findings.len(), report.history.set_aside.len()),
+        (0, 1)
+    );
+    assert_eq!(report.totals.saving_a_month, Usd::ZERO);
+    it.world.watch(1, 60, 120, |_, _| {});
+    let report = it.swept();
+    assert_eq!(stage(&report), Some(Stage::Due), "the snooze has ended");
+    assert_eq!(report.totals.saving_a_month, whole);
+    assert_eq!(it.stage(), Some(Stage::Ongoing));
+    it.decide(Verb::Dismiss, None);
+    assert_eq!(it.stage(), Some(Stage::Dismissed));
+}
+
+#[test]
+fn a_resolved_finding_says_how_it_ended_and_what_that_saved() {
+    let check = |name: &str, change: &dyn Fn(&mut Followed), ending: Ending, saves: bool| {
+        let mut it = Followed::new();
+        let saving = it.swept().totals.saving_a_month;
+        change(&mut it);
+        let report = it.swept();
+        let [resolved] = report.history.resolved.as_slice() else {
+            panic!("{name}: {:?}", report.history);
+        };
+        assert_eq!(resolved.ending, ending, "{name}");
+        assert_eq!(
+            resolved.saved.map(|s| s.a_month),
+            saves.then_some(saving),
+            "{name}"
+        );
+        assert_eq!(report.history.resolved_at(report.at), 1, "{name}");
+        it.world.now += SignedDuration::from_hours(73);
+        let report = it.swept();
+        let tenth = Usd::from_micros(saving.micros() / 10);
+        let expect = if saves { tenth } else { Usd::ZERO };
+        assert_eq!(report.history.saved_so_far, expect, "{name}");
+        assert_eq!(report.history.resolved_at(report.at), 0, "{name}");
+    };
+    let gone = |it: &mut Followed| it.world.inventory.instances.clear();
+    let busy = |it: &mut Followed| {
+        it.world.watch(1, 60, 120, |_, heartbeat| {
+            heartbeat.workload.cpu = Some(CpuTime::from_millis(30_000));
+        });
+    };
+    let replaced = |it: &mut Followed| {
+        let group = Controller::AutoScalingGroup("web".into());
+        let instances = &mut it.world.inventory.instances;
+        instances.get_mut(&node(1)).expect("there").controller = Some(group);
+        it.swept();
+        it.world.inventory.instances.clear();
+    };
+    check(
+        "stopped",
+        &|it| it.stand(InstanceState::Stopped),
+        Ending::Stopped,
+        true,
+    );
+    check(
+        "terminated",
+        &|it| it.stand(InstanceState::Terminated),
+        Ending::Gone,
+        true,
+    );
+    check("gone", &gone, Ending::Gone, true);
+    check("at work again", &busy, Ending::StillThere, false);
+    check(
+        "perhaps replaced by its group",
+        &replaced,
+        Ending::Gone,
+        false,
+    );
+}
+
+#[test]
+fn what_is_started_again_saves_no_more_and_what_comes_back_is_reopened() {
+    let mut it = Followed::new();
+    it.stand(InstanceState::Stopped);
+    it.swept();
+    it.world.now += SignedDuration::from_hours(10);
+    it.stand(InstanceState::Pending);
+    let saved = it.swept().history.saved_so_far;
+    assert!(saved > Usd::ZERO);
+    it.world.now += SignedDuration::from_hours(10);
+    assert_eq!(
+        it.swept().history.saved_so_far,
+        saved,
+        "it is paid for again"
+    );
+    it.world.watch(1, 1200, 1260, |minute, heartbeat| {
+        if minute < 1210 {
+            heartbeat.workload.cpu = Some(CpuTime::from_millis(30_000));
+        }
+    });
+    it.stand(InstanceState::Running);
+    let report = it.swept();
+    assert_eq!(stage(&report), Some(Stage::Reopened));
+    assert!(report.history.resolved.is_empty());
+    let first_seen = report.history.life[&Followed::id()].first_seen;
+    assert_eq!(first_seen, at(3605), "it is the same finding");
+}
+
+#[test]
+fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
+    let check = |scope: &str, resolved: usize| {
+        let mut it = Followed::new();
+        it.world.inventory.instances.clear();
+        it.world.inventory.gaps.push(Gap {
+            scope: scope.to_owned(),
+            reason: "denied".to_owned(),
+        });
+        let report = it.swept();
+        assert_eq!(report.history.resolved.len(), resolved, "{scope}");
+    };
+    check("us-east-1: inventory", 0);
+    check(ALL_REGIONS, 0);
+    check("us-east-11: inventory", 1);
+    let mut it = Followed::new();
+    it.world.inventory.instances.clear();
+    it.swept();
+    it.world.now += SignedDuration::from_hours(24 * 31);
+    assert!(it.swept().history.resolved.is_empty());
+    assert!(it.lives.known.is_empty());
+}
+
+#[test]
+fn the_trend_keeps_the_newest_report_of_an_hour_for_two_weeks() {
+    let mut trend = Trend::default();
+    let mut report = World::default().judge();
+    let begin = report.at;
+    for minute in (0..20 * 24 * 60).step_by(10) {
+        report.at = begin + SignedDuration::from_mins(minute);
+        trend.take(&report);
+    }
+    assert!((336..=338).contains(&trend.0.len()), "{}", trend.0.len());
+    assert_eq!(trend.0.last().map(|past| past.at), Some(report.at));
+}
