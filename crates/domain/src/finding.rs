@@ -2,10 +2,13 @@
 //! the words for people are in `Display` here and in the renderers.
 
 mod evidence;
+mod kind;
 
 pub use evidence::{
-    Evidence, IdleNode, KeptAliveBy, LowDuty, Overprovisioned, SeenBy, Stuck, StuckJob, Unused,
+    Cause, Causes, Evidence, IdleNode, KeptAliveBy, LowDuty, Overprovisioned, SeenBy, StepTrouble,
+    Stuck, StuckJob, Trouble, Unused,
 };
+pub use kind::FindingKind;
 
 use std::fmt;
 use std::time::Duration;
@@ -18,60 +21,8 @@ use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
 use crate::profile::place::Offers;
 use crate::sizing::{Risk, SizedRequest};
+use crate::step::StepId;
 use crate::units::{Share, Usd, UsdPerHour};
-
-/// What kind of waste it is; one variant a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingKind {
-    /// A node that runs and does nothing.
-    IdleNode,
-    /// A Batch job or worker that gets nowhere.
-    StuckBatchJob,
-    /// A step that asks for far more than it uses.
-    OverprovisionedStep,
-    /// A node that works for a few minutes of the day.
-    LowDutyNode,
-    /// A volume that no machine has.
-    UnattachedVolume,
-    /// A volume whose machine has been stopped for long.
-    StoppedMachinesVolume,
-    /// A volume of a type that a cheaper one has replaced.
-    OldVolumeType,
-    /// An address that is associated with nothing.
-    IdleAddress,
-}
-
-impl FindingKind {
-    /// The name that travels: in JSON, ids and file names.
-    pub const fn slug(self) -> &'static str {
-        match self {
-            Self::IdleNode => "idle_node",
-            Self::StuckBatchJob => "stuck_batch_job",
-            Self::OverprovisionedStep => "overprovisioned_step",
-            Self::LowDutyNode => "low_duty_node",
-            Self::UnattachedVolume => "unattached_volume",
-            Self::StoppedMachinesVolume => "stopped_machines_volume",
-            Self::OldVolumeType => "old_volume_type",
-            Self::IdleAddress => "idle_address",
-        }
-    }
-}
-
-impl fmt::Display for FindingKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::IdleNode => "Idle node",
-            Self::StuckBatchJob => "Stuck in Batch",
-            Self::OverprovisionedStep => "Overprovisioned step",
-            Self::LowDutyNode => "Low-duty node",
-            Self::UnattachedVolume => "Unattached volume",
-            Self::StoppedMachinesVolume => "Stopped machine's volume",
-            Self::OldVolumeType => "Old volume type",
-            Self::IdleAddress => "Idle address",
-        })
-    }
-}
 
 /// What the waste is about, and whom to ask.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -300,9 +251,29 @@ pub struct Finding {
     pub remedy: Remedy,
     /// What to run on instead, where that is the remedy.
     pub recommendation: Option<Recommendation>,
+    /// The steps concerned, at most [`Finding::MAX_STEPS`]; empty where none is.
+    #[serde(default)]
+    pub steps: Vec<StepLink>,
+}
+
+/// Where to find a step: its name in the report's steps, its run in the lake's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepLink {
+    /// What a person calls it.
+    pub name: String,
+    /// Its kind and key, which the lake's `steps` hold too.
+    pub id: StepId,
+    /// Where it ran.
+    pub node: String,
+    /// The Batch job that it was; `None` when it was none.
+    #[serde(default)]
+    pub job: Option<String>,
 }
 
 impl Finding {
+    /// Steps linked at most: enough to begin with.
+    pub const MAX_STEPS: usize = 10;
+
     /// The id that this waste has from sweep to sweep.
     pub fn id_of(kind: FindingKind, region: &Region, resource: &str) -> String {
         format!("{}/{region}/{resource}", kind.slug())

@@ -41,6 +41,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         .into_iter()
         .flat_map(|rule| rule(facts))
         .chain(rules::overprovisioned::judge(facts, &profiles))
+        .chain(rules::steps::judge(facts, &profiles))
         .map(|verdict| exempt::verdict(facts, verdict));
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     for verdict in verdicts {

@@ -2,8 +2,12 @@
 //! The TOML file of the user overrides single values; unknown keys are refused.
 
 mod exempt;
+mod step;
+mod storage;
 
 pub use exempt::{Exemptable, Exemption};
+pub use step::StepPolicy;
+pub use storage::StoragePolicy;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -59,38 +63,8 @@ pub struct Policy {
     pub metrics: MetricsPolicy,
     /// When volumes and addresses are waste.
     pub storage: StoragePolicy,
-}
-
-/// When volumes and addresses are waste.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StoragePolicy {
-    /// Seconds that a volume must have lived, or its machine been stopped, before it
-    /// is waste. A week: whoever stops something for a moment is back by then.
-    pub unused_after_seconds: u64,
-    /// Savings below this a month, in millionths of a dollar, are churn for pennies.
-    pub min_volume_saving_usd_micros: i64,
-}
-
-impl Default for StoragePolicy {
-    fn default() -> Self {
-        Self {
-            unused_after_seconds: 7 * 86_400,
-            min_volume_saving_usd_micros: 1_000_000,
-        }
-    }
-}
-
-impl StoragePolicy {
-    /// Time before what lies unused is waste.
-    pub fn unused_after(&self) -> Duration {
-        Duration::from_secs(self.unused_after_seconds)
-    }
-
-    /// Savings below this a month are not worth a change.
-    pub fn min_saving(&self) -> Usd {
-        Usd::from_micros(self.min_volume_saving_usd_micros)
-    }
+    /// When something is wrong with a step.
+    pub step: StepPolicy,
 }
 
 /// What counts as activity. The floors are for the whole node and a minute, and
@@ -367,6 +341,14 @@ impl Policy {
         share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
         share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
+        some("step.stalled_seconds", self.step.stalled_seconds)?;
+        some("step.history_runs", self.step.history_runs.into())?;
+        some("step.storm_runs", self.step.storm_runs.into())?;
+        share("step.starved_ppm", self.step.starved_ppm)?;
+        share("step.neighbours_ppm", self.step.neighbours_ppm)?;
+        share("step.waiting_ppm", self.step.waiting_ppm)?;
+        share("step.waiting_more_ppm", self.step.waiting_more_ppm)?;
+        share("step.full_memory_ppm", self.step.full_memory_ppm)?;
         self.exempt.iter().try_for_each(Exemption::check)
     }
 }

@@ -7,6 +7,7 @@ pub mod idle;
 pub mod idle_address;
 pub mod low_duty;
 pub mod overprovisioned;
+pub(crate) mod steps;
 pub mod stopped_volume;
 mod storage;
 #[cfg(test)]
@@ -49,12 +50,46 @@ pub enum Speaks {
 struct Questions {
     rule: FindingKind,
     asked: Vec<Check>,
+    notes: Notes,
+}
+
+/// Whether the questions are written down.
+#[derive(PartialEq, Eq)]
+enum Notes {
+    Kept,
+    /// Judging a fleet needs the answers only.
+    None,
 }
 
 impl Questions {
     fn of(rule: FindingKind) -> Self {
-        let asked = Vec::new();
-        Self { rule, asked }
+        Self {
+            rule,
+            asked: Vec::new(),
+            notes: Notes::Kept,
+        }
+    }
+
+    fn unwritten(rule: FindingKind) -> Self {
+        Self {
+            notes: Notes::None,
+            ..Self::of(rule)
+        }
+    }
+
+    /// Asks, and tells whether the answer speaks for waste, so that the rule itself
+    /// and its explanation are one.
+    fn holds(
+        &mut self,
+        question: &'static str,
+        answer: (impl ToString, impl ToString),
+        holds: impl Into<Option<bool>>,
+    ) -> bool {
+        let speaks = Speaks::for_waste_if(holds);
+        if self.notes == Notes::Kept {
+            self.ask(question, answer, speaks);
+        }
+        speaks == Speaks::ForWaste
     }
 
     fn ask(

@@ -83,6 +83,18 @@ impl StepEnd {
     }
 }
 
+impl fmt::Display for StepEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("runs"),
+            Self::Exited(status) => write!(f, "exited with status {status}"),
+            Self::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+            Self::OutOfMemory => f.write_str("was killed for want of memory"),
+            Self::Unknown => f.write_str("ended, and how was not seen"),
+        }
+    }
+}
+
 /// Where a peak of memory was read; sources are never mixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

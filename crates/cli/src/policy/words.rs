@@ -9,7 +9,11 @@ use jiff::Timestamp;
 use toml::{Table, Value};
 
 /// Where the thresholds stand with their reasons.
-const SOURCE: &str = include_str!("../../../domain/src/policy.rs");
+const SOURCE: &str = concat!(
+    include_str!("../../../domain/src/policy.rs"),
+    include_str!("../../../domain/src/policy/step.rs"),
+    include_str!("../../../domain/src/policy/storage.rs"),
+);
 
 /// All thresholds in lines of key, value, meaning and, where it differs, default.
 pub(super) fn as_table(held: &Table, defaults: &Table) -> String {

@@ -1,5 +1,9 @@
 //! What shows a finding, as typed values; one line of words each.
 
+mod step;
+
+pub use step::{Cause, Causes, StepTrouble, Trouble};
+
 use std::fmt;
 use std::time::Duration;
 
@@ -23,6 +27,8 @@ pub enum Evidence {
     LowDuty(LowDuty),
     /// A volume or address serves nothing, or is of an old type.
     Unused(Unused),
+    /// Something is wrong with a step.
+    Step(StepTrouble),
 }
 
 /// A node works for a few minutes of the day.
@@ -158,6 +164,7 @@ impl fmt::Display for Evidence {
             Self::Overprovisioned(e) => e.fmt(f),
             Self::LowDuty(e) => e.fmt(f),
             Self::Unused(e) => e.fmt(f),
+            Self::Step(e) => e.fmt(f),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Facts, judge};
 use crate::finding::Finding;
 use crate::fleet::JobId;
 use crate::identity::NodeId;
+use crate::profile::gather;
 use crate::report::NotJudged;
 use crate::rules;
 pub use crate::rules::{Check, Speaks};
@@ -42,6 +43,9 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     if let Some(job) = job {
         checks.extend(rules::batch::explain(facts, job));
     }
+    let of_step = rules::steps::explain(facts, &gather::profiles(facts), id);
+    let is_step = !of_step.is_empty();
+    checks.extend(of_step);
     let report = judge(facts);
     let about = |finding: &Finding| {
         let resource = &finding.resource;
@@ -52,7 +56,8 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
         what: machine
             .map(|i| format!("{} in {}", i.instance_type, i.region))
             .or_else(|| job.map(|job| format!("Batch job {} in {}", job.name, job.region)))
-            .or_else(|| volume.map(|v| format!("{} volume in {}", v.volume_type, v.region))),
+            .or_else(|| volume.map(|v| format!("{} volume in {}", v.volume_type, v.region)))
+            .or_else(|| is_step.then(|| "a step, or a run of one".to_owned())),
         checks,
         findings: report.findings.into_iter().filter(about).collect(),
         not_judged: report

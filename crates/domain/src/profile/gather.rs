@@ -38,6 +38,15 @@ impl<'a> SeenRun<'a> {
         usage.observed.since(usage.started).unwrap_or_default()
     }
 
+    /// For how long it had made no progress when it was seen last.
+    pub(crate) fn quiet(&self) -> Duration {
+        let usage = &self.step.usage;
+        usage
+            .observed
+            .since(usage.last_progress)
+            .unwrap_or_default()
+    }
+
     pub(crate) fn profiled(&self) -> Run {
         Run::of(self.step, self.requested(), &self.instance.instance_type)
     }

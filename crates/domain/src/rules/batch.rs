@@ -255,6 +255,7 @@ fn found_job(facts: &Facts<'_>, job: &Job, seen: Seen) -> Finding {
             )),
         },
         recommendation: None,
+        steps: Vec::new(),
         resource: Resource {
             id: job.id.as_str().to_owned(),
             name: Some(job.name.clone()),
@@ -305,6 +306,7 @@ fn found_worker(
             )),
         },
         recommendation: None,
+        steps: Vec::new(),
         resource: Resource::of_instance(
             instance,
             facts.controller(instance),

@@ -220,6 +220,7 @@ fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
         cost,
         remedy: remedy::of(instance, controller.as_ref()),
         recommendation: None,
+        steps: Vec::new(),
         resource: Resource::of_instance(instance, controller, quiet.origin),
     }
 }

@@ -105,6 +105,7 @@ fn found(
             command: None,
         },
         recommendation: None,
+        steps: Vec::new(),
         resource: Resource::of_instance(instance, controller, latest.origin),
     }
 }

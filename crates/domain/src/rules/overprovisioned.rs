@@ -257,6 +257,7 @@ fn found(
             command: None,
         },
         recommendation: Some(recommendation),
+        steps: Vec::new(),
         resource: Resource {
             id: name.to_owned(),
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),

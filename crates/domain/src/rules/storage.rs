@@ -92,6 +92,7 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Finding {
         cost: it.saving_a_month.map(|saving| cost(saving, window)),
         remedy: it.remedy,
         recommendation: None,
+        steps: Vec::new(),
     }
 }
 

@@ -53,6 +53,7 @@ fn judged(resource: &str, cost: Option<Cost>) -> Judged {
             command: None,
         },
         recommendation: None,
+        steps: Vec::new(),
     };
     Judged {
         at: at(EVENING_NS),

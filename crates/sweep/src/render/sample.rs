@@ -235,6 +235,7 @@ fn base(kind: FindingKind, id: &str, name: &str) -> Finding {
             command: None,
         },
         recommendation: None,
+        steps: Vec::new(),
     }
 }
 

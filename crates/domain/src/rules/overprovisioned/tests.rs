@@ -53,7 +53,7 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     check(
         asked(16, 32),
         |s| s.end = StepEnd::OutOfMemory,
-        "its task was not seen",
+        "killed for want of memory in 1 of 1 runs",
     );
     check(asked(16, 32), |s| s.started = s.observed, "well");
     check(Requested::default(), all, "well");

@@ -78,6 +78,7 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
             advice: "Ask for less.".to_owned(),
             command: None,
         },
+        steps: Vec::new(),
         recommendation: is_step.then(|| Recommendation {
             current: sized(16, 64),
             recommended: sized(2, 4),

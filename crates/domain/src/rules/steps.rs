@@ -1,0 +1,311 @@
+//! What the rules about steps share: which runs are judged, in which order the rules
+//! speak, and how a finding about a step is made. Of one run or step at most one rule
+//! speaks, the most pressing first, or the same hours would count twice.
+
+mod memory_pressure;
+mod out_of_memory;
+mod retry_storm;
+mod slow;
+mod stalled;
+mod starved;
+#[cfg(test)]
+mod testing;
+mod underprovisioned;
+mod waiting;
+
+use std::time::Duration;
+
+use super::{Check, Questions, Verdict};
+use crate::finding::{
+    Action, Causes, Confidence, Cost, Evidence, Finding, FindingKind, Remedy, Resource, StepLink,
+    StepTrouble, Trouble, Window,
+};
+use crate::fleet::JobStatus;
+use crate::identity::Region;
+use crate::judge::{Facts, Price};
+use crate::placement;
+use crate::profile::gather::{Profiled, Profiles, SeenRun};
+use crate::sizing::SizedRequest;
+use crate::step::{StepEnd, StepKind};
+use crate::units::UsdPerHour;
+
+type Rule<S> = (
+    FindingKind,
+    fn(&Facts<'_>, &S, &mut Questions) -> Option<Verdict>,
+);
+
+/// About all runs of one step, the most pressing first.
+fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
+    [
+        (FindingKind::OutOfMemoryStep, out_of_memory::judge),
+        (FindingKind::RetryStorm, retry_storm::judge),
+        (FindingKind::UnderprovisionedStep, underprovisioned::judge),
+    ]
+}
+
+/// About one run that is under way, the most pressing first.
+fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 5] {
+    [
+        (FindingKind::MemoryPressure, memory_pressure::judge),
+        (FindingKind::StalledStep, stalled::judge),
+        (FindingKind::StarvedStep, starved::judge),
+        (FindingKind::SlowStep, slow::judge),
+        (FindingKind::WaitingStep, waiting::judge),
+    ]
+}
+
+/// A step with all its runs.
+pub(super) struct Step<'a> {
+    pub(super) name: &'a str,
+    pub(super) profiled: &'a Profiled<'a>,
+}
+
+/// A run that is under way, with the step that it is one of.
+pub(super) struct UnderWay<'a> {
+    pub(super) step: Step<'a>,
+    pub(super) run: &'a SeenRun<'a>,
+}
+
+/// Judges every step of a pipeline.
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for step in all(profiles) {
+        verdicts.extend(first(facts, &step, &of_steps()));
+        for run in under_way(facts, &step) {
+            verdicts.extend(first(facts, &run, &of_runs()));
+        }
+    }
+    verdicts
+}
+
+/// The questions of all rules about steps of this name, or about the run with this
+/// id.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for step in all(profiles) {
+        if step.name == id {
+            checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
+        }
+        for run in under_way(facts, &step).filter(|run| run.id() == id) {
+            checks.extend(of_runs().iter().flat_map(|rule| asked(facts, &run, rule)));
+        }
+    }
+    checks
+}
+
+fn all<'a>(profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+    let steps = profiles.by_step.iter();
+    steps.map(|((_, name), profiled)| Step { name, profiled })
+}
+
+fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict> {
+    let mut verdicts = rules
+        .iter()
+        .filter_map(|(kind, judge)| judge(facts, subject, &mut Questions::unwritten(*kind)));
+    verdicts.next()
+}
+
+fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Check> {
+    let mut questions = Questions::of(*kind);
+    judge(facts, subject, &mut questions);
+    questions.asked
+}
+
+/// Runs that a fresh heartbeat shows under way. Where the Batch rule says that a job
+/// makes no progress, it alone speaks.
+fn under_way<'a>(facts: &Facts<'_>, step: &Step<'a>) -> impl Iterator<Item = UnderWay<'a>> {
+    let fresh = facts.now.checked_sub(facts.policy.idle.after()).ok();
+    let patience = facts.policy.batch.no_progress();
+    let (name, profiled) = (step.name, step.profiled);
+    let runs = profiled.runs.iter().filter(move |run| {
+        let is_batchs = run.job.is_some_and(|job| job.status == JobStatus::Running);
+        run.step.usage.end == StepEnd::Running
+            && Some(run.step.observed_at) >= fresh
+            && !(is_batchs && run.quiet() >= patience)
+    });
+    runs.map(move |run| UnderWay {
+        step: Step { name, profiled },
+        run,
+    })
+}
+
+impl<'a> Step<'a> {
+    /// Earlier runs that ended well, of which a history is made.
+    pub(super) fn history(&self) -> impl Iterator<Item = &'a SeenRun<'a>> {
+        let ended = |end| matches!(end, StepEnd::Exited(0) | StepEnd::Unknown);
+        let runs = self.profiled.runs.iter();
+        runs.filter(move |run| ended(run.step.usage.end))
+    }
+
+    fn region(&self) -> Option<&'a Region> {
+        self.profiled.runs.first().map(|run| &run.instance.region)
+    }
+}
+
+impl UnderWay<'_> {
+    /// The Batch job, or the step on its node.
+    pub(super) fn id(&self) -> String {
+        match self.run.job {
+            Some(job) => job.id.as_str().to_owned(),
+            None => format!("{}/{}", self.run.step.node, self.run.step.usage.id),
+        }
+    }
+
+    /// Of a pipeline, whose steps are there to end. Sessions, services, pods and
+    /// containers may be servers, whose rest is no fault.
+    pub(super) fn is_there_to_end(&self) -> bool {
+        let kind = self.run.step.usage.id.kind;
+        self.run.job.is_some()
+            || matches!(
+                kind,
+                StepKind::SlurmJob | StepKind::NextflowTask | StepKind::SnakemakeJob
+            )
+    }
+
+    pub(super) fn window(&self) -> Window {
+        Window {
+            from: self.run.step.started_at,
+            to: self.run.step.observed_at,
+        }
+    }
+}
+
+/// What a finding about a step is made of.
+pub(super) struct Found<'a> {
+    pub(super) kind: FindingKind,
+    /// `None` for the step as a whole.
+    pub(super) id: Option<String>,
+    /// The run that it is about, or the newest.
+    pub(super) run: &'a SeenRun<'a>,
+    /// The runs concerned.
+    pub(super) runs: Vec<&'a SeenRun<'a>>,
+    pub(super) window: Window,
+    pub(super) trouble: Trouble,
+    pub(super) causes: Option<Causes>,
+    pub(super) confidence: Confidence,
+    /// The time of the machine that was lost.
+    pub(super) lost: Duration,
+    pub(super) remedy: Remedy,
+}
+
+pub(super) fn found(facts: &Facts<'_>, step: &Step<'_>, it: Found<'_>) -> Verdict {
+    let (run, instance) = (it.run, it.run.instance);
+    let id = it.id.unwrap_or_else(|| step.name.to_owned());
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(it.kind, step.region().unwrap_or(&instance.region), &id),
+        kind: it.kind,
+        window: it.window,
+        coverage: None,
+        evidence: Evidence::Step(StepTrouble {
+            step: step.name.to_owned(),
+            tool: greatest_tool(step, run),
+            trouble: it.trouble,
+            causes: it.causes,
+        }),
+        confidence: it.confidence,
+        cost: price(facts, run).map(|price| lost(price, it.lost, it.window)),
+        remedy: it.remedy,
+        recommendation: None,
+        steps: it
+            .runs
+            .iter()
+            .map(|run| link(step.name, run))
+            .take(Finding::MAX_STEPS)
+            .collect(),
+        resource: Resource {
+            id,
+            name: Some(
+                run.job
+                    .map_or(step.name, |job| job.name.as_str())
+                    .to_owned(),
+            ),
+            region: instance.region.clone(),
+            node: Some(instance.id.to_string()),
+            owner: run.owner(),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller: facts.controller(instance),
+            origin: run.step.origin,
+        },
+    }))
+}
+
+fn link(name: &str, run: &SeenRun<'_>) -> StepLink {
+    StepLink {
+        name: name.to_owned(),
+        id: run.step.usage.id.clone(),
+        node: run.step.node.to_string(),
+        job: run.job.map(|job| job.id.as_str().to_owned()),
+    }
+}
+
+/// The executable that used the most CPU; heartbeats carry none, so that of the
+/// newest run that ended stands in.
+fn greatest_tool(step: &Step<'_>, run: &SeenRun<'_>) -> Option<String> {
+    let known = |run: &&SeenRun<'_>| !run.step.usage.tools.is_empty();
+    let newest = || {
+        let ended = step.profiled.runs.iter().filter(known);
+        ended.max_by_key(|run| run.step.observed_at)
+    };
+    let run = Some(run).filter(known).or_else(newest)?;
+    let tools = run.step.usage.tools.iter();
+    tools
+        .max_by_key(|tool| tool.cpu)
+        .map(|tool| tool.name.clone())
+}
+
+/// What the part of its machine costs that a run asked for, or held at most.
+fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
+    let whole = facts.price_of(run.instance)?;
+    let spec = facts.catalogue.spec(&run.instance.instance_type)?;
+    let (asked, used) = (run.requested(), &run.step.usage);
+    let request = SizedRequest {
+        cores: asked.cores.or(used.peak_cores),
+        memory: asked.memory.or(used.peak_memory.map(|peak| peak.bytes)),
+    };
+    let part = placement::share_of_price(spec, whole.per_hour, request)?;
+    Some(whole.scaled(part, whole.per_hour))
+}
+
+/// A day at least, or one lost hour would be told as a month of such hours.
+const LEAST_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// What the time lost costs, and a month with as much of it as the window had.
+fn lost(price: Price, time: Duration, window: Window) -> Cost {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let of = millis(window.length().max(LEAST_WINDOW));
+    let part = |whole: UsdPerHour| whole.part(millis(time), of);
+    let per_hour = part(price.per_hour);
+    Cost {
+        per_hour,
+        basis: price.basis,
+        list_per_hour: price.list.map(part),
+        spent: price.per_hour.over(time),
+        saving_a_month: per_hour.a_month(),
+    }
+}
+
+/// The advice with the command that shows the run, where Batch ran it.
+pub(super) fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
+    let region = &run.instance.region;
+    Remedy {
+        action,
+        advice,
+        command: Some(match run.job {
+            Some(job) => {
+                let id = job.id.as_str();
+                format!("aws batch describe-jobs --region {region} --jobs {id}")
+            }
+            None => {
+                let node = &run.step.node;
+                format!("aws ssm start-session --region {region} --target {node}")
+            }
+        }),
+    }
+}
+
+/// The middle value; `None` of none.
+pub(super) fn median(mut values: Vec<Duration>) -> Option<Duration> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}

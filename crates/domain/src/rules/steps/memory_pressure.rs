@@ -1,0 +1,95 @@
+//! Memory pressure: a step under way has all but filled its memory; the kernel kills
+//! it next.
+
+use super::{Found, UnderWay, Verdict, found, remedy};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
+use crate::judge::Facts;
+use crate::rules::Questions;
+use crate::step::MemorySource;
+use crate::units::Share;
+
+const KIND: FindingKind = FindingKind::MemoryPressure;
+
+pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let run = it.run;
+    let held = run.step.usage.peak_memory;
+    // What a cgroup's own peak and `maxrss` tell holds what can be taken back.
+    let exact = |source| {
+        matches!(
+            source,
+            MemorySource::CgroupSampled | MemorySource::ProcessesSampled
+        )
+    };
+    let held = held.filter(|held| exact(held.source));
+    let known = held.zip(run.requested().memory);
+    let share = known.and_then(|(held, limit)| Share::of(held.bytes.0, limit.0));
+    let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let bound = Share::from_ppm(facts.policy.step.full_memory_ppm);
+    let is_there_to_end = it.is_there_to_end();
+    let goes_on = q.holds(
+        "is it a step of a pipeline, which is there to end?",
+        (if is_there_to_end { "yes" } else { "no" }, ""),
+        is_there_to_end,
+    ) && q.holds(
+        "how much of its memory has it held?",
+        (shown, bound),
+        share.map(|share| share >= bound),
+    );
+    let (held, limit) = known.filter(|_| goes_on)?;
+    let trouble = Trouble::NearLimit {
+        held,
+        limit,
+        major_faults: run.step.usage.detail.major_faults,
+    };
+    let advice = format!(
+        "Give its next run more than {limit}; when this one is killed, all its work is lost."
+    );
+    let id = Some(it.id());
+    Some(found(
+        facts,
+        &it.step,
+        Found {
+            kind: KIND,
+            id,
+            run,
+            runs: vec![run],
+            window: it.window(),
+            trouble,
+            causes: None,
+            confidence: Confidence {
+                level: Level::Medium,
+                reason: "its memory was sampled; it may yet end before it needs more".into(),
+            },
+            // Nothing is lost yet.
+            lost: std::time::Duration::ZERO,
+            remedy: remedy(run, Action::Reconfigure, advice),
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{peak, run_for, verdict};
+    use super::*;
+
+    #[test]
+    fn a_step_is_under_pressure_when_it_holds_all_but_a_little_of_what_it_may() {
+        let check = |mib: u64, source: MemorySource, expect: bool| {
+            let world = run_for(60, |s| s.peak_memory = Some(peak(mib, source)));
+            let said = verdict(&world, KIND);
+            assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
+            if let Some(said) = said {
+                assert!(
+                    said.evidence
+                        .to_string()
+                        .starts_with("held 3.9 GiB of the 4.0 GiB")
+                );
+                assert_eq!(said.saving_or_zero().micros(), 0);
+            }
+        };
+        check(4_000, MemorySource::CgroupSampled, true);
+        check(3_600, MemorySource::CgroupSampled, false);
+        check(4_096, MemorySource::CgroupPeak, false);
+        check(4_096, MemorySource::MaxRssUpperBound, false);
+    }
+}

@@ -1,0 +1,127 @@
+//! Out of memory: the kernel killed runs of a step, which began anew or was lost.
+
+use super::{Found, Step, Verdict, found, remedy};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble, Window};
+use crate::judge::Facts;
+use crate::profile::gather::SeenRun;
+use crate::rules::Questions;
+use crate::step::StepEnd;
+use crate::units::Spoken;
+
+const KIND: FindingKind = FindingKind::OutOfMemoryStep;
+
+pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+    let within = facts.policy.step.failed_within();
+    let from = facts.now.checked_sub(within).ok()?;
+    let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
+    let recent: Vec<&SeenRun<'_>> = step.profiled.runs.iter().filter(is_recent).collect();
+    let killed = |run: &&&SeenRun<'_>| run.step.usage.end == StepEnd::OutOfMemory;
+    let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
+    let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
+    // Who gave it more, and saw it end well, knows.
+    let healed = newest.is_some_and(|newest| {
+        let asked = newest.requested().memory;
+        step.history().any(|run| {
+            run.step.observed_at > newest.step.observed_at && run.requested().memory > asked
+        })
+    });
+    let goes_on = q.holds(
+        "how many of its runs did the kernel kill for want of memory?",
+        (kills.len(), format_args!("1 within {}", Spoken(within))),
+        newest.is_some(),
+    ) && q.holds(
+        "did it end well since, with more memory?",
+        (if healed { "yes" } else { "no" }, ""),
+        !healed,
+    );
+    let newest = newest.filter(|_| goes_on)?;
+    let many = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let first = kills.iter().map(|run| run.step.started_at).min()?;
+    let limit = newest.requested().memory;
+    let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
+        Some(need) => format!("Ask for {need} of memory, which its runs show that it needs."),
+        None => "Ask for more memory: half as much again is a beginning.".to_owned(),
+    };
+    Some(found(
+        facts,
+        step,
+        Found {
+            kind: KIND,
+            id: None,
+            run: newest,
+            window: Window {
+                from: first,
+                to: newest.step.observed_at,
+            },
+            trouble: Trouble::OutOfMemory {
+                kills: many(kills.len()),
+                runs: many(recent.len()),
+                limit,
+                peak: kills
+                    .iter()
+                    .filter_map(|run| run.step.usage.peak_memory)
+                    .max_by_key(|peak| peak.bytes),
+            },
+            causes: None,
+            confidence: Confidence {
+                level: Level::High,
+                reason: "the kernel itself named the victim".into(),
+            },
+            lost: kills.iter().map(|run| run.wall()).sum(),
+            remedy: remedy(newest, Action::Reconfigure, advice),
+            runs: kills,
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, gib, no_run, verdict};
+    use super::*;
+    use crate::rules::testing::asked;
+
+    #[test]
+    fn a_killed_run_is_told_until_one_with_more_memory_ends_well() {
+        let check = |ends: &[(StepEnd, u64)], expect: Option<&str>| {
+            let mut world = no_run();
+            for (n, (end, limit)) in (1..).zip(ends) {
+                ended(&mut world, n, 30, |s| {
+                    s.end = *end;
+                    s.requested.memory = Some(gib(*limit));
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{ends:?}");
+        };
+        let well = StepEnd::Exited(0);
+        let killed = StepEnd::OutOfMemory;
+        let said = |kills, runs| {
+            format!(
+                "killed for want of memory in {kills} of {runs} runs, with 4.0 GiB allowed and at \
+                 most 1.0 GiB seen (mostly bwa)"
+            )
+        };
+        check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
+        check(&[(killed, 4), (well, 4), (killed, 4)], Some(&said(2, 3)));
+        // The same request ended well by luck, or on less input.
+        check(&[(killed, 4), (well, 4)], Some(&said(1, 2)));
+        check(&[(killed, 4), (well, 8)], None);
+        check(&[(StepEnd::Exited(137), 4)], None);
+    }
+
+    #[test]
+    fn a_kill_of_days_ago_is_not_told_and_what_is_lost_are_the_killed_runs() {
+        let mut world = no_run();
+        ended(&mut world, 1, 30, |s| {
+            s.requested = asked(1, 3);
+            s.end = StepEnd::OutOfMemory;
+        });
+        let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");
+        assert_eq!(cost.spent.micros(), 24_000);
+        world.now = world
+            .now
+            .checked_add(std::time::Duration::from_secs(90_000))
+            .expect("a time");
+        assert_eq!(verdict(&world, KIND), None);
+    }
+}

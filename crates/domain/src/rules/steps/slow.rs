@@ -1,0 +1,140 @@
+//! Slow step: it takes far longer than its own history, by how much, and for what.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Found, UnderWay, Verdict, found, median, remedy};
+use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
+use crate::judge::Facts;
+use crate::rules::Questions;
+use crate::step::TaskState;
+use crate::units::Spoken;
+
+const KIND: FindingKind = FindingKind::SlowStep;
+
+pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let walls: Vec<Duration> = it.step.history().map(|run| run.wall()).collect();
+    let runs = u32::try_from(walls.len()).unwrap_or(u32::MAX);
+    let longest = walls.iter().max().copied().unwrap_or_default();
+    let usual = median(walls).unwrap_or_default();
+    let times = u64::from(policy.slow_ppm);
+    let ppm = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let bound = Duration::from_millis(ppm(usual).saturating_mul(times) / 1_000_000);
+    let bound = bound.max(longest + Duration::from_secs(policy.slow_by_seconds));
+    let is_there_to_end = it.is_there_to_end();
+    let goes_on = q.holds(
+        "is it a step of a pipeline, which is there to end?",
+        (if is_there_to_end { "yes" } else { "no" }, ""),
+        is_there_to_end,
+    ) && q.holds(
+        "how many earlier runs ended well?",
+        (runs, policy.history_runs),
+        (runs >= policy.history_runs).then_some(true),
+    ) && q.holds(
+        "for how long has it run?",
+        (Spoken(run.wall()), Spoken(bound)),
+        run.wall() >= bound,
+    );
+    if !goes_on {
+        return None;
+    }
+    let causes = Causes::beyond(&run.step.usage.detail.states, &usual_states(it));
+    let advice = match causes.map(|causes| causes.main.state) {
+        None => "Compare its input and its machine with those of its earlier runs.",
+        Some(TaskState::Running) => {
+            "It computes all the time: compare its input, arguments and machine type with those \
+             of its earlier runs."
+        }
+        Some(TaskState::Runnable) => "It waits for cores: see what runs beside it.",
+        Some(_) => "Look at what it waits for beyond its earlier runs.",
+    };
+    let id = Some(it.id());
+    let enough = runs >= policy.history_runs.saturating_mul(2);
+    Some(found(
+        facts,
+        &it.step,
+        Found {
+            kind: KIND,
+            id,
+            run,
+            runs: vec![run],
+            window: it.window(),
+            trouble: Trouble::Slow {
+                ran: run.wall(),
+                usual,
+                longest,
+                runs,
+            },
+            causes,
+            confidence: Confidence {
+                level: if enough { Level::Medium } else { Level::Low },
+                reason: format!(
+                    "{runs} earlier runs to compare with; whether its input is greater is not \
+                     known"
+                ),
+            },
+            lost: run.wall().saturating_sub(usual),
+            remedy: remedy(run, Action::Investigate, advice.to_owned()),
+        },
+    ))
+}
+
+/// What the earlier runs spent on average in each state.
+fn usual_states(it: &UnderWay<'_>) -> BTreeMap<TaskState, Duration> {
+    let (mut runs, mut sums) = (0, BTreeMap::<TaskState, Duration>::new());
+    for run in it.step.history() {
+        let states = &run.step.usage.detail.states;
+        runs += u32::from(!states.is_empty());
+        for (state, seen) in states {
+            *sums.entry(*state).or_default() += seen.time;
+        }
+    }
+    sums.values_mut().for_each(|sum| *sum /= runs.max(1));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, run_of, states, verdict};
+    use super::*;
+    use crate::step::StepKind;
+
+    #[test]
+    fn a_step_is_slow_when_it_takes_twice_its_usual_time_and_more_than_it_ever_did() {
+        let check = |minutes: u64, earlier: &[u64], expect: Option<&str>| {
+            let mut world = run_of(StepKind::SlurmJob, minutes, |s| {
+                s.detail.states = states(&[
+                    (TaskState::Disk, minutes * 3, minutes / 2),
+                    (TaskState::Running, minutes * 3, minutes / 2),
+                ]);
+            });
+            for (n, wall) in (1..).zip(earlier) {
+                ended(&mut world, n, *wall, |s| {
+                    s.detail.states = states(&[(TaskState::Running, wall * 6, *wall)]);
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{minutes} {earlier:?}");
+        };
+        let slow = "has run for 100 min, 2.5 times its usual 40 min (5 runs, the longest 50 min): \
+                    50 min waiting for disk, from 300 samples; next 11 min running, from 300 \
+                    samples (mostly bwa)";
+        check(100, &[30, 40, 40, 35, 50], Some(slow));
+        check(70, &[30, 40, 40, 35, 50], None);
+        // One of them took as long.
+        check(100, &[30, 40, 40, 35, 95], None);
+        check(100, &[30, 40, 40, 35], None);
+    }
+
+    #[test]
+    fn runs_that_failed_are_no_history() {
+        let mut world = run_of(StepKind::SlurmJob, 100, |_| {});
+        for n in 1..=5 {
+            ended(&mut world, n, 40, |s| {
+                s.end = crate::step::StepEnd::Exited(1)
+            });
+        }
+        assert_eq!(verdict(&world, KIND), None);
+    }
+}

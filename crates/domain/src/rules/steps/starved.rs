@@ -1,0 +1,126 @@
+//! Starved of CPU: a step is ready to work and waits for cores that its neighbours on
+//! the machine keep busy.
+
+use std::time::Duration;
+
+use super::{Found, UnderWay, Verdict, found, remedy};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
+use crate::judge::Facts;
+use crate::profile::gather::SeenRun;
+use crate::rules::Questions;
+use crate::units::{MilliCores, Share, Spoken};
+
+const KIND: FindingKind = FindingKind::StarvedStep;
+
+pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let cpu = run.step.usage.cpu;
+    let waited = run.step.usage.detail.run_queue;
+    let share = waited.and_then(|waited| {
+        let waited = u64::try_from(waited.as_nanos()).ok()?;
+        Share::of(waited, waited.saturating_add(cpu.0))
+    });
+    let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let bound = Share::from_ppm(policy.starved_ppm);
+    let neighbours = neighbours(facts, run);
+    let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
+    let blamed = Share::from_ppm(policy.neighbours_ppm);
+    let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let goes_on = q.holds(
+        "for how long has it run?",
+        (Spoken(run.wall()), Spoken(policy.judged_after())),
+        run.wall() >= policy.judged_after(),
+    ) && q.holds(
+        "for how much of its working time did it wait for a core?",
+        (shown, bound),
+        share.map(|share| share >= bound),
+    ) && q.holds(
+        "how much of the machine do its neighbours keep busy?",
+        (used, blamed),
+        theirs.map(|share| share >= blamed),
+    );
+    let (share, waited) = share.zip(waited).filter(|_| goes_on)?;
+    let (neighbours, _) = neighbours?;
+    let lost = Duration::from_secs_f64(run.wall().as_secs_f64() * share.as_f64());
+    let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
+                  placed beside it; or give it a machine with more cores.";
+    let id = Some(it.id());
+    Some(found(
+        facts,
+        &it.step,
+        Found {
+            kind: KIND,
+            id,
+            run,
+            runs: vec![run],
+            window: it.window(),
+            trouble: Trouble::Starved {
+                waited,
+                cpu,
+                neighbours,
+            },
+            causes: None,
+            confidence: Confidence {
+                level: Level::High,
+                reason: "the kernel counts the time that ready threads wait for a core".into(),
+            },
+            lost,
+            remedy: remedy(run, Action::Reconfigure, advice.to_owned()),
+        },
+    ))
+}
+
+/// The cores that other steps of its node keep busy on average, and those that the
+/// node has.
+fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
+    let state = facts.state.nodes.get(&run.step.node)?;
+    let others = state
+        .running()
+        .filter(|other| other.usage.id != run.step.usage.id);
+    let busy = others.filter_map(|other| {
+        let wall = other.usage.observed.since(other.usage.started)?;
+        other.usage.cpu.cores_over(wall)
+    });
+    let busy = MilliCores(busy.map(|cores| cores.0).sum());
+    Some((busy, state.latest.as_ref()?.hardware.cores))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{run_beside, verdict};
+    use super::*;
+    use crate::rules::testing::asked;
+    use crate::units::CpuTime;
+
+    #[test]
+    fn a_step_is_starved_when_it_waits_for_cores_that_its_neighbours_have() {
+        let check = |minutes: u64, waited_min: Option<u64>, theirs: u64, expect: Option<&str>| {
+            // An hour of one core, beside a neighbour with so many.
+            let world = run_beside(minutes, theirs, |s| {
+                s.cpu = CpuTime::from_millis(3_600_000);
+                s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
+            });
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{minutes} {waited_min:?} {theirs}");
+        };
+        let starved = "its threads waited 30 min for a core and got 60 min, while its neighbours \
+                       kept 3.0 cores busy";
+        check(60, Some(30), 3, Some(starved));
+        check(60, Some(10), 3, None);
+        check(60, None, 3, None);
+        // It competes with its own threads only.
+        check(60, Some(30), 0, None);
+        check(20, Some(30), 3, None);
+    }
+
+    #[test]
+    fn a_third_of_its_time_waited_for_is_a_third_lost() {
+        let world = run_beside(60, 3, |s| {
+            s.requested = asked(1, 3);
+            s.cpu = CpuTime::from_millis(3_600_000);
+            s.detail.run_queue = Some(Duration::from_secs(1_800));
+        });
+        let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");
+        assert_eq!(cost.spent.micros(), 16_000);
+    }
+}

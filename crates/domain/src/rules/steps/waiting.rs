@@ -1,0 +1,136 @@
+//! Waiting step: most of its time it waits for disk, pages or network, unusually long
+//! by its own history or, without one, by any measure.
+
+use std::time::Duration;
+
+use super::stalled::advice;
+use super::{Found, UnderWay, Verdict, found, remedy};
+use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
+use crate::judge::Facts;
+use crate::profile::gather::SeenRun;
+use crate::rules::Questions;
+use crate::step::TaskState;
+use crate::units::{Share, Spoken};
+
+const KIND: FindingKind = FindingKind::WaitingStep;
+
+pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let part = waits(run);
+    let usual = usual(it, policy.history_runs);
+    let bound = match usual {
+        Some(usual) => Share::from_ppm(usual.ppm().saturating_add(policy.waiting_more_ppm)),
+        None => Share::from_ppm(policy.waiting_ppm),
+    };
+    // It may wait for all of its time, and no more than that is all of it.
+    let is_unusual = part.map(|part| part >= bound && usual != Some(Share::ALL));
+    let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
+    let is_there_to_end = it.is_there_to_end();
+    let goes_on = q.holds(
+        "is it a step of a pipeline, which is there to end?",
+        (if is_there_to_end { "yes" } else { "no" }, ""),
+        is_there_to_end,
+    ) && q.holds(
+        "for how long has it run?",
+        (Spoken(run.wall()), Spoken(policy.judged_after())),
+        run.wall() >= policy.judged_after(),
+    ) && q.holds(
+        "for how much of its time did it wait for disk, pages or network?",
+        (shown, bound),
+        is_unusual,
+    );
+    let part = part.filter(|_| goes_on)?;
+    let causes = Causes::of_waiting(&run.step.usage.detail.states);
+    let beyond = part.as_f64() - usual.map_or(0.0, Share::as_f64);
+    let lost = Duration::from_secs_f64(run.wall().as_secs_f64() * beyond.max(0.0));
+    let id = Some(it.id());
+    Some(found(
+        facts,
+        &it.step,
+        Found {
+            kind: KIND,
+            id,
+            run,
+            runs: vec![run],
+            window: it.window(),
+            trouble: Trouble::Waiting { part, usual },
+            causes,
+            confidence: match usual {
+                Some(_) => Confidence {
+                    level: Level::High,
+                    reason: "its own earlier runs waited for less".into(),
+                },
+                None => Confidence {
+                    level: Level::Low,
+                    reason: "there are no earlier runs to compare with".into(),
+                },
+            },
+            lost,
+            remedy: remedy(run, Action::Investigate, advice(causes)),
+        },
+    ))
+}
+
+/// The share of its samples' time in which it waited for something outside of it.
+fn waits(run: &SeenRun<'_>) -> Option<Share> {
+    let states = &run.step.usage.detail.states;
+    let outside = |state: &TaskState| {
+        matches!(
+            state,
+            TaskState::Disk | TaskState::PageFault | TaskState::Network
+        )
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let all: Duration = states.values().map(|seen| seen.time).sum();
+    let waited = states.iter().filter(|(state, _)| outside(state));
+    let waited: Duration = waited.map(|(_, seen)| seen.time).sum();
+    Share::of(millis(waited), millis(all))
+}
+
+/// The same of the middle one of its earlier runs.
+fn usual(it: &UnderWay<'_>, runs: u32) -> Option<Share> {
+    let mut shares: Vec<Share> = it.step.history().filter_map(waits).collect();
+    shares.sort_unstable();
+    let enough = shares.len() >= usize::try_from(runs).unwrap_or(usize::MAX);
+    shares.get(shares.len() / 2).copied().filter(|_| enough)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ended, run_of, states, verdict};
+    use super::*;
+    use crate::step::StepKind;
+
+    #[test]
+    fn a_step_waits_when_it_waits_far_more_than_it_used_to() {
+        let check = |waits_min: u64, usual_min: &[u64], expect: Option<&str>| {
+            let mix = |waits: u64| {
+                states(&[
+                    (TaskState::Network, waits * 6, waits),
+                    (TaskState::Running, (60 - waits) * 6, 60 - waits),
+                ])
+            };
+            let mut world = run_of(StepKind::NextflowTask, 60, |s| {
+                s.detail.states = mix(waits_min)
+            });
+            for (n, usual) in (1..).zip(usual_min) {
+                ended(&mut world, n, 60, |s| s.detail.states = mix(*usual));
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{waits_min} {usual_min:?}");
+        };
+        let waits = "83 % of its time is waiting: 50 min waiting for network, from 300 samples";
+        check(50, &[], Some(waits));
+        check(40, &[], None);
+        check(
+            40,
+            &[6, 6, 6, 6, 6],
+            Some(
+                "67 % of its time is waiting, 10 % in earlier runs: 40 min waiting for network, \
+                 from 240 samples (mostly bwa)",
+            ),
+        );
+        check(50, &[48, 48, 48, 48, 48], None);
+        check(50, &[6, 6, 6, 6], Some(&format!("{waits} (mostly bwa)")));
+    }
+}
