@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep
+.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -49,7 +49,7 @@ lint:
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep ## Run every benchmark
+bench: bench-probe bench-sweep bench-tune ## Run every benchmark
 
 bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
 	@scripts/bench-probe
@@ -58,6 +58,11 @@ bench-probe: ## Measure what the probe costs, beside what is installed today (ro
 bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake, which builds for half an hour
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
 	  --features $(if $(LAKE),lake,arrivals) --bench sweep
+
+bench-tune: ## Measure ranking, the API and its real program; the program's first release build takes half an hour
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
+	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
+	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench tune
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform

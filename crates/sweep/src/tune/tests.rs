@@ -1,13 +1,12 @@
 //! The table and the texts, with names that anyone may have written.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::profile::place::{Basis, HeldUpBy, Offered, Offers};
+use ebb_domain::profile::place::Offers;
 use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
+use ebb_domain::units::{Bytes, MilliCores, Usd};
 use jiff::Timestamp;
 
 use super::*;
@@ -46,20 +45,16 @@ pub(super) fn step(name: &str) -> StepAdvice {
 
 /// The types a step would run on, the best first.
 pub(super) fn offers(types: &[&str]) -> Offers {
-    let offered = |name: &&str| Offered {
-        instance_type: InstanceType::new(*name).expect("a type"),
-        region: Region::new("us-east-1").expect("a region"),
-        per_hour: UsdPerHour::from_micros(80_000),
-        wall: Duration::from_secs(60),
-        usd_a_run: Usd::from_micros(1_300),
-        runs_a_machine: 1,
-        held_up_by: HeldUpBy::Work,
-        basis: Basis::Published,
+    let offered = |name: &&str| {
+        serde_json::json!({
+            "instance_type": name, "region": "us-east-1", "per_hour": 80_000,
+            "wall": {"secs": 60, "nanos": 0}, "usd_a_run": 1_300, "runs_a_machine": 1,
+            "held_up_by": "work", "basis": "published",
+        })
     };
-    Offers {
-        best: types.iter().map(offered).collect(),
-        left_out: BTreeMap::from([("memory".to_owned(), 12)]),
-    }
+    let best: Vec<_> = types.iter().map(offered).collect();
+    let all = serde_json::json!({"best": best, "left_out": {"memory": 12}});
+    serde_json::from_value(all).expect("offers")
 }
 
 const HOSTILE: &str = "x'}\"; ${rm}\n\\ \u{1b}[31m\u{202e}<é>";

@@ -1,0 +1,26 @@
+//! The router over a report at hand.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Duration;
+
+use ebb_domain::report::Report;
+use ebb_sweep::tune::api::{Request, answer};
+
+use crate::made_up::{STEPS, target};
+use crate::{line, times};
+
+pub(crate) const P50: Duration = Duration::from_millis(5);
+pub(crate) const P99: Duration = Duration::from_millis(20);
+
+pub(crate) fn measure(report: &Report) {
+    let spread = times(4_000, |n| {
+        let request = Request::new("GET", &target(n), BTreeMap::new());
+        let answered = answer(report, "made-up", &request);
+        assert_eq!(answered.status, 200, "{}: {}", target(n), answered.body);
+        black_box(answered);
+    });
+    let what = format!("router over {STEPS} profiles, median");
+    line(&what, spread.percentile(50), Some(P50));
+    line("  99th percentile", spread.percentile(99), Some(P99));
+}
