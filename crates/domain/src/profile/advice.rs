@@ -19,7 +19,7 @@ use crate::judge::Facts;
 use crate::policy::Policy;
 use crate::sizing::{Need, Risk, SizedRequest};
 use crate::step::StepKind;
-use crate::units::Usd;
+use crate::units::{Bytes, Usd};
 
 /// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
 pub const MAX_STEPS: usize = 10_000;
@@ -117,6 +117,12 @@ impl StepAdvice {
 fn should_ask(asks: SizedRequest, need: &Need, oom_kills: usize) -> (SizedRequest, Risk) {
     let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
     let (memory, risk) = match (asks.memory, need.memory) {
+        // What is enough with less is enough with more, so the chance told still bounds it.
+        (Some(now), Some(needed)) if needed <= now && !is_worth_it(now, needed) => {
+            let mut risk = need.risk.clone();
+            risk.attempts.retain(|size| *size > now);
+            (Some(now), risk)
+        }
         (Some(now), Some(needed)) if !(is_guess && needed > now) => {
             (Some(needed), need.risk.clone())
         }
@@ -132,6 +138,12 @@ fn should_ask(asks: SizedRequest, need: &Need, oom_kills: usize) -> (SizedReques
     };
     let cores = need.cores.or(asks.cores);
     (SizedRequest { cores, memory }, risk)
+}
+
+/// Whether asking for less is worth a change of somebody's configuration: a tenth is
+/// lost in how machines are cut up among steps anyway.
+fn is_worth_it(now: Bytes, needed: Bytes) -> bool {
+    now.0.saturating_sub(needed.0) >= now.0 / 10
 }
 
 /// All steps, those with the greatest saving first, then by name and region; and how
@@ -177,4 +189,36 @@ fn told(
         }
     }
     Some(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_for_less_than_a_tenth_is_not_asked_for() {
+        let check = |now: u64, needed: u64, expect: u64, attempts: &[u64]| {
+            let asks = SizedRequest {
+                cores: None,
+                memory: Some(Bytes::mib(now)),
+            };
+            let need = Need {
+                memory: Some(Bytes::mib(needed)),
+                risk: Risk {
+                    oom_ppm: Some(5_000),
+                    attempts: vec![Bytes::mib(1_000), Bytes::mib(2_000)],
+                    samples_needed: 0,
+                },
+                ..Need::default()
+            };
+            let (told, risk) = should_ask(asks, &need, 0);
+            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+            let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
+            assert_eq!((risk.oom_ppm, risk.attempts), (Some(5_000), sizes));
+        };
+        check(1_000, 950, 1_000, &[2_000]);
+        check(1_000, 1_000, 1_000, &[2_000]);
+        check(1_000, 900, 900, &[1_000, 2_000]);
+        check(900, 950, 950, &[1_000, 2_000]);
+    }
 }

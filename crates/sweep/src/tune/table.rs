@@ -1,34 +1,33 @@
-//! Advice on steps as a table for a terminal.
+//! Advice on steps for a terminal: a line of figures each, and beneath it why, how it may
+//! go wrong, what it rests on, where it would run and what was taken for granted.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::place::Offered;
 use ebb_domain::sizing::SizedRequest;
+use ebb_domain::units::Spoken;
 
-use crate::render::text::one_line;
+use super::reasons::Reasons;
+use crate::render::text::{counted, one_line, wrap};
 
-const HEAD: [&str; 8] = [
-    "STEP",
-    "ASKS",
-    "SHOULD ASK",
-    "OOM CHANCE",
-    "SAMPLES",
-    "BOUND BY",
-    "SAVING/MONTH",
-    "MACHINE",
-];
+const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONTH"];
 
 /// The least that a name is cut to on a narrow terminal, and the most that it takes
 /// anywhere.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
+
+/// Where what is told of a step begins: behind `  assumed  `.
+const INDENT: usize = 11;
 
 /// Steps as a table; `terminal` is its columns, `None` where nothing is to be cut.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
     if steps.is_empty() {
         return "No step was seen.\n".to_owned();
     }
-    let rows: Vec<[String; 8]> = steps.iter().map(row).collect();
+    let rows: Vec<[String; 5]> = steps.iter().map(row).collect();
     let mut widths = HEAD.map(|name| name.chars().count());
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -43,14 +42,16 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
         out.push_str("SIMULATED: a generator made runs of these steps.\n\n");
     }
     line(&mut out, &HEAD.map(str::to_owned), &widths);
-    for row in &rows {
+    for (row, step) in rows.iter().zip(steps) {
         line(&mut out, row, &widths);
+        for (head, text) in told(step) {
+            paragraph(&mut out, head, &text, terminal);
+        }
     }
-    notes(&mut out, steps);
     out
 }
 
-fn line(out: &mut String, cells: &[String; 8], widths: &[usize; 8]) {
+fn line(out: &mut String, cells: &[String; 5], widths: &[usize; 5]) {
     let mut text = String::new();
     for (cell, width) in cells.iter().zip(widths) {
         let cell = end_of(cell, *width);
@@ -58,6 +59,14 @@ fn line(out: &mut String, cells: &[String; 8], widths: &[usize; 8]) {
     }
     out.push_str(text.trim_end());
     out.push('\n');
+}
+
+fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) {
+    let width = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(INDENT));
+    for (at, line) in wrap(&one_line(text), width).into_iter().enumerate() {
+        let head = if at == 0 { head } else { "" };
+        let _ = writeln!(out, "  {head:<9}{line}");
+    }
 }
 
 /// At most `max` characters, the last ones: what sets a process of a pipeline apart
@@ -73,9 +82,7 @@ fn end_of(text: &str, max: usize) -> String {
     }
 }
 
-fn row(step: &StepAdvice) -> [String; 8] {
-    let dash = || "-".to_owned();
-    let best = step.offers.best.first();
+fn row(step: &StepAdvice) -> [String; 5] {
     [
         one_line(&step.step),
         request(step.asks),
@@ -84,26 +91,9 @@ fn row(step: &StepAdvice) -> [String; 8] {
             false => request(step.should_ask),
         },
         chance(step),
-        match step.risk.samples_needed {
-            0 => step.samples.to_string(),
-            more => format!("{} (+{more})", step.samples),
-        },
-        step.bound.by.map_or_else(dash, |by| by.to_string()),
         step.saving_a_month
-            .map_or_else(dash, |saving| saving.to_string()),
-        best.map_or_else(dash, |offer| {
-            format!(
-                "{} {}/run",
-                offer.instance_type,
-                cents(offer.usd_a_run.micros())
-            )
-        }),
+            .map_or_else(|| "-".to_owned(), |saving| saving.to_string()),
     ]
-}
-
-/// A run costs cents and less.
-fn cents(micros: i64) -> String {
-    format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }
 
 fn request(request: SizedRequest) -> String {
@@ -123,20 +113,78 @@ fn chance(step: &StepAdvice) -> String {
     }
 }
 
-fn notes(out: &mut String, steps: &[StepAdvice]) {
-    if steps.iter().any(|step| step.risk.samples_needed > 0) {
-        out.push_str(
-            "\n(+n): runs still needed before the chance of an OOM kill is told; until then \
-             memory is the\ngreatest peak with headroom.\n",
-        );
+/// What is told beneath a step's line, with its heads.
+fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
+    let reasons = Reasons::of(step);
+    let mut all = vec![("why", why(step, &reasons))];
+    if step.should_ask != step.asks {
+        all.push(("risk", risk(step, &reasons)));
     }
-    for step in steps.iter().filter(|step| step.oom_kills > 0) {
-        let _ = writeln!(
-            out,
-            "{}: {} of {} runs were killed for want of memory.",
-            one_line(&step.step),
-            step.oom_kills,
-            step.runs
-        );
+    all.push(("rests on", rests_on(step, &reasons)));
+    let best: Vec<String> = step.offers.best.iter().map(offer).collect();
+    all.push(("runs on", best.join("; ")));
+    if step.should_ask != step.asks {
+        all.push(("assumed", reasons.assumed.join("; ")));
     }
+    all.retain(|(_, text)| !text.is_empty());
+    all
+}
+
+fn why(step: &StepAdvice, reasons: &Reasons) -> String {
+    let codes = reasons.reason_codes.iter().map(|code| code.words());
+    let mut all: Vec<String> = codes.map(str::to_owned).collect();
+    let used = |share: Option<_>, what: &str| share.map(|share| format!("{share} of its {what}"));
+    let cores = used(step.bound.cores_used, "cores");
+    let memory = used(step.bound.memory_used, "memory");
+    let used: Vec<String> = cores.into_iter().chain(memory).collect();
+    if !used.is_empty() {
+        all.push(format!("used at most {}", used.join(" and ")));
+    }
+    if let Some(by) = step.bound.by {
+        all.push(format!("bound by {by}"));
+    }
+    if step.oom_kills > 0 {
+        all.push(format!(
+            "{} for want of memory",
+            counted(step.oom_kills as usize, "kill", "kills")
+        ));
+    }
+    all.join("; ")
+}
+
+fn risk(step: &StepAdvice, reasons: &Reasons) -> String {
+    const WORDS: [&str; 5] = ["very low", "low", "medium", "high", "very high"];
+    let word = match reasons.performance_risk {
+        Some(risk) => WORDS[usize::from(risk).min(4)].to_owned(),
+        None => "not known".to_owned(),
+    };
+    let sizes: Vec<String> = step.risk.attempts.iter().map(ToString::to_string).collect();
+    match sizes.is_empty() {
+        true => word,
+        false => format!("{word}; after an OOM kill {}", sizes.join(", then ")),
+    }
+}
+
+fn rests_on(step: &StepAdvice, reasons: &Reasons) -> String {
+    let runs = counted(step.samples as usize, "run", "runs");
+    let more = match step.risk.samples_needed {
+        0 => String::new(),
+        more => format!("; {more} more tell the chance of an OOM kill"),
+    };
+    format!("{runs}, {} confidence{more}", reasons.confidence)
+}
+
+fn offer(offer: &Offered) -> String {
+    format!(
+        "{} {}/run in {}",
+        offer.instance_type,
+        cents(offer.usd_a_run.micros()),
+        // Seconds of an estimate that is hours long say nothing.
+        Spoken(Duration::from_secs(offer.wall.as_secs()))
+    )
+}
+
+/// A run costs cents and less.
+fn cents(micros: i64) -> String {
+    format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }

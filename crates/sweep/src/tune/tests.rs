@@ -77,7 +77,8 @@ fn a_narrow_terminal_cuts_names_only() {
     let narrow = table(&[step(&"long".repeat(40))], Some(80));
     let longest = |text: &str| text.lines().map(|l| l.chars().count()).max();
     assert!(longest(&narrow) < longest(&wide));
-    assert!(narrow.contains("…onglonglong  ") && narrow.contains("$12.00"));
+    assert!(narrow.contains("longlong  ") && narrow.contains("$12.00"));
+    assert!(longest(&narrow) <= Some(80), "{narrow}");
     assert_eq!(table(&[], None), "No step was seen.\n");
 }
 
@@ -85,7 +86,10 @@ fn a_narrow_terminal_cuts_names_only() {
 fn names_move_no_cursor_in_the_table() {
     let shown = table(&[step(HOSTILE)], None);
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
-    assert_eq!(shown.lines().count(), 2);
+    assert!(
+        shown.lines().skip(2).all(|line| line.starts_with("  ")),
+        "{shown}"
+    );
 }
 
 #[test]
