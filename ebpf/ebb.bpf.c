@@ -12,9 +12,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_endian.h>
 #include "event.h"
 #include "ring.h"
 #include "task.h"
+#include "sock.h"
 
 /* The helpers that read kernel memory are offered to GPL programs only. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

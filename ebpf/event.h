@@ -16,7 +16,8 @@ enum ebb_kind {
 	EBB_REAP = 4,
 	EBB_OOM = 5,
 	EBB_CGROUP = 6,
-	EBB_KINDS = 7,
+	EBB_SOCKET = 7,
+	EBB_KINDS = 8,
 };
 
 enum ebb_flag {
@@ -41,6 +42,8 @@ enum ebb_flag {
 	EBB_HAS_STACK = 1024,
 	EBB_HAS_RUN_QUEUE = 2048,
 	EBB_HAS_DISK_DELAY = 4096,
+	/* Both ends of the connection are on this machine. */
+	EBB_LOOPBACK = 8192,
 };
 
 /* Frames from the top of a waiting task's stack; unused ones are 0. */
@@ -136,6 +139,24 @@ struct ebb_cgroup {
 };
 _Static_assert(sizeof(struct ebb_cgroup) == 384, "size");
 _Static_assert(__builtin_offsetof(struct ebb_cgroup, path) == 56, "offset");
+
+/*
+ * A TCP socket: one that ended, from the ring, or one that is open, from a pass.
+ * head.tgid and start_ns are its process, 0 when unknown; counts are since it was
+ * made. sent_bytes counts each byte once, however often it was sent.
+ */
+struct ebb_socket {
+	struct ebb_head head;
+	__u64 socket;
+	__u64 received_bytes;
+	__u64 sent_bytes;
+	__u64 retransmits;
+};
+_Static_assert(sizeof(struct ebb_socket) == 88, "size");
+_Static_assert(__builtin_offsetof(struct ebb_socket, socket) == 56, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_socket, received_bytes) == 64, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_socket, sent_bytes) == 72, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_socket, retransmits) == 80, "offset");
 
 /*
  * One task of an iterator pass. A leader's ended_* hold what the ended threads

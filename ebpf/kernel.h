@@ -29,6 +29,18 @@ typedef _Bool bool;
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define NR_MM_COUNTERS 4
 #define CGROUP_SUBSYS_MAX 16
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define SOCK_STREAM 1
+
+enum {
+	TCP_SYN_SENT = 2,
+	TCP_FIN_WAIT1 = 4,
+	TCP_CLOSE = 7,
+	TCP_LAST_ACK = 9,
+	TCP_LISTEN = 10,
+};
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
@@ -37,6 +49,7 @@ enum bpf_map_type {
 };
 
 enum {
+	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
 };
 
@@ -201,6 +214,60 @@ struct task_struct___old {
 };
 
 struct linux_binprm;
+
+struct file;
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct file *file;
+};
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
+	__u16 sk_type;
+	__u16 sk_protocol;
+};
+
+/* Up to 5.14. */
+struct sock_cgroup_data___old {
+	__u64 val;
+};
+
+struct sock___old {
+	struct sock_cgroup_data___old sk_cgrp_data;
+};
+
+struct tcp_sock {
+	__u64 bytes_received;
+	__u64 bytes_sent;
+	__u64 bytes_retrans;
+	__u32 total_retrans;
+};
+
+struct socket {
+	struct sock *sk;
+};
 
 #pragma clang attribute pop
 

@@ -5,7 +5,14 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 5] = ["ebb.bpf.c", "kernel.h", "event.h", "ring.h", "task.h"];
+const SOURCES: [&str; 6] = [
+    "ebb.bpf.c",
+    "kernel.h",
+    "event.h",
+    "ring.h",
+    "task.h",
+    "sock.h",
+];
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

@@ -10,7 +10,7 @@ use crate::cgroup::Hierarchy;
 use crate::config::Config;
 use crate::connect::{self, Connected};
 use crate::kernel::KernelHalf;
-use crate::kernel::programs::OomEvents;
+use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::network::Network;
 use crate::node;
 
@@ -177,7 +177,20 @@ fn kernel_half(ready: bool) -> Vec<Line> {
             Finding::Less("told by cgroup only; mount -t tracefs none /sys/kernel/tracing".into()),
         ),
     };
-    vec![found, good(WHAT, "loads and attaches"), oom]
+    let sockets = match loaded.socket_events() {
+        SocketEvents::Whole => good("sockets", "TCP is told by process"),
+        SocketEvents::AtEnd(_) => line(
+            "sockets",
+            Finding::Less(
+                "TCP is told by process when a connection ends; 5.11 tells it before".into(),
+            ),
+        ),
+        SocketEvents::Missing(_) => line(
+            "sockets",
+            Finding::Less("network is told of the whole node only".into()),
+        ),
+    };
+    vec![found, good(WHAT, "loads and attaches"), oom, sockets]
 }
 
 fn network() -> Line {

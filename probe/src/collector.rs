@@ -13,10 +13,11 @@ use tokio::io::unix::AsyncFd;
 use crate::cgroup::reading::{self, Reading};
 use crate::cgroup::{Hierarchy, Paths};
 use crate::interval::{Fold, Interval};
-use crate::kernel::programs::OomEvents;
+use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::kernel::{KernelError, KernelHalf};
 use crate::network::Network;
 use crate::node;
+use crate::pressure::Stalls;
 use crate::rules::Rules;
 
 /// Why collecting did not begin.
@@ -35,6 +36,7 @@ pub struct Collector {
     kernel: AsyncFd<KernelHalf>,
     hierarchy: Hierarchy,
     network: Network,
+    stalls: Stalls,
     fold: Fold,
 }
 
@@ -53,7 +55,7 @@ impl Collector {
         let began = node::clock();
         let paths = Paths::scan(&hierarchy);
         let running = kernel.sample()?;
-        let fold = Fold::begin(
+        let mut fold = Fold::begin(
             rules,
             paths,
             sample_period,
@@ -61,6 +63,16 @@ impl Collector {
             &running,
             node::work_folder,
         );
+        match kernel.socket_events() {
+            SocketEvents::Whole => fold.watch_sockets(kernel.sockets()?.as_deref()),
+            SocketEvents::AtEnd(error) => {
+                tracing::warn!(%error, "sockets are told when they end only");
+                fold.watch_sockets(None);
+            }
+            SocketEvents::Missing(error) => {
+                tracing::warn!(%error, "bytes of the network are told of the whole node only");
+            }
+        }
         // SAFETY: the ring's descriptor is opened once, belongs to the kernel half,
         // and is closed with it; `as_raw_fd` answers no other.
         let kernel = unsafe { AsyncFd::register_with_interest(kernel, Interest::READABLE) };
@@ -68,6 +80,7 @@ impl Collector {
             kernel: kernel.map_err(|error| CollectorError::Wait(error.into()))?,
             hierarchy,
             network: Network::watch("/"),
+            stalls: Stalls::watch("/"),
             fold,
         })
     }
@@ -102,6 +115,9 @@ impl Collector {
         kernel.drain(|event| self.fold.event(event));
         let at = node::clock();
         let samples = kernel.sample()?;
+        if let Some(open) = kernel.sockets()? {
+            self.fold.sockets(&open);
+        }
         let read = |path: String| {
             let reading = reading::read(&self.hierarchy, &path);
             (path, reading)
@@ -121,7 +137,10 @@ impl Collector {
     /// since the start.
     pub fn close(&mut self) -> Result<(Interval, u64), KernelError> {
         let lost = self.kernel.get_ref().events_lost()?;
-        let interval = self.fold.close(node::clock(), lost, self.network.used());
+        let mut interval = self.fold.close(node::clock(), lost, self.network.used());
+        let (pressure, reclaimed) = self.stalls.since_last();
+        interval.detail.pressure = pressure;
+        interval.detail.reclaimed = reclaimed;
         let in_use = self.fold.cgroup_ids();
         self.fold.paths_mut().trim(&self.hierarchy, &in_use);
         Ok((interval, lost))

@@ -2,8 +2,10 @@
 //! place where processes, steps and the node's use are counted.
 
 mod detail;
+mod network;
 mod placing;
 mod processes;
+mod sockets;
 mod steps;
 mod tally;
 #[cfg(test)]
@@ -17,6 +19,7 @@ use ebb_domain::step::{PeakMemory, StepUsage};
 use ebb_domain::units::Bytes;
 
 use self::processes::{Entry, Place, Processes, Stage};
+use self::sockets::Sockets;
 use self::steps::Steps;
 use self::tally::{Side, Tally};
 use crate::cgroup::Paths;
@@ -60,6 +63,7 @@ pub struct Fold {
     paths: Paths,
     processes: Processes,
     steps: Steps,
+    sockets: Sockets,
     tally: Tally,
     began: BootClock,
     sample_period: Duration,
@@ -83,6 +87,7 @@ impl Fold {
             paths,
             processes: Processes::default(),
             steps: Steps::default(),
+            sockets: Sockets::default(),
             tally: Tally::new(now),
             began: now,
             sample_period,
@@ -133,6 +138,7 @@ impl Fold {
     pub fn event(&mut self, event: ProcessEvent) {
         self.tally.event();
         match event {
+            ProcessEvent::SocketEnded(socket) => self.socket_ended(&socket),
             ProcessEvent::CgroupMade { id, path } => self.paths.learn(id, path),
             ProcessEvent::Forked(process) => self.forked(&process),
             ProcessEvent::Executed {
@@ -167,10 +173,11 @@ impl Fold {
                 self.account_finer(key, &finer);
                 // Does nothing unless the end was lost.
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
-                if let Some(entry) = self.processes.remove(key)
-                    && let Some(step) = self.step_of(&entry)
-                {
-                    step.reaped();
+                if let Some(entry) = self.processes.remove(key) {
+                    self.sockets.process_gone(key, entry.place);
+                    if let Some(step) = self.step_of(&entry) {
+                        step.reaped();
+                    }
                 }
             }
             ProcessEvent::OutOfMemory { pid } => {
@@ -227,7 +234,8 @@ impl Fold {
     /// the kernel's count of events without room since it started, `network` the
     /// bytes that crossed it in this interval.
     pub fn close(&mut self, end: BootClock, lost: u64, network: Option<Bytes>) -> Interval {
-        let tally = std::mem::replace(&mut self.tally, Tally::new(end));
+        let next = self.tally.next(end);
+        let tally = std::mem::replace(&mut self.tally, next);
         let (workload, background) = tally.usage(network);
         let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before), network);
         self.lost_before = lost;
@@ -238,7 +246,10 @@ impl Fold {
             background,
             coverage,
             running: self.steps.running(end, TOOLS_WHILE_RUNNING),
-            detail: NodeDetail::default(),
+            detail: NodeDetail {
+                network: tally.traffic.told(),
+                ..NodeDetail::default()
+            },
         }
     }
 

@@ -30,6 +30,29 @@ pub struct ProcessKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CgroupId(pub u64);
 
+/// Tells a socket from all others while it lives; it never leaves the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u64);
+
+/// A TCP socket and what it carried since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Socket {
+    /// Which.
+    pub id: SocketId,
+    /// Whose it is; `None` when the kernel does not say.
+    pub owner: Option<ProcessKey>,
+    /// The cgroup in which it was made, where cgroup v2 tells.
+    pub cgroup: Option<CgroupId>,
+    /// Both ends are on this machine.
+    pub loopback: bool,
+    /// Payload received.
+    pub received: Bytes,
+    /// Payload sent, each byte once.
+    pub sent: Bytes,
+    /// Segments sent again.
+    pub retransmits: u64,
+}
+
 /// The name of a program as the kernel keeps it: at most 15 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Comm([u8; 16]);
@@ -242,6 +265,8 @@ pub enum ProcessEvent {
         /// A process or thread id.
         pid: u32,
     },
+    /// A TCP socket that carried something ended.
+    SocketEnded(Socket),
     /// A cgroup was made.
     CgroupMade {
         /// Its id.

@@ -14,6 +14,7 @@ pub mod kernel;
 pub mod network;
 pub mod node;
 pub mod once;
+pub mod pressure;
 pub mod program;
 pub mod push;
 pub mod rules;

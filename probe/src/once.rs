@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{Heartbeat, Usage};
+use ebb_domain::heartbeat::{Heartbeat, NodeDetail, Usage};
 use ebb_domain::step::{StepDetail, StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 use serde::Serialize;
@@ -107,6 +107,7 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
         )?;
     }
     steps(out, &seen.heartbeat.steps, &seen.ended)?;
+    node(out, &seen.heartbeat.detail)?;
     writeln!(
         out,
         "\nseen: {} of the time, {} of short processes, network {}",
@@ -125,6 +126,31 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
         or_unknown(probe.resident),
         probe.events_lost,
     )
+}
+
+/// What else is known of the node; nothing where it is not.
+fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
+    if let Some(network) = &detail.network {
+        writeln!(
+            out,
+            "\nTCP: {} of processes, {} of none that is known, {} segments sent again, {} open connections",
+            network.owned,
+            network.unowned,
+            network.retransmits,
+            or_unknown(network.connections),
+        )?;
+    }
+    if let Some(stalls) = &detail.pressure {
+        let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+        writeln!(
+            out,
+            "waited for a core {}, for memory {}, for disks {}",
+            seconds(stalls.cpu_some),
+            seconds(stalls.memory_some),
+            seconds(stalls.disk_some),
+        )?;
+    }
+    Ok(())
 }
 
 fn steps(out: &mut String, running: &[StepUsage], ended: &[StepUsage]) -> std::fmt::Result {

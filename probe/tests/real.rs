@@ -8,6 +8,8 @@ mod cloud;
 mod exact;
 #[path = "real/machine.rs"]
 mod machine;
+#[path = "real/network.rs"]
+mod network;
 #[path = "real/probe.rs"]
 mod probe;
 

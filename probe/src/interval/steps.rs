@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
 
 use super::detail::Detail;
+use super::sockets::Network;
 use crate::attribute::Step;
 use crate::cgroup::reading::Reading;
 use crate::kernel::{Comm, DiskBytes, ExitStatus, ProcessKey, Resident, Totals};
@@ -51,6 +52,10 @@ impl Steps {
         self.by_id.insert(step.id.clone(), number);
         self.by_number.insert(number, State::new(step, root));
         number
+    }
+
+    pub(super) fn number(&self, id: &StepId) -> Option<StepNumber> {
+        self.by_id.get(id).copied()
     }
 
     pub(super) fn get(&self, number: StepNumber) -> Option<&State> {
@@ -137,6 +142,7 @@ pub(super) struct State {
     now_shared: Bytes,
     tools: BTreeMap<String, ToolUsage>,
     pub(super) detail: Detail,
+    pub(super) network: Network,
 }
 
 impl State {
@@ -168,6 +174,7 @@ impl State {
             now_shared: Bytes::default(),
             tools: BTreeMap::new(),
             detail: Detail::default(),
+            network: Network::default(),
         }
     }
 
@@ -269,6 +276,7 @@ impl State {
         let age = at.since(self.root.start).unwrap_or_default();
         self.detail.pass(gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
+        let moved = self.network.pass() || moved;
         if moved || window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64() {
             self.last_progress = self.last_progress.max(at);
         }
@@ -348,7 +356,10 @@ impl State {
             peak_cores: self.peak_cores,
             last_progress: self.last_progress,
             tools,
-            detail: self.detail.told(self.totals.cpu),
+            detail: StepDetail {
+                network: self.network.told(),
+                ..self.detail.told(self.totals.cpu)
+            },
         }
     }
 }

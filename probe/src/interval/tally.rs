@@ -5,6 +5,7 @@ use std::time::Duration;
 use ebb_domain::heartbeat::{BootClock, Coverage, Usage};
 use ebb_domain::units::{Bytes, CpuTime, Share};
 
+use super::sockets::Traffic;
 use crate::kernel::Totals;
 
 /// Whose use it is.
@@ -24,6 +25,7 @@ pub(super) struct Tally {
     background: Used,
     events: u64,
     disk_unseen: bool,
+    pub(super) traffic: Traffic,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -43,7 +45,15 @@ impl Tally {
             background: Used::default(),
             events: 0,
             disk_unseen: false,
+            traffic: Traffic::default(),
         }
+    }
+
+    /// The one that follows it.
+    pub(super) fn next(&self, start: BootClock) -> Self {
+        let mut next = Self::new(start);
+        next.traffic.watched = self.traffic.watched;
+        next
     }
 
     fn side(&mut self, side: Side) -> &mut Used {
@@ -92,8 +102,7 @@ impl Tally {
         gap
     }
 
-    /// Of the network only the node's sum is known. It counts as the workload's:
-    /// that can hide an idle node, and cannot call a busy one idle.
+    /// What each side used; `network` is the node's sum.
     pub(super) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
         let usage = |used: &Used, network| Usage {
             cpu: Some(used.cpu),
@@ -102,9 +111,10 @@ impl Tally {
             gpu: None,
             processes_started: used.started,
         };
+        let (workload, background) = self.traffic.divided(network);
         (
-            usage(&self.workload, network),
-            usage(&self.background, None),
+            usage(&self.workload, workload),
+            usage(&self.background, background),
         )
     }
 

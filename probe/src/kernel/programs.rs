@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
 
 use super::waits::Waits;
-use super::{ProcessEvent, TaskSample, record, threads};
+use super::{ProcessEvent, Socket, TaskSample, record, threads};
 
 /// The compiled kernel half.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -26,6 +26,13 @@ const TRACEPOINTS: [(&str, &str); 5] = [
     ("on_free", "sched_process_free"),
     ("on_cgroup", "cgroup_mkdir"),
 ];
+
+/// Those that tell of TCP sockets; without them all else works.
+const SOCKET_TRACEPOINTS: [(&str, &str); 2] = [
+    ("on_socket_state", "inet_sock_set_state"),
+    ("on_socket_end", "tcp_destroy_sock"),
+];
+const SOCKET_ITERATOR: &str = "each_socket";
 
 /// Why the kernel half does not run.
 #[derive(Debug, Error)]
@@ -74,12 +81,24 @@ pub enum OomEvents {
     Missing(ProgramError),
 }
 
+/// How far the kernel tells of TCP sockets.
+#[derive(Debug)]
+pub enum SocketEvents {
+    /// While they are open, and when they end.
+    Whole,
+    /// When they end only: the kernel lists none by process (before 5.11).
+    AtEnd(KernelError),
+    /// Not at all.
+    Missing(KernelError),
+}
+
 /// The running kernel half. Dropping it detaches everything.
 pub struct KernelHalf {
     ebpf: Ebpf,
     events: RingBuf<MapData>,
     lost: Array<MapData, u64>,
     oom: OomEvents,
+    sockets: SocketEvents,
     buffer: Vec<u8>,
     iterator: &'static str,
     waits: Waits,
@@ -109,6 +128,7 @@ impl KernelHalf {
         }
         let (iterator, naming) = load_iterators(&mut ebpf, &btf)?;
         let oom = attach_oom(&mut ebpf)?;
+        let sockets = attach_sockets(&mut ebpf, &btf);
         let events = take_map(&mut ebpf, "events", RingBuf::try_from)?;
         let lost = take_map(&mut ebpf, "lost", Array::try_from)?;
         Ok(Self {
@@ -116,6 +136,7 @@ impl KernelHalf {
             events,
             lost,
             oom,
+            sockets,
             buffer: Vec::new(),
             iterator,
             waits: Waits::default(),
@@ -126,6 +147,22 @@ impl KernelHalf {
     /// Whether victims of the memory killer are told.
     pub const fn oom_events(&self) -> &OomEvents {
         &self.oom
+    }
+
+    /// How far TCP sockets are told.
+    pub const fn socket_events(&self) -> &SocketEvents {
+        &self.sockets
+    }
+
+    /// The open TCP sockets, once for each process that has one; `None` where the
+    /// kernel does not list them.
+    pub fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+        if !matches!(self.sockets, SocketEvents::Whole) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        iterate(&mut self.ebpf, SOCKET_ITERATOR, &mut bytes)?;
+        Ok(Some(record::sockets(&bytes)))
     }
 
     /// Hands over every event that waits, oldest first.
@@ -258,6 +295,22 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, Naming), 
     tracing::warn!(error = %refused, "what tasks wait for is not told: the kernel refuses a look at stacks");
     load(ITERATOR_WITHOUT_STACKS)?;
     Ok((ITERATOR_WITHOUT_STACKS, Naming::Impossible))
+}
+
+/// What the kernel half tells of sockets is more than a node needs to be judged: a
+/// kernel that refuses it is watched without.
+fn attach_sockets(ebpf: &mut Ebpf, btf: &Btf) -> SocketEvents {
+    for (name, tracepoint) in SOCKET_TRACEPOINTS {
+        if let Err(error) = attach_typed(ebpf, name, tracepoint, btf) {
+            return SocketEvents::Missing(error);
+        }
+    }
+    let name = SOCKET_ITERATOR;
+    let loaded = iterator(ebpf, name).and_then(|program| {
+        let loaded = program.load("task_file", btf);
+        loaded.map_err(|source| KernelError::Program { name, source })
+    });
+    loaded.map_or_else(SocketEvents::AtEnd, |()| SocketEvents::Whole)
 }
 
 /// The classic tracepoint needs tracefs, which a container or a small machine

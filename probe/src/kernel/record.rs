@@ -8,8 +8,8 @@ use ebb_domain::heartbeat::BootClock;
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::{
-    CgroupId, Comm, DiskBytes, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, Totals,
-    WorkFolder,
+    CgroupId, Comm, DiskBytes, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, Socket,
+    SocketId, Totals, WorkFolder,
 };
 
 const FORK: u32 = 1;
@@ -18,8 +18,9 @@ const EXIT: u32 = 3;
 const REAP: u32 = 4;
 const OOM: u32 = 5;
 const CGROUP: u32 = 6;
+const SOCKET: u32 = 7;
 /// How many counters of lost records there are.
-pub(super) const KINDS: u32 = 7;
+pub(super) const KINDS: u32 = 8;
 
 const HAS_CGROUP: u32 = 1;
 pub(super) const HAS_MM: u32 = 2;
@@ -34,6 +35,7 @@ pub(super) const IO_WAIT: u32 = 512;
 pub(super) const HAS_STACK: u32 = 1024;
 const HAS_RUN_QUEUE: u32 = 2048;
 const HAS_DISK_DELAY: u32 = 4096;
+const LOOPBACK: u32 = 8192;
 
 const FRAMES: usize = 6;
 
@@ -91,6 +93,31 @@ pub(super) struct RawFiner {
 struct Reap {
     end: Exit,
     finer: RawFiner,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct RawSocket {
+    head: Head,
+    socket: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    retransmits: u64,
+}
+
+impl RawSocket {
+    fn told(&self) -> Socket {
+        let Process { key, cgroup, .. } = self.head.process();
+        Socket {
+            id: SocketId(self.socket),
+            owner: (key.pid != 0).then_some(key),
+            cgroup,
+            loopback: self.head.flags & LOOPBACK != 0,
+            received: Bytes(self.received_bytes),
+            sent: Bytes(self.sent_bytes),
+            retransmits: self.retransmits,
+        }
+    }
 }
 
 const PATH_BYTES: usize = 328;
@@ -197,6 +224,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
             }
         }
         OOM => ProcessEvent::OutOfMemory { pid: head.tgid },
+        SOCKET => ProcessEvent::SocketEnded(read::<RawSocket>(bytes)?.told()),
         CGROUP => ProcessEvent::CgroupMade {
             id: CgroupId(head.cgroup_id),
             path: text(bytes.get(size_of::<Head>()..size_of::<Head>() + PATH_BYTES)?),
@@ -219,6 +247,15 @@ fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
 /// The tasks in what one read of the iterator gave; a torn last record is left.
 pub(super) fn tasks(bytes: &[u8]) -> impl Iterator<Item = Task> {
     bytes.chunks_exact(size_of::<Task>()).filter_map(read)
+}
+
+/// The open sockets in what one read of the iterator gave.
+pub(super) fn sockets(bytes: &[u8]) -> Vec<Socket> {
+    bytes
+        .chunks_exact(size_of::<RawSocket>())
+        .filter_map(read::<RawSocket>)
+        .map(|socket| socket.told())
+        .collect()
 }
 
 #[cfg(test)]
@@ -262,6 +299,7 @@ mod tests {
             "ebb_exit" Exit { cpu_ns read_bytes write_bytes rss_pages hiwater_pages maxrss_pages exit_code }
             "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns }
             "ebb_reap" Reap { finer }
+            "ebb_socket" RawSocket { socket received_bytes sent_bytes retransmits }
             "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack }
         };
         ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);
@@ -281,6 +319,7 @@ mod tests {
         check("EBB_REAP", REAP);
         check("EBB_OOM", OOM);
         check("EBB_CGROUP", CGROUP);
+        check("EBB_SOCKET", SOCKET);
         check("EBB_KINDS", KINDS);
         check("EBB_HAS_CGROUP", HAS_CGROUP);
         check("EBB_HAS_MM", HAS_MM);
@@ -295,6 +334,7 @@ mod tests {
         check("EBB_HAS_STACK", HAS_STACK);
         check("EBB_HAS_RUN_QUEUE", HAS_RUN_QUEUE);
         check("EBB_HAS_DISK_DELAY", HAS_DISK_DELAY);
+        check("EBB_LOOPBACK", LOOPBACK);
         assert!(EVENT_H.contains(&format!("#define EBB_FRAMES {FRAMES}\n")));
     }
 

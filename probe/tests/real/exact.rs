@@ -22,14 +22,14 @@ const FORKS: &str = "exec perl -e \
     'for (1..50000) { my $child = fork // die; exit 0 if !$child; waitpid $child, 0 } exit 5'";
 
 #[derive(Deserialize)]
-struct Used {
+pub(crate) struct Used {
     cpu_seconds: f64,
     max_rss_kib: u64,
 }
 
 /// Runs scripts at once, each as a task of its own, and tells the step of each
 /// with what `wait4` said, and the events that were lost.
-fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>, u64) {
+pub(crate) fn run(scripts: &[(Option<Limit>, &str)]) -> (Vec<(StepUsage, Used)>, u64) {
     let sink = Sink::new();
     let probe = Probe::start(&sink, &[]);
     let start = |(limit, script): &(Option<Limit>, &str)| {

@@ -37,7 +37,8 @@ pub struct StepDetail {
     pub parallelism: Parallelism,
     /// What it did at the samples, once each; empty where that cannot be seen.
     pub states: BTreeMap<TaskState, Sampled>,
-    /// What its TCP sockets carried; `None` where sockets cannot be seen.
+    /// What its TCP sockets carried; `None` when none was seen, which is no zero where
+    /// sockets cannot be seen.
     pub network: Option<StepNetwork>,
     /// What it did on GPUs; `None` when it used none, or none can be looked at.
     pub gpu: Option<StepGpu>,

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only */
+/*
+ * TCP sockets: whose they are and what they carried. Counts only, never content,
+ * and no address leaves the kernel. Only beginnings and ends of connections are
+ * hooked, no packet is.
+ */
+#ifndef EBB_SOCK_H
+#define EBB_SOCK_H
+
+/* A socket's address stands for it while it lives. */
+struct owner {
+	struct process process;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+static __always_inline bool is_loopback_v4(__be32 address)
+{
+	return (address & 0xff) == 127;
+}
+
+/* Traffic of a machine with itself is none of the network. */
+static __always_inline bool is_loopback(struct sock *sk)
+{
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET) {
+		__be32 to = BPF_CORE_READ(sk, __sk_common.skc_daddr);
+
+		return is_loopback_v4(to) || to == BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+	}
+	struct in6_addr to = BPF_CORE_READ(sk, __sk_common.skc_v6_daddr);
+	struct in6_addr from = BPF_CORE_READ(sk, __sk_common.skc_v6_rcv_saddr);
+	__u32 *word = to.in6_u.u6_addr32, *own = from.in6_u.u6_addr32;
+
+	if (word[0] == own[0] && word[1] == own[1] && word[2] == own[2] && word[3] == own[3])
+		return 1;
+	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff) && is_loopback_v4(word[3]);
+}
+
+static __always_inline void fill_socket(struct ebb_socket *record, struct sock *sk)
+{
+	struct tcp_sock *tcp = (void *)sk;
+
+	record->socket = (__u64)sk;
+	record->received_bytes = BPF_CORE_READ(tcp, bytes_received);
+	record->sent_bytes = BPF_CORE_READ(tcp, bytes_sent) - BPF_CORE_READ(tcp, bytes_retrans);
+	record->retransmits = BPF_CORE_READ(tcp, total_retrans);
+}
+
+/* The cgroup in which the socket was made, on hosts of version 2. */
+static __always_inline __u64 cgroup_of_socket(struct sock *sk, __u32 *flags)
+{
+	if (memory_hierarchy)
+		return 0;
+	__u64 id = 0;
+
+	if (bpf_core_field_exists(struct sock_cgroup_data, cgroup)) {
+		id = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	} else {
+		/* 5.10: a pointer unless its lowest bit is set. */
+		struct sock___old *old = (void *)sk;
+		__u64 value = BPF_CORE_READ(old, sk_cgrp_data.val);
+
+		if (!(value & 1))
+			id = BPF_CORE_READ((struct cgroup *)value, kn, id);
+	}
+	if (id)
+		*flags |= EBB_HAS_CGROUP;
+	return id;
+}
+
+/*
+ * These changes of state are the doing of the process that has the socket: it
+ * connects, or it closes. All others can happen in anybody's time.
+ */
+static __always_inline bool is_of_its_process(int state)
+{
+	return state == TCP_SYN_SENT || state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_socket_state, struct sock *sk, int old_state, int state)
+{
+	if (!is_of_its_process(state))
+		return 0;
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return 0;
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	struct owner owner = {
+		.process = {
+			.tgid = BPF_CORE_READ(leader, tgid),
+			.start_ns = BPF_CORE_READ(leader, start_boottime),
+		},
+	};
+	__u64 key = (__u64)sk;
+
+	bpf_map_update_elem(&owners, &key, &owner, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(on_socket_end, struct sock *sk)
+{
+	__u64 key = (__u64)sk;
+	struct owner *owner = bpf_map_lookup_elem(&owners, &key);
+	struct ebb_socket seen = {};
+
+	fill_socket(&seen, sk);
+	if (!seen.received_bytes && !seen.sent_bytes && !seen.retransmits)
+		goto forget;
+	struct ebb_socket *record = reserve(EBB_SOCKET, sizeof(*record));
+	if (!record)
+		goto forget;
+	__builtin_memset(record, 0, sizeof(*record));
+	record->head.kind = EBB_SOCKET;
+	if (owner) {
+		record->head.tgid = owner->process.tgid;
+		record->head.start_ns = owner->process.start_ns;
+	}
+	record->head.cgroup_id = cgroup_of_socket(sk, &record->head.flags);
+	if (is_loopback(sk))
+		record->head.flags |= EBB_LOOPBACK;
+	record->socket = seen.socket;
+	record->received_bytes = seen.received_bytes;
+	record->sent_bytes = seen.sent_bytes;
+	record->retransmits = seen.retransmits;
+	submit(record);
+forget:
+	if (owner)
+		bpf_map_delete_elem(&owners, &key);
+	return 0;
+}
+
+/* The sockets that are open, with the process that has each. */
+SEC("iter/task_file")
+int each_socket(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (!task || !file)
+		return 0;
+	struct socket *socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	struct sock *sk = socket->sk;
+	if (!sk || sk->sk_protocol != IPPROTO_TCP || sk->sk_type != SOCK_STREAM)
+		return 0;
+	__u16 family = sk->__sk_common.skc_family;
+	__u8 state = sk->__sk_common.skc_state;
+
+	if ((family != AF_INET && family != AF_INET6) || state == TCP_LISTEN || state == TCP_CLOSE)
+		return 0;
+	struct ebb_socket record = {};
+
+	record.head.kind = EBB_SOCKET;
+	record.head.tgid = task->tgid;
+	record.head.start_ns = task->group_leader->start_boottime;
+	if (is_loopback(sk))
+		record.head.flags |= EBB_LOOPBACK;
+	fill_socket(&record, sk);
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+#endif

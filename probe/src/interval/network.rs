@@ -1,0 +1,71 @@
+//! Credits what sockets carried: to the step of the process that has each, and to
+//! its side of the node.
+
+use super::processes::Place;
+use super::sockets::Carried;
+use super::{Fold, side};
+use crate::attribute::path;
+use crate::kernel::{CgroupId, ProcessKey, Socket};
+
+impl Fold {
+    /// Says that sockets are told from now on, and what those that are open carried
+    /// before; `None` where they cannot be listed.
+    pub fn watch_sockets(&mut self, open: Option<&[Socket]>) {
+        self.tally.traffic.watched = true;
+        self.sockets.begin_pass();
+        for socket in open.into_iter().flatten() {
+            self.sockets.seen(socket);
+        }
+        self.sockets.end_pass();
+    }
+
+    /// Takes in the sockets that are open, as a part of a pass.
+    pub fn sockets(&mut self, open: &[Socket]) {
+        self.sockets.begin_pass();
+        let mut connections = 0_u64;
+        for socket in open.iter().filter(|socket| !socket.loopback) {
+            let Some((owner, carried)) = self.sockets.seen(socket) else {
+                continue;
+            };
+            connections += 1;
+            let place = self.place_of(owner, socket.cgroup);
+            self.credit(place, &carried);
+            if let Some(Place::Step(number)) = place
+                && let Some(step) = self.steps.get_mut(number)
+            {
+                step.network.connected();
+            }
+        }
+        self.sockets.end_pass();
+        self.tally.traffic.connections = Some(connections);
+    }
+
+    pub(super) fn socket_ended(&mut self, socket: &Socket) {
+        let (owner, carried) = self.sockets.ended(socket);
+        if !socket.loopback {
+            let place = self.place_of(owner, socket.cgroup);
+            self.credit(place, &carried);
+        }
+    }
+
+    fn credit(&mut self, place: Option<Place>, carried: &Carried) {
+        self.tally.traffic.add(place.map(side), carried);
+        if let Some(Place::Step(number)) = place
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            step.network.add(carried);
+        }
+    }
+
+    /// Where a socket's process stands or stood; else the step that its cgroup is.
+    fn place_of(&mut self, owner: Option<ProcessKey>, cgroup: Option<CgroupId>) -> Option<Place> {
+        let by_process = owner.and_then(|key| {
+            let lives = self.processes.exact(key).map(|entry| entry.place);
+            lives.or_else(|| self.sockets.place_of_gone(key))
+        });
+        by_process.or_else(|| {
+            let step = path::job(self.paths.get(cgroup?)?)?;
+            self.steps.number(&step.id).map(Place::Step)
+        })
+    }
+}

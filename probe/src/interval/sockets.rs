@@ -1,0 +1,331 @@
+//! TCP sockets: what each carried since it was last counted, and for whom. A socket
+//! counts while it is open, at each pass, and once more when it ends.
+
+use std::collections::{HashMap, VecDeque};
+
+use ebb_domain::heartbeat::NetworkDetail;
+use ebb_domain::step::StepNetwork;
+use ebb_domain::units::Bytes;
+
+use super::processes::Place;
+use super::tally::Side;
+use crate::kernel::{ProcessKey, Socket, SocketId};
+
+/// Sockets that are followed while open; one beyond counts when it ends.
+const MAX_FOLLOWED: usize = 16_384;
+/// Passes that a socket without a file stays followed: the kernel can take minutes
+/// to end it, and it counts whole if it is forgotten before.
+const MAX_UNSEEN: u8 = 100;
+/// Processes that are remembered after their end, for the sockets that end later.
+const MAX_GONE: usize = 4_096;
+
+/// What came to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Carried {
+    pub(super) received: Bytes,
+    pub(super) sent: Bytes,
+    pub(super) retransmits: u64,
+}
+
+impl Carried {
+    pub(super) fn bytes(&self) -> Bytes {
+        self.received.saturating_add(self.sent)
+    }
+
+    fn of(socket: &Socket) -> Self {
+        Self {
+            received: socket.received,
+            sent: socket.sent,
+            retransmits: socket.retransmits,
+        }
+    }
+
+    /// A count below the last one is another socket's at the same place.
+    fn since(&self, before: &Self) -> Self {
+        let more = || {
+            Some(Self {
+                received: Bytes(self.received.0.checked_sub(before.received.0)?),
+                sent: Bytes(self.sent.0.checked_sub(before.sent.0)?),
+                retransmits: self.retransmits.checked_sub(before.retransmits)?,
+            })
+        };
+        more().unwrap_or(*self)
+    }
+}
+
+#[derive(Debug)]
+struct Open {
+    owner: Option<ProcessKey>,
+    counted: Carried,
+    unseen: u8,
+}
+
+/// The sockets of the node.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    open: HashMap<SocketId, Open>,
+    gone: VecDeque<(ProcessKey, Place)>,
+}
+
+impl Sockets {
+    /// Remembers where a process stood that is gone.
+    pub(super) fn process_gone(&mut self, key: ProcessKey, place: Place) {
+        if self.gone.len() >= MAX_GONE {
+            self.gone.pop_front();
+        }
+        self.gone.push_back((key, place));
+    }
+
+    /// Where a process stood that is gone.
+    pub(super) fn place_of_gone(&self, key: ProcessKey) -> Option<Place> {
+        let found = self.gone.iter().rev().find(|(gone, _)| *gone == key);
+        found.map(|(_, place)| *place)
+    }
+
+    /// What an ended socket carried since it was last counted, and whose it was.
+    pub(super) fn ended(&mut self, socket: &Socket) -> (Option<ProcessKey>, Carried) {
+        match self.open.remove(&socket.id) {
+            Some(open) => (
+                socket.owner.or(open.owner),
+                Carried::of(socket).since(&open.counted),
+            ),
+            None => (socket.owner, Carried::of(socket)),
+        }
+    }
+
+    /// Begins a pass: all are unseen until it shows them.
+    pub(super) fn begin_pass(&mut self) {
+        for open in self.open.values_mut() {
+            open.unseen = open.unseen.saturating_add(1);
+        }
+    }
+
+    /// What an open socket carried since it was last counted, and whose it is. `None`
+    /// for one that this pass has shown, in another process, and for one too many.
+    pub(super) fn seen(&mut self, socket: &Socket) -> Option<(Option<ProcessKey>, Carried)> {
+        let now = Carried::of(socket);
+        if let Some(open) = self.open.get_mut(&socket.id) {
+            if open.unseen == 0 {
+                return None;
+            }
+            open.unseen = 0;
+            let more = now.since(&open.counted);
+            open.counted = now;
+            return Some((open.owner, more));
+        }
+        if self.open.len() >= MAX_FOLLOWED {
+            return None;
+        }
+        let owner = socket.owner;
+        self.open.insert(
+            socket.id,
+            Open {
+                owner,
+                counted: now,
+                unseen: 0,
+            },
+        );
+        Some((owner, now))
+    }
+
+    /// Ends a pass.
+    pub(super) fn end_pass(&mut self) {
+        self.open.retain(|_, open| open.unseen < MAX_UNSEEN);
+    }
+}
+
+/// The sockets of one step since its start.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    sum: Option<StepNetwork>,
+    moved: bool,
+    connected: u64,
+}
+
+impl Network {
+    pub(super) fn add(&mut self, carried: &Carried) {
+        let sum = self.sum.get_or_insert_default();
+        sum.received = sum.received.saturating_add(carried.received);
+        sum.sent = sum.sent.saturating_add(carried.sent);
+        sum.retransmits = sum.retransmits.saturating_add(carried.retransmits);
+        self.moved |= carried.bytes() > Bytes(0);
+    }
+
+    /// A connection of it is open at the present pass.
+    pub(super) const fn connected(&mut self) {
+        self.connected += 1;
+    }
+
+    /// Ends a pass: whether anything was carried since the last.
+    pub(super) fn pass(&mut self) -> bool {
+        let connections = std::mem::take(&mut self.connected);
+        if let Some(sum) = &mut self.sum {
+            sum.connections = connections;
+        }
+        std::mem::take(&mut self.moved)
+    }
+
+    /// `None` for a step of which no socket was seen.
+    pub(super) const fn told(&self) -> Option<StepNetwork> {
+        self.sum
+    }
+}
+
+/// What TCP sockets carried in an interval.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    workload: Bytes,
+    background: Bytes,
+    unowned: Bytes,
+    retransmits: u64,
+    /// Open at the last pass; `None` until one listed them.
+    pub(super) connections: Option<u64>,
+    /// Whether the kernel told of sockets at all.
+    pub(super) watched: bool,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, side: Option<Side>, carried: &Carried) {
+        let sum = match side {
+            Some(Side::Workload) => &mut self.workload,
+            Some(Side::Background) => &mut self.background,
+            None => &mut self.unowned,
+        };
+        *sum = sum.saturating_add(carried.bytes());
+        self.retransmits = self.retransmits.saturating_add(carried.retransmits);
+    }
+
+    /// `None` where the kernel does not tell of sockets.
+    pub(super) fn told(&self) -> Option<NetworkDetail> {
+        self.watched.then(|| NetworkDetail {
+            owned: self.workload.saturating_add(self.background),
+            unowned: self.unowned,
+            retransmits: self.retransmits,
+            connections: self.connections,
+        })
+    }
+
+    /// The node's bytes, divided: what is known to be background's is, and all else
+    /// counts as the workload's. That can hide an idle node, and cannot call a busy
+    /// one idle.
+    pub(super) fn divided(&self, node: Option<Bytes>) -> (Option<Bytes>, Option<Bytes>) {
+        let Some(node) = node.filter(|_| self.watched) else {
+            return (node, None);
+        };
+        let background = self.background.min(node);
+        (Some(Bytes(node.0 - background.0)), Some(background))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::heartbeat::BootClock;
+
+    use super::*;
+
+    fn socket(id: u64, owner: Option<u32>, received: u64, sent: u64) -> Socket {
+        Socket {
+            id: SocketId(id),
+            owner: owner.map(|pid| ProcessKey {
+                pid,
+                start: BootClock::from_nanos(1),
+            }),
+            cgroup: None,
+            loopback: false,
+            received: Bytes(received),
+            sent: Bytes(sent),
+            retransmits: 0,
+        }
+    }
+
+    fn bytes(told: Option<(Option<ProcessKey>, Carried)>) -> Option<(Option<u32>, u64)> {
+        told.map(|(owner, carried)| (owner.map(|key| key.pid), carried.bytes().0))
+    }
+
+    #[test]
+    fn a_socket_counts_each_byte_once_whatever_shows_it() {
+        let mut sockets = Sockets::default();
+        sockets.begin_pass();
+        assert_eq!(
+            bytes(sockets.seen(&socket(1, Some(7), 10, 5))),
+            Some((Some(7), 15))
+        );
+        // Another process has it too.
+        assert_eq!(bytes(sockets.seen(&socket(1, Some(8), 10, 5))), None);
+        sockets.end_pass();
+        sockets.begin_pass();
+        assert_eq!(
+            bytes(sockets.seen(&socket(1, Some(8), 30, 5))),
+            Some((Some(7), 20))
+        );
+        sockets.end_pass();
+        // Its process let go of it, and the kernel still sends.
+        sockets.begin_pass();
+        sockets.end_pass();
+        assert_eq!(
+            bytes(Some(sockets.ended(&socket(1, None, 30, 9)))),
+            Some((Some(7), 4))
+        );
+        // Whoever closed it knows better than the pass.
+        sockets.begin_pass();
+        assert_eq!(
+            bytes(sockets.seen(&socket(2, Some(7), 0, 5))),
+            Some((Some(7), 5))
+        );
+        assert_eq!(
+            bytes(Some(sockets.ended(&socket(2, Some(9), 0, 6)))),
+            Some((Some(9), 1))
+        );
+        // One that no pass saw counts whole.
+        assert_eq!(
+            bytes(Some(sockets.ended(&socket(3, None, 2, 2)))),
+            Some((None, 4))
+        );
+    }
+
+    #[test]
+    fn a_socket_at_the_place_of_one_whose_end_was_lost_counts_from_its_start() {
+        let mut sockets = Sockets::default();
+        sockets.begin_pass();
+        sockets.seen(&socket(1, Some(7), 100, 0));
+        sockets.end_pass();
+        sockets.begin_pass();
+        assert_eq!(
+            bytes(sockets.seen(&socket(1, Some(7), 40, 0))),
+            Some((Some(7), 40))
+        );
+    }
+
+    #[test]
+    fn only_so_many_sockets_are_followed_and_forgotten_ones_make_room() {
+        let mut sockets = Sockets::default();
+        sockets.begin_pass();
+        for id in 0..MAX_FOLLOWED as u64 {
+            assert!(sockets.seen(&socket(id, None, 1, 0)).is_some());
+        }
+        assert_eq!(bytes(sockets.seen(&socket(u64::MAX, None, 1, 0))), None);
+        for _ in 0..=MAX_UNSEEN {
+            sockets.begin_pass();
+            sockets.end_pass();
+        }
+        assert!(sockets.open.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_background_is_the_workloads() {
+        let check = |watched, background, node: Option<u64>, expect: (Option<u64>, Option<u64>)| {
+            let traffic = Traffic {
+                background: Bytes(background),
+                watched,
+                ..Traffic::default()
+            };
+            let (workload, rest) = traffic.divided(node.map(Bytes));
+            assert_eq!((workload.map(|b| b.0), rest.map(|b| b.0)), expect);
+        };
+        check(false, 0, Some(10), (Some(10), None));
+        check(true, 4, Some(10), (Some(6), Some(4)));
+        // Between two containers of the node it crosses no interface.
+        check(true, 40, Some(10), (Some(0), Some(10)));
+        check(true, 4, None, (None, None));
+    }
+}

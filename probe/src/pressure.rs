@@ -1,0 +1,135 @@
+//! What the node's tasks waited for, and what memory the kernel took back: its own
+//! sums (pressure stall information, reclaim), told interval by interval.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ebb_domain::heartbeat::Pressure;
+use ebb_domain::units::Bytes;
+
+/// Tells interval by interval.
+#[derive(Debug)]
+pub struct Stalls {
+    root: PathBuf,
+    pressure: Option<Pressure>,
+    reclaimed: Option<Bytes>,
+}
+
+impl Stalls {
+    /// Counts from now on; `root` is where `proc` is.
+    pub fn watch(root: impl Into<PathBuf>) -> Self {
+        let root = root.into();
+        let (pressure, reclaimed) = (pressure(&root), reclaimed(&root));
+        Self {
+            root,
+            pressure,
+            reclaimed,
+        }
+    }
+
+    /// Stalls and reclaim since the last call; each `None` where the kernel does not
+    /// tell (pressure from 4.20 on, and not where `psi=0` or its build says so).
+    pub fn since_last(&mut self) -> (Option<Pressure>, Option<Bytes>) {
+        let before = std::mem::replace(&mut self.pressure, pressure(&self.root));
+        let pressure = more(before.as_ref(), self.pressure.as_ref());
+        let before = std::mem::replace(&mut self.reclaimed, reclaimed(&self.root));
+        let pages = || self.reclaimed?.0.checked_sub(before?.0).map(Bytes);
+        (pressure, pages())
+    }
+}
+
+fn more(before: Option<&Pressure>, now: Option<&Pressure>) -> Option<Pressure> {
+    let (before, now) = (before?, now?);
+    Some(Pressure {
+        cpu_some: now.cpu_some.checked_sub(before.cpu_some)?,
+        memory_some: now.memory_some.checked_sub(before.memory_some)?,
+        memory_full: now.memory_full.checked_sub(before.memory_full)?,
+        disk_some: now.disk_some.checked_sub(before.disk_some)?,
+        disk_full: now.disk_full.checked_sub(before.disk_full)?,
+    })
+}
+
+/// The sums since boot.
+fn pressure(root: &Path) -> Option<Pressure> {
+    let of = |name: &str| fs::read_to_string(root.join("proc/pressure").join(name)).ok();
+    let (cpu, memory, disk) = (of("cpu")?, of("memory")?, of("io")?);
+    Some(Pressure {
+        cpu_some: total(&cpu, "some")?,
+        memory_some: total(&memory, "some")?,
+        memory_full: total(&memory, "full")?,
+        disk_some: total(&disk, "some")?,
+        disk_full: total(&disk, "full")?,
+    })
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=7297175486`, in microseconds.
+///
+/// Source: `Documentation/accounting/psi.rst`.
+fn total(text: &str, kind: &str) -> Option<Duration> {
+    let line = text.lines().find(|line| line.starts_with(kind))?;
+    let total = line.split("total=").nth(1)?;
+    Some(Duration::from_micros(total.trim().parse().ok()?))
+}
+
+/// Pages that reclaim took since boot, whoever did it.
+fn reclaimed(root: &Path) -> Option<Bytes> {
+    const TAKERS: [&str; 2] = ["pgsteal_kswapd ", "pgsteal_direct "];
+    let text = fs::read_to_string(root.join("proc/vmstat")).ok()?;
+    let pages = |taker: &&str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(*taker))?;
+        line.trim().parse().ok()
+    };
+    let pages: Option<u64> = TAKERS.iter().map(pages).sum();
+    Some(Bytes(pages? * rustix::param::page_size() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(root: &Path, cpu_us: u64, full_us: u64, stolen: u64) {
+        let folder = root.join("proc/pressure");
+        fs::create_dir_all(&folder).expect("a folder");
+        let line =
+            |kind: &str, us| format!("{kind} avg10=1.00 avg60=0.00 avg300=0.00 total={us}\n");
+        let both = line("some", full_us * 2) + &line("full", full_us);
+        fs::write(folder.join("cpu"), line("some", cpu_us)).expect("a file");
+        fs::write(folder.join("memory"), &both).expect("a file");
+        fs::write(folder.join("io"), &both).expect("a file");
+        let vmstat = format!("pgfault 9\npgsteal_kswapd {stolen}\npgsteal_direct 1\n");
+        fs::write(root.join("proc/vmstat"), vmstat).expect("a file");
+    }
+
+    #[test]
+    fn stalls_are_those_since_the_last_look() {
+        let root = tempfile::tempdir().expect("a folder");
+        machine(root.path(), 100, 10, 5);
+        let mut stalls = Stalls::watch(root.path());
+        machine(root.path(), 350, 15, 8);
+        let us = Duration::from_micros;
+        let expect = Pressure {
+            cpu_some: us(250),
+            memory_some: us(10),
+            memory_full: us(5),
+            disk_some: us(10),
+            disk_full: us(5),
+        };
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(stalls.since_last(), (Some(expect), Some(Bytes(3 * page))));
+        // A count that went backwards is unknown, which is not zero.
+        machine(root.path(), 1, 15, 1);
+        assert_eq!(stalls.since_last(), (None, None));
+        machine(root.path(), 1, 15, 1);
+        assert_eq!(
+            stalls.since_last(),
+            (Some(Pressure::default()), Some(Bytes(0)))
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_is_unknown() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert_eq!(Stalls::watch(root.path()).since_last(), (None, None));
+    }
+}

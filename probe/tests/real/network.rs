@@ -1,0 +1,117 @@
+//! Two tasks that talk over a virtual cable, and what each of their sockets carried.
+
+use std::process::{Command, Stdio};
+
+use ebb_domain::step::StepNetwork;
+use ebb_domain::units::Bytes;
+
+use crate::exact::run;
+use crate::machine::skipped;
+
+const ASKED: u64 = 40_000_000;
+const ANSWERED: u64 = 10_000_000;
+
+/// Takes one connection, reads to its end, and answers.
+const SERVER: &str = "\
+import socket
+with socket.create_server(('10.199.7.2', 7007)) as listener:
+    peer, _ = listener.accept()
+    while peer.recv(1 << 16): pass
+    peer.sendall(bytes(ANSWERED))
+    peer.close()";
+
+/// Is open while passes go by, and then ends like any other. What it tells itself
+/// over loopback is no traffic.
+const CLIENT: &str = "\
+import socket, time
+for attempt in range(100):
+    try: peer = socket.create_connection(('10.199.7.2', 7007)); break
+    except OSError: time.sleep(0.1)
+peer.sendall(bytes(ASKED // 2))
+time.sleep(2.5)
+peer.sendall(bytes(ASKED // 2))
+peer.shutdown(socket.SHUT_WR)
+while peer.recv(1 << 16): pass
+with socket.create_server(('127.0.0.1', 0)) as listener:
+    here = socket.create_connection(listener.getsockname()); there, _ = listener.accept()
+    here.sendall(bytes(100000)); here.close()
+    while there.recv(1 << 16): pass";
+
+/// A network namespace with one end of a cable; the other end is this machine's.
+struct Cable;
+
+impl Cable {
+    const NAMESPACE: &str = "ebb-probe-test";
+
+    fn lay() -> Result<Self, String> {
+        let namespace = Self::NAMESPACE;
+        let commands = [
+            format!("netns add {namespace}"),
+            format!("link add ebbtest0 type veth peer name ebbtest1 netns {namespace}"),
+            "addr add 10.199.7.1/24 dev ebbtest0".into(),
+            "link set ebbtest0 up".into(),
+            format!("-n {namespace} addr add 10.199.7.2/24 dev ebbtest1"),
+            format!("-n {namespace} link set ebbtest1 up"),
+        ];
+        let cable = Self;
+        for words in commands {
+            let done = Command::new("ip").args(words.split(' ')).output();
+            let done = done.map_err(|error| format!("no ip: {error}"))?;
+            if !done.status.success() {
+                let said = String::from_utf8_lossy(&done.stderr);
+                return Err(format!("ip {words}: {said}"));
+            }
+        }
+        Ok(cable)
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        let quietly = |words: &[&str]| {
+            let _ = Command::new("ip")
+                .args(words)
+                .stderr(Stdio::null())
+                .status();
+        };
+        quietly(&["link", "del", "ebbtest0"]);
+        quietly(&["netns", "del", Self::NAMESPACE]);
+    }
+}
+
+#[test]
+fn tcp_payload_is_that_of_the_sockets_of_each_step() {
+    if skipped() {
+        return;
+    }
+    let _cable = match Cable::lay() {
+        Ok(cable) => cable,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let numbers = |script: &str| {
+        let script = script.replace("ASKED", &ASKED.to_string());
+        script.replace("ANSWERED", &ANSWERED.to_string())
+    };
+    let server = format!(
+        "exec ip netns exec {} python3 -c \"{}\"",
+        Cable::NAMESPACE,
+        numbers(SERVER)
+    );
+    let client = format!("exec python3 -c \"{}\"", numbers(CLIENT));
+    let (steps, lost) = run(&[(None, &server), (None, &client)]);
+    assert_eq!(lost, 0);
+    let check = |at: usize, received: u64, sent: u64| {
+        let step: &ebb_domain::step::StepUsage = &steps[at].0;
+        let network: StepNetwork = step.detail.network.expect("its sockets were seen");
+        let near = |got: Bytes, expect: u64| got.0.abs_diff(expect) * 100 <= expect;
+        assert!(
+            near(network.received, received) && near(network.sent, sent),
+            "{at}: {network:?}, not {received} and {sent}"
+        );
+    };
+    check(0, ASKED, ANSWERED);
+    check(1, ANSWERED, ASKED);
+}
