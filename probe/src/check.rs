@@ -39,6 +39,10 @@ impl Line {
     pub const fn is_bad(&self) -> bool {
         matches!(self.finding, Finding::Lacks(_))
     }
+
+    const fn is_less(&self) -> bool {
+        matches!(self.finding, Finding::Less(_) | Finding::Lacks(_))
+    }
 }
 
 impl fmt::Display for Line {
@@ -53,10 +57,13 @@ impl fmt::Display for Line {
     }
 }
 
+/// What happens without the kernel half.
+const SAMPLED: &str = "procfs is sampled, which misses short processes";
+
 /// Looks at everything.
 pub async fn all(config_path: &Path) -> Vec<Line> {
     let mut lines = vec![rights(), types()];
-    let ready = lines.iter().all(|line| !line.is_bad());
+    let ready = lines.iter().all(|line| !line.is_less());
     lines.extend(kernel_half(ready));
     lines.push(network());
     match Config::read(config_path) {
@@ -84,6 +91,10 @@ fn good(what: &'static str, words: impl fmt::Display) -> Line {
     line(what, Finding::Good(words.to_string()))
 }
 
+fn less(what: &'static str, words: impl fmt::Display) -> Line {
+    line(what, Finding::Less(words.to_string()))
+}
+
 fn lacks(what: &'static str, words: impl fmt::Display) -> Line {
     line(what, Finding::Lacks(words.to_string()))
 }
@@ -97,7 +108,7 @@ fn rights() -> Line {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match missing_rights(&status).as_deref() {
         Some([]) => good(WHAT, "may load eBPF and look at every process"),
-        Some(missing) => lacks(
+        Some(missing) => less(
             WHAT,
             format!(
                 "no {}; run it as root, or by the unit in infra/",
@@ -136,9 +147,11 @@ fn types() -> Line {
     const PATH: &str = "/sys/kernel/btf/vmlinux";
     match fs::metadata(PATH) {
         Ok(file) => good("kernel types", format!("{PATH}, {} bytes", file.len())),
-        Err(_) => lacks(
+        Err(_) => less(
             "kernel types",
-            format!("no {PATH}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"),
+            format!(
+                "no {PATH}, so that {SAMPLED}; boot a kernel with CONFIG_DEBUG_INFO_BTF=y (5.10 or later)"
+            ),
         ),
     }
 }
@@ -159,15 +172,20 @@ fn kernel_half(ready: bool) -> Vec<Line> {
     if !ready {
         return vec![
             found,
-            line(WHAT, Finding::Skipped("not loaded without the above")),
+            line(
+                WHAT,
+                Finding::Skipped("not loaded without the above: procfs is sampled"),
+            ),
         ];
     }
     let loaded = match KernelHalf::load(hierarchy.memory_hierarchy()) {
         Ok(loaded) => loaded,
         Err(error) => {
             let words = chain(&error.into());
-            let words = format!("{words}; a kernel from 5.10 on and no lockdown of eBPF is needed");
-            return vec![found, lacks(WHAT, words)];
+            let words = words.lines().next().unwrap_or_default();
+            let words =
+                format!("{SAMPLED}: {words}; 5.10 or later without lockdown of eBPF loads it");
+            return vec![found, less(WHAT, words)];
         }
     };
     let oom = match loaded.oom_events() {

@@ -1,6 +1,7 @@
 //! Folds what the kernel tells into what one interval was: pure, and the only
 //! place where processes, steps and the node's use are counted.
 
+mod accounting;
 mod detail;
 mod network;
 mod placing;
@@ -16,8 +17,9 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Coverage, NodeDetail, Usage};
 use ebb_domain::step::{PeakMemory, StepUsage};
-use ebb_domain::units::Bytes;
+use ebb_domain::units::{Bytes, CpuTime};
 
+use self::accounting::Used;
 use self::processes::{Entry, Place, Processes, Stage};
 use self::sockets::Sockets;
 use self::steps::Steps;
@@ -25,8 +27,7 @@ use self::tally::{Side, Tally};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
 use crate::kernel::{
-    CgroupId, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, Totals,
-    WorkFolder,
+    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, WorkFolder,
 };
 use crate::rules::Rules;
 
@@ -54,6 +55,17 @@ pub struct Interval {
     pub running: Vec<StepUsage>,
     /// What else was seen of the node.
     pub detail: NodeDetail,
+}
+
+impl Interval {
+    /// Takes for the workload's what all tasks used and no sample saw: that can hide
+    /// an idle node, and cannot call a busy one idle.
+    pub fn add_unseen(&mut self, all: Option<CpuTime>) {
+        if let (Some(all), Some(work), Some(rest)) = (all, self.workload.cpu, self.background.cpu) {
+            let seen = work.saturating_add(rest);
+            self.workload.cpu = Some(work.saturating_add(CpuTime(all.0.saturating_sub(seen.0))));
+        }
+    }
 }
 
 /// Everything that is known from one interval to the next.
@@ -106,7 +118,7 @@ impl Fold {
                 folder.as_ref(),
             );
             fold.account(sample.process.key, &sample.totals, Used::Before);
-            fold.account_finer(sample.process.key, &sample.finer);
+            fold.account_finer(sample.process.key, sample.finer.as_ref());
         }
         fold
     }
@@ -114,6 +126,11 @@ impl Fold {
     /// Takes other rules; they hold for what starts from now on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+    }
+
+    /// Says that the kernel tells of no births and ends: what a pass meets is all.
+    pub fn only_sampled(&mut self) {
+        self.tally.sampled = true;
     }
 
     /// The cgroups whose readings the next pass wants.
@@ -170,7 +187,7 @@ impl Fold {
                 finer,
             } => {
                 self.account(key, &totals, Used::Since);
-                self.account_finer(key, &finer);
+                self.account_finer(key, Some(&finer));
                 // Does nothing unless the end was lost.
                 self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
                 if let Some(entry) = self.processes.remove(key) {
@@ -260,20 +277,6 @@ impl Fold {
         }
     }
 
-    /// Makes sure that a process is known, and tells whether its totals hold what
-    /// it used before this probe could see it.
-    fn known(&mut self, process: &Process, kind: TaskKind) -> Used {
-        if self.processes.exact(process.key).is_some() {
-            return Used::Since;
-        }
-        self.first_seen(process, kind, Stage::Executed, None);
-        if process.key.start < self.began {
-            Used::Before
-        } else {
-            Used::Since
-        }
-    }
-
     fn executed(&mut self, process: &Process, maxrss_before: Bytes, folder: Option<&WorkFolder>) {
         if self.processes.exact(process.key).is_none() {
             self.first_seen(process, TaskKind::User, Stage::Executed, folder);
@@ -300,7 +303,7 @@ impl Fold {
             self.replace(process, None);
         }
         self.account(process.key, &sample.totals, used);
-        self.account_finer(process.key, &sample.finer);
+        self.account_finer(process.key, sample.finer.as_ref());
         if let Some(state) = sample.state
             && let Some(entry) = self.processes.exact(process.key).copied()
             && let Some(step) = self.step_of(&entry)
@@ -317,33 +320,6 @@ impl Fold {
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
             step.holds(&resident);
-        }
-    }
-
-    /// Counts what a process used since it was last counted. What it used before
-    /// this probe began is its step's, and not this interval's.
-    fn account(&mut self, key: ProcessKey, totals: &Totals, when: Used) {
-        let Some(entry) = self.processes.exact(key) else {
-            return;
-        };
-        let used = entry.count(totals);
-        let entry = *entry;
-        if when == Used::Since {
-            self.tally.add(side(entry.place), &used);
-        }
-        if let Some(step) = self.step_of(&entry) {
-            step.add(entry.program, &used);
-        }
-    }
-
-    fn account_finer(&mut self, key: ProcessKey, finer: &Finer) {
-        let Some(entry) = self.processes.exact(key) else {
-            return;
-        };
-        let more = detail::since(finer, &mut entry.finer);
-        let entry = *entry;
-        if let Some(step) = self.step_of(&entry) {
-            step.detail.add(&more);
         }
     }
 
@@ -387,15 +363,6 @@ impl Fold {
             Place::Background(_) => None,
         }
     }
-}
-
-/// When what a process used was used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Used {
-    /// Before this probe began, in part at least.
-    Before,
-    /// Since it was last counted.
-    Since,
 }
 
 const fn side(place: Place) -> Side {

@@ -182,8 +182,8 @@ pub struct TaskSample {
     pub totals: Totals,
     /// Its memory; `None` for kernel threads and for what has ended.
     pub resident: Option<Resident>,
-    /// Finer counts.
-    pub finer: Finer,
+    /// Finer counts; `None` where they cannot be seen.
+    pub finer: Option<Finer>,
     /// What it does; `None` for kernel threads and where it cannot be seen.
     pub state: Option<TaskState>,
 }

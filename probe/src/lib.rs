@@ -15,6 +15,7 @@ pub mod network;
 pub mod node;
 pub mod once;
 pub mod pressure;
+pub mod procfs;
 pub mod program;
 pub mod push;
 pub mod rules;

@@ -12,6 +12,8 @@ mod machine;
 mod network;
 #[path = "real/probe.rs"]
 mod probe;
+#[path = "real/sampled.rs"]
+mod sampled;
 
 use std::time::Duration;
 

@@ -26,6 +26,8 @@ pub(super) struct Tally {
     events: u64,
     disk_unseen: bool,
     pub(super) traffic: Traffic,
+    /// The kernel does not tell of births and ends.
+    pub(super) sampled: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -46,6 +48,7 @@ impl Tally {
             events: 0,
             disk_unseen: false,
             traffic: Traffic::default(),
+            sampled: false,
         }
     }
 
@@ -53,6 +56,7 @@ impl Tally {
     pub(super) fn next(&self, start: BootClock) -> Self {
         let mut next = Self::new(start);
         next.traffic.watched = self.traffic.watched;
+        next.sampled = self.sampled;
         next
     }
 
@@ -130,7 +134,7 @@ impl Tally {
             disk: (!self.disk_unseen).then_some(seen),
             network: network.map(|_| seen),
             gpu: None,
-            short_processes: Some(events.unwrap_or(Share::ALL)),
+            short_processes: (!self.sampled).then(|| events.unwrap_or(Share::ALL)),
         }
     }
 }

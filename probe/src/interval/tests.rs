@@ -4,7 +4,7 @@ use ebb_domain::step::{MemorySource, StepEnd, StepKind, TaskState};
 use ebb_domain::units::{CpuTime, MilliCores, Share};
 
 use super::*;
-use crate::kernel::{Comm, DiskBytes, Resident};
+use crate::kernel::{Comm, DiskBytes, Finer, Resident, Totals};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 const TASK_CGROUP: CgroupId = CgroupId(9);
@@ -47,7 +47,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         kind: TaskKind::User,
         totals: totals(cpu_ms, 0),
         resident: Some(resident),
-        finer: Finer::default(),
+        finer: Some(Finer::default()),
         state: Some(TaskState::Network),
     }
 }

@@ -128,7 +128,7 @@ impl Group {
             },
             totals: self.totals,
             resident: self.resident,
-            finer: self.finer,
+            finer: Some(self.finer),
             state: self.state,
         })
     }

@@ -1,0 +1,58 @@
+//! A machine that lets no eBPF be loaded: the capabilities for it are taken away.
+
+use std::process::Command;
+use std::time::Duration;
+
+use ebb_domain::step::{StepEnd, StepUsage};
+use ebb_domain::units::CpuTime;
+
+use crate::machine::{Task, skipped};
+use crate::probe::{Probe, Sink};
+
+#[test]
+fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--bounding-set", "-bpf,-perfmon,-sys_admin"])
+        .args([env!("CARGO_BIN_EXE_ebb-probe"), "run", "--sink"])
+        .arg(sink.folder())
+        .args(["--interval", "1"]);
+    let probe = Probe::spawn(command);
+    let task = Task::new(None);
+    let id = task.id.clone();
+    let busy = "timeout 3 sh -c 'while :; do :; done'; sleep 1";
+    task.start(busy).wait().expect("the shell ends");
+    let counted = task.counted();
+    drop(task);
+    std::thread::sleep(Duration::from_secs(4));
+    probe.stop();
+
+    let told = sink.read();
+    for heartbeat in &told.heartbeats {
+        let because = heartbeat.detail.sampled_because.as_deref();
+        assert!(
+            because.is_some_and(|words| !words.is_empty()),
+            "{heartbeat:?}"
+        );
+        assert_eq!(heartbeat.coverage.short_processes, None);
+    }
+    let cpu = told.heartbeats.iter().filter_map(|h| h.workload.cpu);
+    let cpu = cpu.fold(CpuTime::default(), CpuTime::saturating_add);
+    let used = counted.cpu.expect("its cgroup counts");
+    // Its last samples are at most a pass before its end; all that ran counts.
+    assert!(
+        cpu.as_secs_f64() > 0.9 * used.as_secs_f64(),
+        "{cpu} of {used}"
+    );
+    let ended: Option<&StepUsage> = told.ended.iter().find(|step| step.id.key == id);
+    let step = ended.expect("the task was seen");
+    assert_eq!(step.end, StepEnd::Unknown);
+    assert!(
+        step.cpu.as_secs_f64() > 0.3 * used.as_secs_f64(),
+        "{step:?}"
+    );
+}
