@@ -13,6 +13,7 @@ use thiserror::Error;
 use self::source::{Seen, Source};
 use crate::cgroup::reading::{self, Reading};
 use crate::cgroup::{Hierarchy, Paths};
+use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
 use crate::kernel::KernelError;
 use crate::network::Network;
@@ -39,6 +40,7 @@ pub struct Collector {
     hierarchy: Hierarchy,
     network: Network,
     stalls: Stalls,
+    gpus: Option<Gpus>,
     fold: Fold,
 }
 
@@ -75,8 +77,14 @@ impl Collector {
             hierarchy,
             network: Network::watch("/"),
             stalls: Stalls::watch("/"),
+            gpus: Gpus::find(),
             fold,
         })
+    }
+
+    /// Asks these GPUs instead of those that were found.
+    pub fn set_gpus(&mut self, gpus: Gpus) {
+        self.gpus = Some(gpus);
     }
 
     /// Takes other rules; they hold for what starts from now on.
@@ -103,6 +111,9 @@ impl Collector {
         if let Some(open) = sockets {
             self.fold.sockets(&open);
         }
+        if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
+            self.fold.gpus(&look, since);
+        }
         let read = |path: String| {
             let reading = reading::read(&self.hierarchy, &path);
             (path, reading)
@@ -126,6 +137,9 @@ impl Collector {
         let (pressure, reclaimed) = self.stalls.since_last();
         interval.detail.pressure = pressure;
         interval.detail.reclaimed = reclaimed;
+        if let Some(gpus) = &mut self.gpus {
+            interval.add_gpus(gpus.close());
+        }
         if let Source::Procfs { sampler, because } = &mut self.source {
             interval.detail.sampled_because = Some(because.clone());
             interval.add_unseen(sampler.busy_since_last());

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod detail;
+mod gpu;
 mod network;
 mod placing;
 mod processes;
@@ -26,6 +27,7 @@ use self::steps::Steps;
 use self::tally::{Side, Tally};
 use crate::cgroup::Paths;
 use crate::cgroup::reading::Reading;
+use crate::gpu::GpuInterval;
 use crate::kernel::{
     CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, WorkFolder,
 };
@@ -58,6 +60,14 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Adds what the GPUs did. All of it counts as the workload's.
+    pub fn add_gpus(&mut self, seen: GpuInterval) {
+        self.workload.gpu = seen.busiest();
+        self.coverage.gpu = seen.seen;
+        self.detail.gpu_restarts = seen.restarts;
+        self.detail.gpus = seen.gpus;
+    }
+
     /// Takes for the workload's what all tasks used and no sample saw: that can hide
     /// an idle node, and cannot call a busy one idle.
     pub fn add_unseen(&mut self, all: Option<CpuTime>) {

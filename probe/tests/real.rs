@@ -6,6 +6,8 @@
 mod cloud;
 #[path = "real/exact.rs"]
 mod exact;
+#[path = "real/gpu.rs"]
+mod gpu;
 #[path = "real/machine.rs"]
 mod machine;
 #[path = "real/network.rs"]

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-signal", &["ebb-domain"]),
     ("ebb-lake", &["ebb-domain", "ebb-signal"]),
     ("ebb-cloud", &["ebb-domain"]),
+    ("ebb-gpu", &["ebb-domain"]),
     ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
     (
         "ebb-sweep",

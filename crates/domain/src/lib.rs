@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod decision;
 pub mod finding;
 pub mod fleet;
+pub mod gpu;
 pub mod heartbeat;
 pub mod identity;
 pub mod judge;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
@@ -143,6 +143,7 @@ pub(super) struct State {
     tools: BTreeMap<String, ToolUsage>,
     pub(super) detail: Detail,
     pub(super) network: Network,
+    pub(super) gpu: Option<StepGpu>,
 }
 
 impl State {
@@ -175,6 +176,7 @@ impl State {
             tools: BTreeMap::new(),
             detail: Detail::default(),
             network: Network::default(),
+            gpu: None,
         }
     }
 
@@ -358,6 +360,7 @@ impl State {
             tools,
             detail: StepDetail {
                 network: self.network.told(),
+                gpu: self.gpu,
                 ..self.detail.told(self.totals.cpu)
             },
         }

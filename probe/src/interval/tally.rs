@@ -122,7 +122,7 @@ impl Tally {
         )
     }
 
-    /// A GPU's use is not observed by this probe.
+    /// GPUs are asked elsewhere.
     pub(super) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();

@@ -1,0 +1,77 @@
+//! Credits GPUs to the steps whose processes use them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_domain::gpu::GpuLook;
+use ebb_domain::step::StepGpu;
+use ebb_domain::units::{Bytes, Share};
+
+use super::Fold;
+use super::processes::Place;
+use super::steps::StepNumber;
+
+/// What one step does on the GPUs at one look.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    devices: u32,
+    busy: Option<Duration>,
+    memory: Option<Bytes>,
+}
+
+impl Fold {
+    /// Takes in one look at the GPUs, which stands for so much time.
+    pub fn gpus(&mut self, look: &GpuLook, stands_for: Duration) {
+        let mut now: BTreeMap<StepNumber, Now> = BTreeMap::new();
+        for device in &look.devices {
+            let mut here: BTreeMap<StepNumber, Now> = BTreeMap::new();
+            for process in device.processes.iter().flatten() {
+                let Some(Place::Step(number)) = self.processes.get(process.pid).map(|p| p.place)
+                else {
+                    continue;
+                };
+                let busy = process.busy.map(|share| part(stands_for, share));
+                let first = Now {
+                    devices: 1,
+                    busy: Some(Duration::ZERO),
+                    memory: Some(Bytes(0)),
+                };
+                let sum = here.entry(number).or_insert(first);
+                sum.busy = add(sum.busy, busy, Duration::saturating_add);
+                sum.memory = add(sum.memory, process.memory, Bytes::saturating_add);
+            }
+            for (number, here) in here {
+                let nothing = Now { devices: 0, ..here };
+                let sum = now.entry(number).or_insert(nothing);
+                if sum.devices > 0 {
+                    sum.busy = add(sum.busy, here.busy, Duration::saturating_add);
+                    sum.memory = add(sum.memory, here.memory, Bytes::saturating_add);
+                }
+                sum.devices += 1;
+            }
+        }
+        for (number, now) in now {
+            let Some(step) = self.steps.get_mut(number) else {
+                continue;
+            };
+            let first = StepGpu {
+                busy: Some(Duration::ZERO),
+                ..StepGpu::default()
+            };
+            let sum = step.gpu.get_or_insert(first);
+            sum.devices = sum.devices.max(now.devices);
+            sum.held = sum.held.saturating_add(stands_for * now.devices);
+            sum.busy = add(sum.busy, now.busy, Duration::saturating_add);
+            sum.peak_memory = sum.peak_memory.max(now.memory);
+        }
+    }
+}
+
+/// Both, if both are known.
+fn add<T>(a: Option<T>, b: Option<T>, plus: impl FnOnce(T, T) -> T) -> Option<T> {
+    Some(plus(a?, b?))
+}
+
+fn part(time: Duration, share: Share) -> Duration {
+    time.mul_f64(share.as_f64())
+}
