@@ -156,7 +156,7 @@ data "aws_iam_policy_document" "sweeper" {
 
 resource "aws_iam_role" "tune" {
   name               = local.tune_name
-  description        = "Ebb tune API: reads the lake and the reports."
+  description        = "Ebb tune API: reads the lake and the reports, keeps what people decide."
   assume_role_policy = data.aws_iam_policy_document.assume_lambda.json
   tags               = local.tags
 }
@@ -178,6 +178,13 @@ data "aws_iam_policy_document" "tune" {
     sid       = "ReadLakeAndReports"
     actions   = ["s3:GetObject"]
     resources = ["${aws_s3_bucket.ebb.arn}/lake/*", "${aws_s3_bucket.ebb.arn}/reports/*"]
+  }
+
+  # Dismissing and snoozing, which the sweep then reads.
+  statement {
+    sid       = "KeepDecisions"
+    actions   = ["s3:GetObject", "s3:PutObject"]
+    resources = ["${aws_s3_bucket.ebb.arn}/decisions/*"]
   }
 
   statement {

@@ -25,6 +25,9 @@ _ROUTES = (
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
     "GET /v1/texts/{form}",
+    "POST /v1/findings/{finding}/dismiss",
+    "POST /v1/findings/{finding}/reopen",
+    "POST /v1/findings/{finding}/snooze",
 )
 
 

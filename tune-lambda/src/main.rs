@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
 use ebb_sweep::tune::api::{Answer, Request, Service};
+use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing_subscriber::EnvFilter;
 
@@ -24,7 +25,9 @@ async fn main() -> Result<()> {
     let service = Service::new(&objects);
     let answered = service_fn(
         async |event: LambdaEvent<Request>| -> Result<Answer, Error> {
-            let answer = service.answer(&event.payload, Instant::now()).await;
+            let answer = service
+                .answer(&event.payload, Instant::now(), Timestamp::now())
+                .await;
             tracing::info!(
                 path = event.payload.path,
                 status = answer.status,

@@ -1,16 +1,18 @@
 //! `ebb serve`: the recommendation API on loopback, from a report at hand. The router
-//! is the one of the Lambda; here is only as much HTTP as it needs.
+//! is the one of the Lambda, over a bucket in memory, so that what is decided is kept
+//! until the program ends; here is only as much HTTP as it needs.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ebb_domain::report::Report;
-use ebb_sweep::tune::api::{self, Answer, Request};
+use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_sweep::publish::LATEST_JSON;
+use ebb_sweep::tune::api::{Answer, Request, Service};
+use jiff::Timestamp;
 
 use crate::args::ServeArgs;
 use crate::output::Outcome;
@@ -22,38 +24,45 @@ const AT_ONCE: usize = 32;
 /// What a request may be long, without its body.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// What is read of a body, which no route wants, so that the answer arrives.
+/// What is read of a body, so that the answer arrives.
 const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// A client that says nothing for so long has gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
-    let report = Arc::new(tune::report(args.report.as_deref())?);
-    let version = report.at.to_string();
+    let report = tune::report(args.report.as_deref())?;
+    let bucket = FakeObjects::new(FakeClock::at(report.at));
+    bucket.insert(LATEST_JSON, serde_json::to_vec(&report)?);
+    drop(report);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", args.port))?;
     let address = listener.local_addr().context("no address")?;
     println!("http://{address}/v1/openapi.json");
-    let under_way = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else { continue };
-        let (report, version) = (Arc::clone(&report), version.clone());
-        let under_way = Arc::clone(&under_way);
-        if under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-            under_way.fetch_sub(1, Ordering::Relaxed);
-            continue;
+    let (api, runtime) = (Service::new(&bucket), crate::scan::runtime()?);
+    let under_way = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            if under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
+                under_way.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (api, runtime, under_way) = (&api, &runtime, &under_way);
+            scope.spawn(move || {
+                // A client that goes away needs no answer.
+                let _ = serve(&stream, |request| {
+                    let answer = api.answer(&request, Instant::now(), Timestamp::now());
+                    runtime.block_on(answer)
+                });
+                under_way.fetch_sub(1, Ordering::Relaxed);
+            });
         }
-        std::thread::spawn(move || {
-            // A client that goes away needs no answer.
-            let _ = serve(&stream, &report, &version);
-            under_way.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
+    });
     Ok(Outcome::Done)
 }
 
-fn serve(stream: &TcpStream, report: &Report, version: &str) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, api: impl Fn(Request) -> Answer) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(stream);
@@ -63,9 +72,8 @@ fn serve(stream: &TcpStream, report: &Report, version: &str) -> std::io::Result<
             target,
             headers,
         } => {
-            drain(&mut reader, &headers);
-            let request = Request::new(&method, &target, headers);
-            api::answer(report, version, &request)
+            let body = body(&mut reader, &headers)?;
+            api(Request::new(&method, &target, headers).with_body(body))
         }
         Head::Refused(status) => plain(status),
     };
@@ -127,11 +135,14 @@ fn head(reader: &mut impl BufRead) -> std::io::Result<Head> {
     })
 }
 
-fn drain(reader: &mut impl Read, headers: &BTreeMap<String, String>) {
+/// As much of a body as is taken, which is more than any route wants.
+fn body(reader: &mut impl Read, headers: &BTreeMap<String, String>) -> std::io::Result<Vec<u8>> {
     let length = headers.get("content-length");
     let length = length.and_then(|length| length.parse::<u64>().ok());
-    let mut body = reader.take(length.unwrap_or(0).min(MAX_BODY_BYTES));
-    let _ = std::io::copy(&mut body, &mut std::io::sink());
+    let mut body = Vec::new();
+    let bound = length.unwrap_or(0).min(MAX_BODY_BYTES);
+    reader.take(bound).read_to_end(&mut body)?;
+    Ok(body)
 }
 
 fn plain(status: u16) -> Answer {

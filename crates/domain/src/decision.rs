@@ -16,7 +16,7 @@ pub const MAX_DECISIONS: usize = 5_000;
 const MAX_ID_BYTES: usize = 1_000;
 
 /// The longest reason, in characters: a sentence or two, with a link to a ticket.
-const MAX_REASON_CHARS: usize = 500;
+pub const MAX_REASON_CHARS: usize = 500;
 
 /// The longest name of who decided, in characters: an ARN takes fewer.
 const MAX_BY_CHARS: usize = 200;

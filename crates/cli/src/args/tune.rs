@@ -102,7 +102,8 @@ Examples:
   ebb serve --report report.json --port 8080
   curl http://127.0.0.1:8080/v1/steps
 
-It listens on 127.0.0.1 only and prints where; interrupt it to end it.";
+It listens on 127.0.0.1 only and prints where; interrupt it to end it. What is dismissed
+or snoozed here is kept until then; a deployment keeps it for its sweeps.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]

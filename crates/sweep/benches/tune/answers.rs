@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_domain::report::Report;
-use ebb_sweep::tune::api::{Request, answer};
+use ebb_sweep::publish::LATEST_JSON;
+use ebb_sweep::tune::api::{Request, Service};
+use jiff::Timestamp;
 
 use crate::made_up::{STEPS, target};
 use crate::{line, times};
@@ -14,9 +17,16 @@ pub(crate) const P50: Duration = Duration::from_millis(5);
 pub(crate) const P99: Duration = Duration::from_millis(20);
 
 pub(crate) fn measure(report: &Report) {
+    let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    bucket.insert(
+        LATEST_JSON,
+        serde_json::to_vec(report).expect("plain values"),
+    );
+    let (service, begin) = (Service::new(&bucket), Instant::now());
     let spread = times(4_000, |n| {
         let request = Request::new("GET", &target(n), BTreeMap::new());
-        let answered = answer(report, "made-up", &request);
+        let answered = service.answer(&request, begin, Timestamp::UNIX_EPOCH);
+        let answered = futures::executor::block_on(answered);
         assert_eq!(answered.status, 200, "{}: {}", target(n), answered.body);
         black_box(answered);
     });

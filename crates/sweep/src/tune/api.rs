@@ -3,6 +3,7 @@
 //! and [`Service`]'s; the rest is pure.
 
 mod body;
+mod decide;
 mod http;
 mod list;
 mod openapi;
@@ -20,9 +21,7 @@ use ebb_domain::report::Report;
 
 use crate::publish::LATEST_JSON;
 pub use http::{Answer, Request};
-use list::List;
 use problem::Problem;
-use route::Route;
 pub use service::Service;
 
 /// A function may answer with 6 MB, in which the body is escaped once more.
@@ -35,46 +34,6 @@ const MAX_BODY_BYTES: usize = 4 << 20;
 const CACHE: &str = "private, max-age=60";
 
 const JSON: &str = "application/json";
-
-/// Answers one request from a report at hand; `version` tells it from others.
-pub fn answer(report: &Report, version: &str, request: &Request) -> Answer {
-    let answer = || {
-        let route = Route::of(request)?;
-        match of_program(&route, request) {
-            Some(answer) => answer,
-            None => of_report(&route, report, version, request),
-        }
-    };
-    answer().unwrap_or_else(|problem: Problem| problem.answer())
-}
-
-/// What needs no report, and changes with the program only.
-fn of_program(route: &Route, request: &Request) -> Option<Result<Answer, Problem>> {
-    let body = match route {
-        Route::OpenApi => Ok(openapi::document().to_string()),
-        Route::List(List::Prices, page) => prices::list(page),
-        _ => return None,
-    };
-    Some(body.and_then(|body| told(JSON, body, etag("program"), request)))
-}
-
-fn of_report(
-    route: &Route,
-    report: &Report,
-    version: &str,
-    request: &Request,
-) -> Result<Answer, Problem> {
-    let (content_type, body) = match route {
-        Route::OpenApi => (JSON, openapi::document().to_string()),
-        Route::List(list, page) => (JSON, body::list(*list, page, report)?),
-        Route::Recommendation { step, region } => {
-            let body = body::recommendation(step, region.as_deref(), report)?;
-            (JSON, body)
-        }
-        Route::Text(form, only) => (form.content_type(), body::text(*form, only, report)),
-    };
-    told(content_type, body, etag(version), request)
-}
 
 fn told(
     content_type: &str,

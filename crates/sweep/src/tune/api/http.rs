@@ -4,8 +4,11 @@
 //! Source: "Working with AWS Lambda proxy integrations for HTTP APIs", Amazon API
 //! Gateway developer guide.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
 /// A request.
@@ -20,12 +23,41 @@ pub struct Request {
     pub query: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    is_base64_encoded: bool,
+    /// The body, where a server of its own read it.
+    #[serde(skip)]
+    bytes: Option<Vec<u8>>,
     request_context: RequestContext,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct RequestContext {
     http: Http,
+    #[serde(default)]
+    authorizer: Option<Authorizer>,
+}
+
+/// Who calls, as the gateway made sure of.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Authorizer {
+    iam: Option<Iam>,
+    jwt: Option<Jwt>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Iam {
+    user_arn: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+struct Jwt {
+    claims: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,12 +73,43 @@ impl Request {
             path: path.to_owned(),
             query: query.to_owned(),
             headers,
+            body: None,
+            is_base64_encoded: false,
+            bytes: None,
             request_context: RequestContext {
                 http: Http {
                     method: method.to_owned(),
                 },
+                authorizer: None,
             },
         }
+    }
+
+    /// With a body.
+    #[must_use]
+    pub fn with_body(mut self, body: Vec<u8>) -> Self {
+        self.bytes = Some(body);
+        self
+    }
+
+    /// Its body; `None` where it is not what it is said to be.
+    pub(super) fn body(&self) -> Option<Cow<'_, [u8]>> {
+        let text = self.body.as_deref().unwrap_or_default();
+        match (&self.bytes, self.is_base64_encoded) {
+            (Some(bytes), _) => Some(Cow::Borrowed(bytes)),
+            (None, false) => Some(Cow::Borrowed(text.as_bytes())),
+            (None, true) => BASE64_STANDARD.decode(text).ok().map(Cow::Owned),
+        }
+    }
+
+    /// Who calls, as the gateway made sure of.
+    pub(super) fn caller(&self) -> &str {
+        let authorizer = self.request_context.authorizer.as_ref();
+        let iam = authorizer.and_then(|by| by.iam.as_ref()?.user_arn.as_deref());
+        let claim = |name| authorizer.and_then(|by| by.jwt.as_ref()?.claims.get(name));
+        let jwt = claim("email").or_else(|| claim("sub"));
+        iam.or(jwt.map(String::as_str))
+            .unwrap_or("somebody over the API")
     }
 
     /// Its method, in capitals.

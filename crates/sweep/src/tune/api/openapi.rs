@@ -3,10 +3,12 @@
 
 mod schemas;
 
+use ebb_domain::decision::MAX_REASON_CHARS;
 use serde_json::{Map, Value, json};
 
+use super::decide::Act;
 use super::list::{Filter, List};
-use super::route::{DEFAULT_LIMIT, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
+use super::route::{DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
 use crate::tune::text::Form;
 use schemas::{reference, schemas};
 
@@ -21,6 +23,10 @@ pub(super) fn document() -> Value {
     path(TEXT, text());
     let said = Said::json("This document", &json!({"type": "object"}));
     path(OPENAPI, operation("openapi", said, Vec::new(), &[400]));
+    for act in Act::ALL {
+        let at = format!("{FINDING}/{}", act.slug());
+        paths.insert(at, json!({"post": decide(act)}));
+    }
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -153,34 +159,77 @@ fn text() -> Value {
     operation("text", said, parameters, &OF_REPORT)
 }
 
+fn decide(act: Act) -> Value {
+    let (summary, wanted) = match act {
+        Act::Dismiss => (
+            "Nobody is to hear of a finding again, or not before a day",
+            &["reason"][..],
+        ),
+        Act::Snooze => (
+            "Nobody is to hear of a finding before a day",
+            &["reason", "until"][..],
+        ),
+        Act::Reopen => ("A decision about a finding is taken back", &[][..]),
+    };
+    let id = json!({"type": "string", "minLength": 1});
+    let reason = json!({
+        "type": "string", "minLength": 1, "maxLength": MAX_REASON_CHARS,
+        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*\\S[^\\x00-\\x1f\\x7f-\\x9f]*$",
+    });
+    let until = json!({
+        "type": "string", "description": "a day such as 2027-01-31, or a time with its zone",
+    });
+    let body = json!({
+        "type": "object",
+        "required": wanted,
+        "additionalProperties": false,
+        "properties": {"reason": reason, "until": until},
+    });
+    json!({
+        "operationId": act.slug(),
+        "summary": summary,
+        "description": "It holds from the next sweep on.",
+        "parameters": [in_path("finding", "A finding's id, escaped", &id)],
+        "requestBody": {
+            "required": true,
+            "content": {"application/json": {"schema": body}},
+        },
+        "responses": responses(
+            json!({"200": {
+                "description": summary,
+                "content": {"application/json": {"schema": reference("Decided")}},
+            }}),
+            &[400, 404, 409, 415, 500, 502, 503],
+        ),
+    })
+}
+
+/// What is answered, with what can go wrong.
+fn responses(mut all: Value, errors: &[u16]) -> Value {
+    for status in errors.iter().chain(&[405]) {
+        all[status.to_string()] = json!({
+            "description": "A problem (RFC 9457)",
+            "content": {"application/problem+json": {"schema": reference("Problem")}},
+        });
+    }
+    all
+}
+
 fn operation(id: &str, said: Said, mut parameters: Vec<Value>, errors: &[u16]) -> Value {
     parameters.push(json!({
         "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
         "description": "`ETag` of an earlier answer",
     }));
     let etag = json!({"ETag": {"schema": {"type": "string"}}});
-    let mut responses = Map::new();
-    let mut response = |status: u16, value: Value| responses.insert(status.to_string(), value);
-    response(
-        200,
-        json!({"description": said.summary, "headers": etag, "content": said.content}),
-    );
-    response(
-        304,
-        json!({"description": "As `If-None-Match` knows it", "headers": etag}),
-    );
-    for status in errors.iter().chain(&[405]) {
-        let problem = json!({
-            "description": "A problem (RFC 9457)",
-            "content": {"application/problem+json": {"schema": reference("Problem")}},
-        });
-        response(*status, problem);
-    }
+    let good = json!({
+        "200": {"description": said.summary, "headers": etag, "content": said.content},
+        "304": {"description": "As `If-None-Match` knows it", "headers": etag},
+    });
     json!({
         "operationId": id,
         "summary": said.summary,
         "parameters": parameters,
-        "responses": responses,
+        "responses": responses(good, errors),
     })
 }
 

@@ -19,6 +19,14 @@ pub(super) enum Problem {
     Cursor(String),
     /// Nothing to change was found about this step.
     Step(String),
+    /// No finding of this id is in the report.
+    Finding(String),
+    /// No decision about it holds that could be taken back.
+    NoDecision(String),
+    /// Others decided at the same moment, again and again.
+    Contended,
+    /// A body that is not said to be JSON.
+    MediaType,
     /// Several findings are about a step of this name.
     Ambiguous { step: String, ids: Vec<String> },
     /// No sweep has ended yet.
@@ -61,6 +69,30 @@ impl Problem {
                     "Nothing to change was found about '{step}': it was not seen, too short, or \
                      its request fits. /v1/recommendations lists what there is."
                 ),
+            ),
+            Self::Finding(id) => (
+                404,
+                "finding",
+                "No such finding",
+                format!("'{id}' is not in the newest report. /v1/findings lists what is."),
+            ),
+            Self::NoDecision(id) => (
+                404,
+                "decision",
+                "No decision holds",
+                format!("Nothing was decided about '{id}' that holds now."),
+            ),
+            Self::Contended => (
+                409,
+                "contended",
+                "Others decided too",
+                "Others decided at the same moment, again and again: try again.".into(),
+            ),
+            Self::MediaType => (
+                415,
+                "media-type",
+                "Not said to be JSON",
+                "Send it with content-type: application/json.".into(),
             ),
             Self::Ambiguous { step, ids } => (
                 409,

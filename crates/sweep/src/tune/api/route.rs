@@ -2,6 +2,7 @@
 
 use url::form_urlencoded;
 
+use super::decide::Act;
 use super::http::{Request, unescape};
 use super::list::List;
 use super::problem::Problem;
@@ -15,6 +16,7 @@ pub(super) const MAX_LIMIT: usize = 500;
 pub(super) const OPENAPI: &str = "/v1/openapi.json";
 pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 pub(super) const TEXT: &str = "/v1/texts/{form}";
+pub(super) const FINDING: &str = "/v1/findings/{finding}";
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) enum Route {
     },
     /// What is to change about steps, as text that can be pasted.
     Text(Form, Only),
+    /// What is decided about a finding.
+    Decide(String, Act),
 }
 
 /// Which part of a list.
@@ -90,6 +94,16 @@ impl Route {
             let names = ["step", "region", "owner"];
             query.only(&names)?;
             return Ok(Self::Text(form, query.filled(names)));
+        }
+        for act in Act::ALL {
+            let tail = format!("/{}", act.slug());
+            if let Some(finding) = between("/v1/findings/", &tail) {
+                if request.method() != "POST" {
+                    return Err(Problem::Method("POST"));
+                }
+                query.only(&[])?;
+                return Ok(Self::Decide(finding, act));
+            }
         }
         Err(Problem::Path(path.to_owned()))
     }

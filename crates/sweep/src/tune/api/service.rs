@@ -1,6 +1,7 @@
 //! The API over a bucket. The report is kept from one request to the next, because
 //! reading it takes longer than all that is answered from it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,12 @@ use ebb_domain::report::Report;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
+use super::decide::decide;
 use super::http::{Answer, Request};
+use super::list::List;
 use super::problem::Problem;
 use super::route::Route;
-use super::{of_program, of_report, read};
+use super::{JSON, body, etag, openapi, prices, read, told};
 use crate::publish::LATEST_JSON;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
@@ -46,19 +49,46 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Answers one request, `now` on a clock that never goes back.
-    pub async fn answer(&self, request: &Request, now: Instant) -> Answer {
-        let answer = async {
-            let route = Route::of(request)?;
-            if let Some(answer) = of_program(&route, request) {
-                return answer;
+    /// Answers one request, `now` on a clock that never goes back and `at` on that of
+    /// the world.
+    pub async fn answer(&self, request: &Request, now: Instant, at: Timestamp) -> Answer {
+        let answered = self.answered(request, now, at).await;
+        answered.unwrap_or_else(|problem| problem.answer())
+    }
+
+    async fn answered(
+        &self,
+        request: &Request,
+        now: Instant,
+        at: Timestamp,
+    ) -> Result<Answer, Problem> {
+        // What needs no report changes with the program only.
+        let of_program = |body| told(JSON, body, etag("program"), request);
+        match Route::of(request)? {
+            Route::OpenApi => of_program(openapi::document().to_string()),
+            Route::List(List::Prices, page) => of_program(prices::list(&page)?),
+            Route::List(list, page) => {
+                let held = self.newest(now).await?;
+                let body = body::list(list, &page, &held.report)?;
+                told(JSON, body, etag(&held.version), request)
             }
-            let held = self.newest(now).await?;
-            of_report(&route, &held.report, &held.version, request)
-        };
-        answer
-            .await
-            .unwrap_or_else(|problem: Problem| problem.answer())
+            Route::Recommendation { step, region } => {
+                let held = self.newest(now).await?;
+                let body = body::recommendation(&step, region.as_deref(), &held.report)?;
+                told(JSON, body, etag(&held.version), request)
+            }
+            Route::Text(form, only) => {
+                let held = self.newest(now).await?;
+                let body = body::text(form, &only, &held.report);
+                told(form.content_type(), body, etag(&held.version), request)
+            }
+            Route::Decide(finding, act) => {
+                let held = self.newest(now).await?;
+                let decided = (finding.as_str(), act);
+                let said = decide(self.objects, &held.report, decided, (request, at)).await?;
+                Ok(kept(said))
+            }
+        }
     }
 
     async fn newest(&self, now: Instant) -> Result<Held, Problem> {
@@ -94,6 +124,18 @@ impl<'a> Service<'a> {
             modified_at: object.modified_at,
             looked_at: now,
         })
+    }
+}
+
+/// Nobody is to hold what was answered to a change.
+fn kept(body: String) -> Answer {
+    Answer {
+        status: 200,
+        headers: BTreeMap::from([
+            ("content-type", JSON.to_owned()),
+            ("cache-control", "no-store".to_owned()),
+        ]),
+        body,
     }
 }
 

@@ -133,7 +133,9 @@ fn bucket(report: &Report) -> FakeObjects {
 /// Asks as the gateway does: the path's escapes undone, but for `%25`.
 async fn ask(objects: &dyn Objects, event: Value) -> (Answer, Value) {
     let request: Request = serde_json::from_value(event).expect("an event");
-    let answer = Service::new(objects).answer(&request, Instant::now()).await;
+    let answer = Service::new(objects)
+        .answer(&request, Instant::now(), Timestamp::UNIX_EPOCH)
+        .await;
     let body = serde_json::from_str(&answer.body).unwrap_or(Value::Null);
     (answer, body)
 }
@@ -352,22 +354,12 @@ async fn the_document_lists_every_path_and_needs_no_report() {
     let (answer, body) = ask(&nothing, get("/v1/openapi.json")).await;
     assert_eq!((answer.status, &body["openapi"]), (200, &json!("3.1.0")));
     let paths = body["paths"].as_object().expect("paths");
-    for (path, said) in paths {
+    let reads = paths.iter().filter(|(_, said)| said["get"].is_object());
+    for (path, said) in reads {
         let url = path.replace("{step}", "bwa").replace("{form}", "batch");
         let (answer, _) = ask(&bucket(&report()), get(&url)).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 8);
-}
-
-#[test]
-fn a_report_at_hand_is_answered_from_as_one_in_a_bucket() {
-    let report = report();
-    let request = |headers| Request::new("GET", "/v1/findings?limit=1", headers);
-    let first = answer(&report, "a", &request(BTreeMap::new()));
-    assert_eq!(first.status, 200);
-    let known = BTreeMap::from([("If-None-Match".to_owned(), first.headers["etag"].clone())]);
-    assert_eq!(answer(&report, "a", &request(known.clone())).status, 304);
-    assert_eq!(answer(&report, "b", &request(known)).status, 200);
+    assert_eq!(paths.len(), 11);
 }

@@ -1,6 +1,7 @@
 //! What each answer holds. Every field that an answer has is here: a test holds the
 //! kept account's answers to it, so that a new field is told before it is sent.
 
+use ebb_domain::decision::Verb;
 use ebb_domain::finding::{Action, FindingKind, Level, PriceBasis};
 use ebb_domain::fleet::{InstanceState, Market};
 use ebb_domain::heartbeat::Origin;
@@ -150,6 +151,24 @@ fn findings() -> Named {
 
 fn resources() -> Named {
     vec![
+        (
+            "Decided",
+            object(&[
+                ("schema", text()),
+                ("finding", text()),
+                (
+                    "decision",
+                    object(&[
+                        ("verb", one_of::<Verb>()),
+                        ("reason", text()),
+                        ("by", text()),
+                        ("at", time()),
+                        ("until", or_null(&time())),
+                    ]),
+                ),
+                ("holds", json!({"type": "boolean"})),
+            ]),
+        ),
         (
             "Resource",
             object(&[

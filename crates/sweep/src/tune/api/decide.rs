@@ -1,0 +1,131 @@
+//! What people decide about findings over the API: dismiss, snooze, reopen. It holds
+//! from the next sweep on.
+
+use ebb_cloud::ports::Objects;
+use ebb_domain::decision::{self, Decision, Verb};
+use ebb_domain::report::Report;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::body::json;
+use super::http::Request;
+use super::problem::Problem;
+use crate::decisions::{self, DecisionsError};
+
+/// A reason of 500 characters, escaped.
+const MAX_BYTES: usize = 16 << 10;
+
+/// What is to be done about a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nobody is to hear of it again.
+    Dismiss,
+    /// Nobody is to hear of it until some day.
+    Snooze,
+    /// The decision is taken back.
+    Reopen,
+}
+
+impl Act {
+    pub(super) const ALL: [Self; 3] = [Self::Dismiss, Self::Snooze, Self::Reopen];
+
+    /// As it stands at the end of the path.
+    pub(super) const fn slug(self) -> &'static str {
+        match self {
+            Self::Dismiss => "dismiss",
+            Self::Snooze => "snooze",
+            Self::Reopen => "reopen",
+        }
+    }
+}
+
+/// What is sent along.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    reason: Option<String>,
+    until: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Decided<'a> {
+    schema: &'static str,
+    /// The finding's id.
+    finding: &'a str,
+    /// The decision that holds now, or was taken back.
+    decision: Decision,
+    /// Whether it holds.
+    holds: bool,
+}
+
+/// Keeps a decision about a finding of the report, and says which.
+pub(super) async fn decide(
+    objects: &dyn Objects,
+    report: &Report,
+    (finding, act): (&str, Act),
+    (request, at): (&Request, Timestamp),
+) -> Result<String, Problem> {
+    let said = said(request)?;
+    let set_aside = report.history.set_aside.iter().map(|aside| &aside.finding);
+    let mut known = report.findings.iter().chain(set_aside);
+    if !known.any(|known| known.id == finding) {
+        return Err(Problem::Finding(finding.to_owned()));
+    }
+    let verb = match act {
+        Act::Dismiss => Verb::Dismiss,
+        Act::Snooze => Verb::Snooze,
+        Act::Reopen => {
+            let taken_back = decisions::change(objects, |all| all.reopen(finding, at)).await;
+            return told(finding, taken_back.map_err(problem)?, false);
+        }
+    };
+    let until = said.until.as_deref().map(decision::until).transpose();
+    let decision = Decision {
+        verb,
+        reason: said.reason.unwrap_or_default(),
+        by: request.caller().to_owned(),
+        at,
+        until: until.map_err(|error| Problem::Query(error.to_string()))?,
+    };
+    decisions::change(objects, |all| all.decide(finding, decision.clone()))
+        .await
+        .map_err(problem)?;
+    told(finding, decision, true)
+}
+
+fn told(finding: &str, decision: Decision, holds: bool) -> Result<String, Problem> {
+    json(&Decided {
+        schema: "ebb.decision/1.0",
+        finding,
+        decision,
+        holds,
+    })
+}
+
+/// Only JSON, which no page of another site can send without being asked about it.
+fn said(request: &Request) -> Result<Said, Problem> {
+    let kind = request.header("content-type").unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Problem::MediaType);
+    }
+    let body = request.body().filter(|body| body.len() <= MAX_BYTES);
+    let body =
+        body.ok_or_else(|| Problem::Query(format!("the body has at most {MAX_BYTES} bytes.")))?;
+    serde_json::from_slice(&body).map_err(|error| Problem::Query(format!("the body: {error}.")))
+}
+
+fn problem(error: DecisionsError) -> Problem {
+    match error {
+        DecisionsError::Refused(decision::DecisionError::None(id)) => Problem::NoDecision(id),
+        DecisionsError::Refused(refused) => Problem::Query(format!("{refused}.")),
+        DecisionsError::Contended => Problem::Contended,
+        error => {
+            tracing::warn!(
+                error = crate::reason::reason(&error),
+                "no decision was kept"
+            );
+            Problem::Unreachable
+        }
+    }
+}
