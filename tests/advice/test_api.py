@@ -49,7 +49,7 @@ class Api(unittest.TestCase):
     def _schemathesis(self, document: str, *more: str) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as folder:
             run = [sys.executable, "-m", "schemathesis.cli", "run", document, "--url", self.server.url]
-            fixed = ["--seed", "1", "--no-color", "--workers", "2", "--max-time", str(_SECONDS)]
+            fixed = ["--seed", "1", "--no-color", "--max-time", str(_SECONDS)]
             return subprocess.run([*run, *fixed, *more], cwd=folder, capture_output=True, text=True, timeout=240)
 
     def test_schemathesis_finds_nothing(self):

@@ -11,6 +11,7 @@ use super::body::json;
 use super::http::Request;
 use super::problem::Problem;
 use crate::decisions::{self, DecisionsError};
+use crate::render::text::one_line;
 
 /// A reason of 500 characters, escaped.
 const MAX_BYTES: usize = 16 << 10;
@@ -82,7 +83,7 @@ pub(super) async fn decide(
     let until = said.until.as_deref().map(decision::until).transpose();
     let decision = Decision {
         verb,
-        reason: said.reason.unwrap_or_default(),
+        reason: one_line(&said.reason.unwrap_or_default()),
         by: request.caller().to_owned(),
         at,
         until: until.map_err(|error| Problem::Query(error.to_string()))?,
@@ -118,6 +119,9 @@ fn said(request: &Request) -> Result<Said, Problem> {
 fn problem(error: DecisionsError) -> Problem {
     match error {
         DecisionsError::Refused(decision::DecisionError::None(id)) => Problem::NoDecision(id),
+        DecisionsError::Refused(
+            refused @ (decision::DecisionError::Ended(_) | decision::DecisionError::Full),
+        ) => Problem::Undecidable(format!("{refused}.")),
         DecisionsError::Refused(refused) => Problem::Query(format!("{refused}.")),
         DecisionsError::Contended => Problem::Contended,
         error => {

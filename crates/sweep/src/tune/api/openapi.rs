@@ -2,6 +2,7 @@
 //! bounds and forms that the router reads.
 
 mod schemas;
+mod write;
 
 use ebb_domain::decision::MAX_REASON_CHARS;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,8 @@ use super::decide::Act;
 use super::list::{Filter, List};
 use super::route::{DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
 use crate::tune::text::Form;
-use schemas::{reference, schemas};
+use schemas::schemas;
+use write::reference;
 
 /// The document.
 pub(super) fn document() -> Value {
@@ -174,10 +176,12 @@ fn decide(act: Act) -> Value {
     let id = json!({"type": "string", "minLength": 1});
     let reason = json!({
         "type": "string", "minLength": 1, "maxLength": MAX_REASON_CHARS,
-        "pattern": "^[^\\x00-\\x1f\\x7f-\\x9f]*\\S[^\\x00-\\x1f\\x7f-\\x9f]*$",
+    "pattern": "\\S",
     });
     let until = json!({
-        "type": "string", "description": "a day such as 2027-01-31, or a time with its zone",
+        "type": "string",
+        "anyOf": [{"format": "date"}, {"format": "date-time"}],
+        "description": "later than now; a day holds through its end in UTC",
     });
     let body = json!({
         "type": "object",

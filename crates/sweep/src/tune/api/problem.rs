@@ -25,6 +25,8 @@ pub(super) enum Problem {
     NoDecision(String),
     /// Others decided at the same moment, again and again.
     Contended,
+    /// What is asked for is well said, and cannot hold as things are.
+    Undecidable(String),
     /// A body that is not said to be JSON.
     MediaType,
     /// Several findings are about a step of this name.
@@ -88,6 +90,7 @@ impl Problem {
                 "Others decided too",
                 "Others decided at the same moment, again and again: try again.".into(),
             ),
+            Self::Undecidable(detail) => (409, "undecidable", "Cannot hold now", detail.clone()),
             Self::MediaType => (
                 415,
                 "media-type",

@@ -1,12 +1,13 @@
-//! The names that an enum travels by, from how it is read: a list kept by hand would
-//! lack the next one.
+//! The names that an enum's variants and a struct's fields travel by, from how they are
+//! read: a list kept by hand would lack the next one.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// The names of the variants of `T`; none where `T` is no enum.
+/// The names of the variants of `T`, or of its fields; none where `T` is neither an enum
+/// nor a struct.
 pub(super) fn variants<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     match T::deserialize(Asked) {
         Err(Told(names)) => names,
@@ -50,10 +51,18 @@ impl<'de> Deserializer<'de> for Asked {
         Err(Told(names))
     }
 
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Told> {
+        Err(Told(names))
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        option unit unit_struct newtype_struct seq tuple tuple_struct map struct identifier
-        ignored_any
+        option unit unit_struct newtype_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
@@ -62,11 +71,13 @@ mod tests {
     use super::*;
     use ebb_domain::finding::FindingKind;
     use ebb_domain::heartbeat::Origin;
+    use ebb_domain::sizing::SizedRequest;
 
     #[test]
-    fn an_enum_tells_its_names_and_nothing_else_has_any() {
+    fn enums_and_structs_tell_their_names_and_nothing_else_has_any() {
         assert_eq!(variants::<Origin>(), ["measured", "simulated"]);
         assert!(variants::<FindingKind>().contains(&"idle_node"));
+        assert_eq!(variants::<SizedRequest>(), ["cores", "memory"]);
         assert!(variants::<String>().is_empty());
     }
 }

@@ -1,23 +1,26 @@
-//! What each answer holds. Every field that an answer has is here: a test holds the
-//! kept account's answers to it, so that a new field is told before it is sent.
+//! What each answer holds. The names of fields and variants are those that the program
+//! reads; a test holds the kept account's answers to all of it.
 
 use ebb_domain::decision::Verb;
-use ebb_domain::finding::{Action, FindingKind, Level, PriceBasis};
+use ebb_domain::finding::{
+    Action, Confidence, Cost, Finding, FindingKind, Level, PriceBasis, Recommendation, Resource,
+};
 use ebb_domain::fleet::{InstanceState, Market};
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::bound::{Asked, Binding};
-use ebb_domain::profile::place::{Basis, HeldUpBy};
+use ebb_domain::judge::NodeSummary;
+use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::bound::{Asked, Binding, Boundness};
+use ebb_domain::profile::place::{Basis, HeldUpBy, Offered, Offers};
+use ebb_domain::report::Totals;
+use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::StepKind;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::variants::variants;
+use super::write::{
+    controller, count, list, money, object, object_of, one_of, or_null, reference, share, text,
+    time,
+};
 use crate::tune::reasons::ReasonCode;
-
-/// A schema of [`schemas`].
-pub(super) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
 
 /// All of them, by name.
 pub(super) fn schemas() -> Value {
@@ -53,7 +56,7 @@ fn report() -> Named {
         ),
         (
             "Totals",
-            object(&[
+            object_of::<Totals>(&[
                 ("running_instances", count()),
                 ("with_probe", count()),
                 ("on_metrics", count()),
@@ -103,7 +106,7 @@ fn findings() -> Named {
     vec![
         (
             "Finding",
-            object(&[
+            object_of::<Finding>(&[
                 ("id", text()),
                 ("kind", one_of::<FindingKind>()),
                 ("resource", reference("Resource")),
@@ -134,11 +137,11 @@ fn findings() -> Named {
         ),
         (
             "Confidence",
-            object(&[("level", one_of::<Level>()), ("reason", text())]),
+            object_of::<Confidence>(&[("level", one_of::<Level>()), ("reason", text())]),
         ),
         (
             "Cost",
-            object(&[
+            object_of::<Cost>(&[
                 ("per_hour", money()),
                 ("basis", one_of::<PriceBasis>()),
                 ("list_per_hour", or_null(&money())),
@@ -171,7 +174,7 @@ fn resources() -> Named {
         ),
         (
             "Resource",
-            object(&[
+            object_of::<Resource>(&[
                 ("id", text()),
                 ("name", or_null(&text())),
                 ("region", text()),
@@ -185,7 +188,7 @@ fn resources() -> Named {
         ),
         (
             "Node",
-            object(&[
+            object_of::<NodeSummary>(&[
                 ("id", text()),
                 ("name", or_null(&text())),
                 ("region", or_null(&text())),
@@ -228,15 +231,18 @@ fn steps() -> Named {
     ];
     let whole: Vec<_> = step.into_iter().chain(reasons()).collect();
     vec![
-        ("Step", object(&whole)),
+        ("Step", object_of::<StepAdvice>(&whole)),
         ("Reasons", object(&reasons())),
         (
             "Request",
-            object(&[("cores", or_null(&count())), ("memory", or_null(&count()))]),
+            object_of::<SizedRequest>(&[
+                ("cores", or_null(&count())),
+                ("memory", or_null(&count())),
+            ]),
         ),
         (
             "Risk",
-            object(&[
+            object_of::<Risk>(&[
                 ("oom_ppm", or_null(&share())),
                 ("attempts", list(&count())),
                 ("samples_needed", count()),
@@ -244,7 +250,7 @@ fn steps() -> Named {
         ),
         (
             "Bound",
-            object(&[
+            object_of::<Boundness>(&[
                 ("by", or_null(&one_of::<Binding>())),
                 ("computing", or_null(&share())),
                 ("waiting", or_null(&share())),
@@ -256,7 +262,7 @@ fn steps() -> Named {
         ),
         (
             "Offers",
-            object(&[
+            object_of::<Offers>(&[
                 ("best", list(&reference("Offer"))),
                 (
                     "left_out",
@@ -266,7 +272,7 @@ fn steps() -> Named {
         ),
         (
             "Offer",
-            object(&[
+            object_of::<Offered>(&[
                 ("instance_type", text()),
                 ("region", text()),
                 ("per_hour", money()),
@@ -285,7 +291,7 @@ fn sizing() -> Named {
         ("Duration", object(&[("secs", count()), ("nanos", count())])),
         (
             "Sizing",
-            object(&[
+            object_of::<Recommendation>(&[
                 ("current", reference("Request")),
                 ("recommended", reference("Request")),
                 ("samples", count()),
@@ -364,51 +370,4 @@ fn hub() -> Named {
             ("reasons", or_null(&reference("Reasons"))),
         ]),
     )]
-}
-
-/// An object all of whose fields named here are there.
-fn object(fields: &[(&'static str, Value)]) -> Value {
-    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> = fields
-        .iter()
-        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
-        .collect();
-    json!({"type": "object", "required": names, "properties": properties})
-}
-
-fn or_null(schema: &Value) -> Value {
-    json!({"anyOf": [schema, {"type": "null"}]})
-}
-
-fn list(items: &Value) -> Value {
-    json!({"type": "array", "items": items})
-}
-
-fn one_of<T: for<'de> Deserialize<'de>>() -> Value {
-    json!({"enum": variants::<T>()})
-}
-
-fn controller() -> Value {
-    object(&[("kind", text()), ("name", text())])
-}
-
-fn text() -> Value {
-    json!({"type": "string"})
-}
-
-fn time() -> Value {
-    json!({"type": "string", "format": "date-time"})
-}
-
-fn count() -> Value {
-    json!({"type": "integer", "minimum": 0})
-}
-
-fn share() -> Value {
-    json!({"type": "integer", "minimum": 0, "maximum": 1_000_000})
-}
-
-/// Millionths of a dollar.
-fn money() -> Value {
-    json!({"type": "integer"})
 }

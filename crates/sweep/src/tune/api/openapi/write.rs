@@ -1,0 +1,70 @@
+//! Schemas of JSON Schema in few words.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::variants::variants;
+
+/// A schema of [`super::schemas`].
+pub(super) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+/// An object all of whose fields named here are there.
+pub(super) fn object(fields: &[(&'static str, Value)]) -> Value {
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> = fields
+        .iter()
+        .map(|(name, schema)| ((*name).to_owned(), schema.clone()))
+        .collect();
+    json!({"type": "object", "required": names, "properties": properties})
+}
+
+/// The same of what the program reads as `T`; a field of which no more is told here is
+/// named at least.
+pub(super) fn object_of<T: for<'de> Deserialize<'de>>(fields: &[(&'static str, Value)]) -> Value {
+    let mut object = object(fields);
+    for name in variants::<T>() {
+        if object["properties"].get(name).is_none() {
+            object["properties"][*name] = json!({});
+        }
+    }
+    object
+}
+
+pub(super) fn or_null(schema: &Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
+}
+
+pub(super) fn list(items: &Value) -> Value {
+    json!({"type": "array", "items": items})
+}
+
+pub(super) fn one_of<T: for<'de> Deserialize<'de>>() -> Value {
+    json!({"enum": variants::<T>()})
+}
+
+pub(super) fn controller() -> Value {
+    object(&[("kind", text()), ("name", text())])
+}
+
+pub(super) fn text() -> Value {
+    json!({"type": "string"})
+}
+
+pub(super) fn time() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+pub(super) fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+pub(super) fn share() -> Value {
+    json!({"type": "integer", "minimum": 0, "maximum": 1_000_000})
+}
+
+/// Millionths of a dollar.
+pub(super) fn money() -> Value {
+    json!({"type": "integer"})
+}
