@@ -22,6 +22,10 @@ use crate::spool::{RecordNumber, Spool, SpoolError};
 /// What is left of the five seconds that a stop may take, after the last pass.
 const LAST_FLUSH: Duration = Duration::from_secs(4);
 
+/// The longest that an attempt may take: a network can swallow what is sent and never
+/// say so. The sinks' own bounds are shorter.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(120);
+
 /// What one attempt came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Attempt {
@@ -112,7 +116,7 @@ async fn attempt(
             let Some((records, body)) = next else {
                 return Ok(Attempt::Nothing);
             };
-            let went = sink.heartbeats(&body).await;
+            let went = bounded(sink.heartbeats(&body)).await;
             settle(&mut outbox.borrow_mut().heartbeats, &records, went)
         }
         Lane::Steps => {
@@ -120,10 +124,15 @@ async fn attempt(
             let Some((record, key, object)) = next else {
                 return Ok(Attempt::Nothing);
             };
-            let went = sink.steps(&key, object).await;
+            let went = bounded(sink.steps(&key, object)).await;
             settle(&mut outbox.borrow_mut().steps, &[record], went)
         }
     }
+}
+
+async fn bounded(sending: impl Future<Output = Result<(), SinkError>>) -> Result<(), SinkError> {
+    let went = tokio::time::timeout(LONGEST_ATTEMPT, sending).await;
+    went.unwrap_or(Err(SinkError::NoAnswer))
 }
 
 fn settle(

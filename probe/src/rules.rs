@@ -8,6 +8,10 @@ use thiserror::Error;
 
 const BUILT_IN: &str = include_str!("rules/default.toml");
 
+/// Each start of a program is held against all rules: with more the probe would cost
+/// more than it finds.
+pub const MAX_RULES: usize = 2_000;
+
 /// What a rule calls a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +70,14 @@ pub enum RulesError {
         /// What is wrong there.
         reason: String,
     },
+    /// More than can be tried at each start of a program.
+    #[error(
+        "{count} rules are too many, at most {MAX_RULES} are tried; let `*` stand for several names"
+    )]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
     /// A rule that can match nothing.
     #[error("rule '{name}' names neither a program nor a cgroup")]
     Empty {
@@ -101,6 +113,10 @@ impl Rules {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             reason: error.message().to_owned(),
         })?;
+        if file.rule.len() > MAX_RULES {
+            let count = file.rule.len();
+            return Err(RulesError::TooMany { count });
+        }
         match file
             .rule
             .iter()
@@ -235,6 +251,27 @@ mod tests {
             "rule 'x' names neither",
         );
         check("\n\n[[rule", "line 3");
+    }
+
+    #[test]
+    fn a_file_of_a_hundred_thousand_lines_is_refused_in_words_and_two_thousand_rules_are_not() {
+        let file = |rules: usize| {
+            let rule = |n| {
+                format!("[[rule]]\nname = \"{n}\"\nprogram = [\"p{n}\"]\nclass = \"workload\"\n")
+            };
+            (0..rules).map(rule).collect::<String>()
+        };
+        let large = file(25_000);
+        assert_eq!(large.lines().count(), 100_000);
+        let count = 25_000;
+        assert_eq!(Rules::parse(&large), Err(RulesError::TooMany { count }));
+        let rules = Rules::parse(&file(MAX_RULES)).expect("not too many");
+        let subject = Subject {
+            program: "p1999",
+            cgroup: None,
+        };
+        let found = rules.by_program(&subject).map(|rule| rule.name.as_str());
+        assert_eq!(found, Some("1999"));
     }
 
     #[test]

@@ -93,9 +93,16 @@ impl Spool {
         self.make_room(size)?;
         let number = RecordNumber(self.next);
         self.next += 1;
-        if let Err(error) = self.write(number, &bytes) {
-            self.dropped += 1;
-            return Err(error);
+        loop {
+            match self.write(number, &bytes) {
+                Ok(()) => break,
+                // On a disk that is full for others' sake too the oldest give way.
+                Err(error) if is_full(&error.source) && !self.is_empty() => self.drop_oldest()?,
+                Err(error) => {
+                    self.dropped += 1;
+                    return Err(error);
+                }
+            }
         }
         self.sizes.insert(number, size);
         self.held += size;
@@ -106,9 +113,12 @@ impl Spool {
         let path = self.path(number);
         let unfinished = path.with_extension(UNFINISHED_SUFFIX);
         let mut file = File::create(&unfinished).map_err(failed(&unfinished, "made"))?;
-        file.write_all(bytes)
-            .map_err(failed(&unfinished, "written"))?;
-        file.sync_data().map_err(failed(&unfinished, "written"))?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // Half a record must not keep the room that the next one needs.
+            let _ = fs::remove_file(&unfinished);
+            return Err(failed(&unfinished, "written")(error));
+        }
         fs::rename(&unfinished, &path).map_err(failed(&path, "named"))
     }
 
@@ -177,13 +187,17 @@ impl Spool {
     }
 
     fn make_room(&mut self, size: u64) -> Result<(), SpoolError> {
-        while self.held + size > self.limit.0 {
-            let Some(oldest) = self.sizes.keys().next().copied() else {
-                break;
-            };
-            self.drop_record(oldest)?;
+        while self.held + size > self.limit.0 && !self.is_empty() {
+            self.drop_oldest()?;
         }
         Ok(())
+    }
+
+    fn drop_oldest(&mut self) -> Result<(), SpoolError> {
+        match self.sizes.keys().next().copied() {
+            Some(oldest) => self.drop_record(oldest),
+            None => Ok(()),
+        }
     }
 
     fn path(&self, RecordNumber(number): RecordNumber) -> PathBuf {
@@ -198,6 +212,12 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> SpoolE
         action,
         source,
     }
+}
+
+/// The disk, or this user's part of it.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 fn framed(record: &[u8]) -> Vec<u8> {
@@ -288,14 +308,19 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_file_of_a_crash_is_cleared_away() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("00000000000000000000.tmp"), b"half").expect("a file");
-        fs::write(folder.path().join("note.txt"), b"not ours").expect("a file");
-        let mut spool = open(folder.path(), 1 << 20);
-        assert!(contents(&mut spool).is_empty());
-        let left: Vec<_> = fs::read_dir(folder.path()).expect("listed").collect();
-        assert_eq!(left.len(), 1);
+    fn a_write_that_a_crash_ended_at_any_byte_is_cleared_away() {
+        let whole = framed(b"the second");
+        for cut in 0..=whole.len() {
+            let folder = tempfile::tempdir().expect("a folder");
+            open(folder.path(), 1 << 20).push(b"first").expect("pushed");
+            let unfinished = folder.path().join("00000000000000000001.tmp");
+            fs::write(unfinished, &whole[..cut]).expect("a file");
+            fs::write(folder.path().join("note.txt"), b"not ours").expect("a file");
+            let mut spool = open(folder.path(), 1 << 20);
+            assert_eq!(contents(&mut spool), [b"first".to_vec()], "cut at {cut}");
+            let left: Vec<_> = fs::read_dir(folder.path()).expect("listed").collect();
+            assert_eq!((left.len(), spool.dropped()), (2, 0), "cut at {cut}");
+        }
     }
 
     proptest! {

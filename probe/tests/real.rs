@@ -6,6 +6,8 @@
 mod cloud;
 #[path = "real/exact.rs"]
 mod exact;
+#[path = "real/faults.rs"]
+mod faults;
 #[path = "real/gpu.rs"]
 mod gpu;
 #[path = "real/machine.rs"]

@@ -13,6 +13,9 @@ pub enum SinkError {
     /// The cloud did not take it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
+    /// Nobody said whether it went.
+    #[error("there was no answer in time; is the network a black hole?")]
+    NoAnswer,
     /// The folder did not take it.
     #[error("{path} could not be written: {source}")]
     Folder {

@@ -265,3 +265,77 @@ async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
     done.expect("the spool works");
     assert!(outbox.borrow().held() > Bytes(0));
 }
+
+/// Two hours of heartbeats, a minute apart; in the first nothing gets through.
+async fn an_hour_without(refuse: impl Fn(&TestSink, bool)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let changed = Notify::new();
+    let hours = async {
+        refuse(&sink, true);
+        for n in 0..120 {
+            if n == 60 {
+                assert!(sink.sequences.borrow().is_empty());
+                refuse(&sink, false);
+            }
+            let beat = heartbeat("i-1", n);
+            let kept = outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
+            kept.expect("kept");
+            changed.notify_waiters();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        outbox.borrow_mut().close();
+        changed.notify_waiters();
+    };
+    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), hours);
+    done.expect("the spool works");
+    let arrived: Vec<u64> = sink.sequences.borrow().concat();
+    assert_eq!(arrived, (0..120).collect::<Vec<_>>());
+    assert_eq!(
+        (outbox.borrow().dropped(), outbox.borrow().held()),
+        (0, Bytes(0))
+    );
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn an_hour_without_the_sink_loses_and_doubles_nothing() {
+    an_hour_without(|sink, down| sink.failures.set(if down { u32::MAX } else { 0 })).await;
+}
+
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn a_network_that_swallows_all_for_an_hour_loses_and_doubles_nothing() {
+    an_hour_without(|sink, down| sink.hangs.set(down)).await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_wall_clock_that_is_set_back_moves_no_interval() {
+    use ebb_domain::heartbeat::{Arrival, Placed};
+    let minute = |n: u64| BootClock::from_nanos(n * 60_000_000_000);
+    let wall = |seconds| Timestamp::from_second(seconds).expect("a time of this century");
+    // Between the two intervals it went back by a day.
+    let beat = |n, wall_at_end| Heartbeat {
+        start: minute(n),
+        end: minute(n + 1),
+        wall_at_end,
+        ..heartbeat("i-1", n)
+    };
+    let beats = [beat(0, wall(1_790_000_000)), beat(1, wall(1_789_913_660))];
+    let sent = Sent {
+        clock: minute(2),
+        wall: wall(1_789_913_660),
+        ..sent()
+    };
+    let body = ebb_signal::encode_heartbeats(&sent, &beats).expect("it fits");
+    let message = ebb_signal::decode_heartbeats(&body).expect("it reads");
+    let arrived = wall(1_790_000_100);
+    let ends = message.heartbeats.into_iter().map(|beat| {
+        let arrival = Arrival {
+            attested: &node("i-1"),
+            at: arrived,
+            sent: &message.sent,
+        };
+        Placed::new(arrival, beat).expect("placed").end
+    });
+    let expect = [wall(1_790_000_040), wall(1_790_000_100)];
+    assert_eq!(ends.collect::<Vec<_>>(), expect);
+}

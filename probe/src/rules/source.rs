@@ -1,6 +1,8 @@
 //! Where the rules come from: a file, the bucket, or the program itself.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, Objects};
@@ -50,6 +52,12 @@ pub enum SourceError {
     /// The bucket did not give them.
     #[error("the rules could not be read from the bucket")]
     Bucket(#[from] CloudError),
+    /// The file is larger than rules are.
+    #[error("the rules {path} have more than {MAX_BYTES} bytes")]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+    },
     /// They are not text.
     #[error("the rules are not UTF-8")]
     NotText,
@@ -65,10 +73,7 @@ impl Source {
     pub async fn read(&self) -> Result<Option<Rules>, SourceError> {
         let bytes = match self {
             Self::BuiltIn => return Ok(None),
-            Self::File(path) => std::fs::read(path).map_err(|source| SourceError::File {
-                path: path.clone(),
-                source,
-            })?,
+            Self::File(path) => bounded(path)?,
             Self::Bucket(objects) => match objects.get(KEY, MAX_BYTES).await {
                 Ok(object) => object.bytes,
                 Err(CloudError::Missing { .. } | CloudError::Denied { .. }) => return Ok(None),
@@ -78,6 +83,21 @@ impl Source {
         let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText)?;
         Ok(Some(Rules::parse(&text)?.before(Rules::built_in())))
     }
+}
+
+/// All of a file, if it is no larger than rules may be.
+fn bounded(path: &Path) -> Result<Vec<u8>, SourceError> {
+    let failed = |source| SourceError::File {
+        path: path.into(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    if read.map_err(failed)? as u64 > MAX_BYTES {
+        return Err(SourceError::TooLarge { path: path.into() });
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -113,6 +133,10 @@ mod tests {
         let file = folder.path().join("rules.toml");
         std::fs::write(&file, OWN).expect("a file");
         check(Source::File(file), Ok(Some(own))).await;
+        let large = folder.path().join("large.toml");
+        std::fs::write(&large, "# a line\n".repeat(200_000)).expect("a file");
+        let words = format!("the rules {} have more than 1048576 bytes", large.display());
+        check(Source::File(large), Err(&words)).await;
         let nowhere = Source::File("/nowhere".into());
         check(nowhere, Err("the rules /nowhere could not be read")).await;
     }
