@@ -141,15 +141,39 @@ data "aws_iam_policy_document" "sweeper" {
     for_each = var.email_from == null ? [] : [var.email_from]
 
     content {
-      sid       = "SendDigest"
-      actions   = ["ses:SendEmail"]
-      resources = ["arn:${local.partition}:ses:${local.region}:${local.account}:identity/*"]
+      sid     = "SendDigest"
+      actions = ["ses:SendEmail"]
+      resources = [
+        for resource in concat(["identity/*"], var.email_contact_list == null ? [] : ["contact-list/${var.email_contact_list}"]) :
+        "arn:${local.partition}:ses:${local.region}:${local.account}:${resource}"
+      ]
 
       condition {
         test     = "StringEquals"
         variable = "ses:FromAddress"
         values   = [statement.value]
       }
+    }
+  }
+
+  # Whether SES still sends to verified recipients only.
+  dynamic "statement" {
+    for_each = var.email_from == null ? [] : ["account"]
+
+    content {
+      sid       = "AskForSandbox"
+      actions   = ["ses:GetAccount"]
+      resources = ["*"]
+    }
+  }
+
+  dynamic "statement" {
+    for_each = var.topic_arn == null ? [] : [var.topic_arn]
+
+    content {
+      sid       = "PublishChanges"
+      actions   = ["sns:Publish"]
+      resources = [statement.value]
     }
   }
 }

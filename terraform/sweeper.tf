@@ -38,6 +38,8 @@ resource "aws_lambda_function" "sweeper" {
         EBB_EMAIL_FROM = var.email_from
         EBB_EMAIL_TO   = join(",", var.email_to)
       },
+      var.email_contact_list == null ? {} : { EBB_EMAIL_CONTACT_LIST = var.email_contact_list },
+      var.topic_arn == null ? {} : { EBB_TOPIC_ARN = var.topic_arn },
       var.extra_environment,
     )
   }
@@ -49,11 +51,21 @@ resource "aws_lambda_function" "sweeper" {
       condition     = (var.email_from == null) == (length(var.email_to) == 0)
       error_message = "email_from and email_to belong together: set both, or neither."
     }
+
+    precondition {
+      condition     = nonsensitive(var.slack_bot_token == null) == (var.slack_channel_id == null)
+      error_message = "slack_bot_token and slack_channel_id belong together: set both, or neither."
+    }
+
+    precondition {
+      condition     = nonsensitive(var.slack_bot_token == null || var.slack_webhook_url == null)
+      error_message = "Slack takes either slack_webhook_url or slack_bot_token."
+    }
   }
 }
 
 resource "aws_secretsmanager_secret" "slack_webhook" {
-  count = local.has_slack_webhook ? 1 : 0
+  count = local.has_slack ? 1 : 0
 
   name        = "${var.name}/slack-webhook"
   description = "Where the Ebb sweeper posts its digest."
@@ -65,12 +77,22 @@ resource "aws_secretsmanager_secret" "slack_webhook" {
 }
 
 resource "aws_secretsmanager_secret_version" "slack_webhook" {
-  count = local.has_slack_webhook ? 1 : 0
+  count = local.has_slack ? 1 : 0
 
   secret_id     = aws_secretsmanager_secret.slack_webhook[0].id
-  secret_string = var.slack_webhook_url
+  secret_string = local.slack_secret
 }
 
 locals {
-  has_slack_webhook = nonsensitive(var.slack_webhook_url != null)
+  has_slack = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
+
+  # A webhook alone stays the plain URL that it always was.
+  slack_secret = nonsensitive(var.slack_bot_token == null && length(var.slack_channels) == 0) ? var.slack_webhook_url : jsonencode({
+    for name, value in {
+      webhook   = var.slack_webhook_url
+      bot_token = var.slack_bot_token
+      channel   = var.slack_channel_id
+      channels  = var.slack_channels
+    } : name => value if value != null
+  })
 }

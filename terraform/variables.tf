@@ -263,6 +263,43 @@ variable "slack_webhook_url" {
   }
 }
 
+variable "slack_channels" {
+  description = "Webhooks of further Slack channels by name, or their ids with slack_bot_token; the policy's routes send owners' findings to them."
+  type        = map(string)
+  default     = {}
+  sensitive   = true
+}
+
+variable "slack_bot_token" {
+  description = "Bot token (chat:write) instead of slack_webhook_url: updates then go in the thread of what they are about."
+  type        = string
+  default     = null
+  sensitive   = true
+}
+
+variable "slack_channel_id" {
+  description = "Channel that the bot posts to; needed with slack_bot_token."
+  type        = string
+  default     = null
+}
+
+variable "topic_arn" {
+  description = "SNS topic that takes what changed as CloudEvents, for everything else. Null sends none."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.topic_arn == null || can(regex("^arn:[^:]+:sns:[^:]+:[0-9]+:[A-Za-z0-9_.-]+$", var.topic_arn))
+    error_message = "topic_arn is the ARN of an SNS topic."
+  }
+}
+
+variable "email_contact_list" {
+  description = "Contact list of SES (an account has one): emails then unsubscribe at one click. Null asks for an email to the sender instead."
+  type        = string
+  default     = null
+}
+
 variable "email_from" {
   description = "Sender of the digest by email, an identity that SES has verified. Null sends none."
   type        = string

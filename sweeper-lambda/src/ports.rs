@@ -3,8 +3,9 @@
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
     AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMetrics, AwsObjects, AwsQueue, AwsSecrets,
+    AwsTopic,
 };
-use ebb_cloud::ports::{Mailer, Webhook};
+use ebb_cloud::ports::{Chat, Mailer, Topic};
 use ebb_lake::Lake;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
@@ -14,7 +15,7 @@ use ebb_sweep::run::{self, Config, Ports, Summary};
 use jiff::Timestamp;
 
 use crate::settings::Settings;
-use crate::slack::SlackWebhook;
+use crate::slack::SecretSlack;
 
 /// One sweep over AWS.
 pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
@@ -26,11 +27,13 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         limits: Limits::default(),
     };
     let lake = Lake::open(&format!("s3://{}/lake", settings.bucket)).await;
-    let webhook = settings.slack_secret_arn.as_ref().map(|arn| SlackWebhook {
+    let chat = settings.slack_secret_arn.as_ref().map(|arn| SecretSlack {
         secrets: AwsSecrets::new(&aws),
         arn: arn.clone(),
     });
-    let mailer = AwsMailer::new(&aws);
+    let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
+    let topic = settings.topic_arn.as_ref();
+    let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
     let ports = Ports {
         account: Account {
             inventory: &AwsInventory::new(&aws),
@@ -43,11 +46,12 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         objects: &objects,
         truth: &lake.context("the lake in the bucket")?,
         channels: Channels {
-            webhook: webhook.as_ref().map(|webhook| webhook as &dyn Webhook),
+            chat: chat.as_ref().map(|chat| chat as &dyn Chat),
             mail: settings
                 .email
                 .as_ref()
                 .map(|addresses| (&mailer as &dyn Mailer, addresses)),
+            topic: topic.as_ref().map(|topic| topic as &dyn Topic),
         },
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) shard: u16,
     pub(crate) slack_secret_arn: Option<String>,
     pub(crate) email: Option<Addresses>,
+    pub(crate) email_contact_list: Option<String>,
+    pub(crate) topic_arn: Option<String>,
 }
 
 impl Settings {
@@ -47,6 +49,8 @@ impl Settings {
             shard: shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
             email: email(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
+            email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
+            topic_arn: optional("EBB_TOPIC_ARN"),
         })
     }
 }

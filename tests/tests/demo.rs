@@ -164,7 +164,7 @@ fn other_seeds_plant_other_waste_and_that_is_found() {
 }
 
 #[test]
-fn where_no_waste_is_none_is_found_and_nobody_is_told() {
+fn where_no_waste_is_none_is_found_and_people_hear_hello_and_no_more() {
     let arguments: Vec<&str> = CALLS.iter().copied().chain(["--no-waste"]).collect();
     let Some(played) = play(4, &arguments) else {
         return;
@@ -172,7 +172,7 @@ fn where_no_waste_is_none_is_found_and_nobody_is_told() {
     played
         .ends_with(0)
         .says("no waste was planted, and none was found");
-    played.says("Slack took 0 message(s) and SES 0 email(s)");
+    played.says("Slack took 1 message(s) and SES 1 email(s)");
 }
 
 #[test]

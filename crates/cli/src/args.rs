@@ -1,5 +1,6 @@
 //! What the program can be told, and the help that says so.
 
+mod findings;
 mod tune;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use ebb_domain::identity::Region;
 
+pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     /// has to be deployed. Without a probe's word idleness is judged on CloudWatch
     /// metrics, which is weaker evidence, and the report says so.
     Scan(ScanArgs),
+    /// Show what a deployment found; dismiss or snooze a finding
+    Findings(FindingsArgs),
     /// Say what each step should ask for, as a table or as text to paste
     Tune(TuneArgs),
     /// Say the same from files of Nextflow, Snakemake or Slurm, without a probe
@@ -123,6 +127,8 @@ pub(crate) enum Format {
     Csv,
     /// For a ticket or a wiki
     Markdown,
+    /// Cost rows with the columns of FOCUS 1.2
+    Focus,
 }
 
 const DOCTOR_MORE: &str = "\

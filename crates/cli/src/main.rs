@@ -4,6 +4,7 @@
 mod args;
 mod demo;
 mod doctor;
+mod findings;
 mod import;
 mod output;
 mod policy;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     };
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan),
+        Command::Findings(args) => findings::run(args),
         Command::Tune(tune) => tune::run(tune),
         Command::Import(import) => import::run(import),
         Command::Serve(serve) => serve::run(serve),

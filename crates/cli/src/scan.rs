@@ -114,6 +114,7 @@ fn rendered(report: &Report, format: Format, look: &Look) -> String {
         Format::Html => render::html(report),
         Format::Csv => render::csv(report),
         Format::Markdown => render::markdown(report),
+        Format::Focus => render::focus(report),
     }
 }
 

@@ -20,6 +20,8 @@ mod queue;
 mod secrets;
 #[cfg(any(feature = "inventory", feature = "metrics", feature = "objects"))]
 mod time;
+#[cfg(feature = "topic")]
+mod topic;
 #[cfg(any(feature = "inventory", feature = "queue"))]
 mod turns;
 
@@ -39,6 +41,8 @@ pub use objects::AwsObjects;
 pub use queue::AwsQueue;
 #[cfg(feature = "secrets")]
 pub use secrets::AwsSecrets;
+#[cfg(feature = "topic")]
+pub use topic::AwsTopic;
 
 use std::fmt;
 use std::time::Duration;

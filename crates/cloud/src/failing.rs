@@ -14,8 +14,8 @@ use ebb_domain::judge::{MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
-    BillSource, CloudError, CloudResult, Email, Etag, InventorySource, Listed, Mailer,
-    MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets, Webhook,
+    BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, InventorySource, Listed,
+    Mailer, MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets, Topic,
 };
 
 /// Whether the work was done when the failure is told.
@@ -239,13 +239,26 @@ impl<T: Mailer> Mailer for Failing<T> {
         let work = self.inner.send(email);
         self.fault.around("mailer.send", work).await
     }
+
+    async fn is_sandboxed(&self) -> CloudResult<bool> {
+        let work = self.inner.is_sandboxed();
+        self.fault.around("mailer.is_sandboxed", work).await
+    }
 }
 
 #[async_trait]
-impl<T: Webhook> Webhook for Failing<T> {
-    async fn post(&self, body: &serde_json::Value) -> CloudResult<()> {
-        let work = self.inner.post(body);
-        self.fault.around("webhook.post", work).await
+impl<T: Chat> Chat for Failing<T> {
+    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
+        let work = self.inner.post(post);
+        self.fault.around("chat.post", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Topic> Topic for Failing<T> {
+    async fn publish(&self, subject: &str, body: &str) -> CloudResult<()> {
+        let work = self.inner.publish(subject, body);
+        self.fault.around("topic.publish", work).await
     }
 }
 

@@ -12,7 +12,7 @@ mod secrets;
 pub use account::{FakeBill, FakeInventory, FakeMetrics};
 pub use clock::FakeClock;
 pub use objects::{FakeObjects, StoredObject};
-pub use outbox::{FakeMailer, FakeWebhook};
+pub use outbox::{FakeChat, FakeMailer, FakeTopic};
 pub use queue::{FakeMessage, FakeQueue};
 pub use secrets::FakeSecrets;
 

@@ -11,4 +11,6 @@ mod http;
 pub mod permissions;
 pub mod ports;
 #[cfg(feature = "webhook")]
+pub mod slack;
+#[cfg(feature = "webhook")]
 pub mod webhook;

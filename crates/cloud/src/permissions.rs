@@ -19,6 +19,8 @@ pub enum Adapter {
     Secrets,
     /// SES.
     Email,
+    /// SNS, a topic that the deployment names.
+    Topic,
     /// STS, which asks for no permission.
     Identity,
 }
@@ -78,6 +80,10 @@ permissions! {
     }
     Email {
         SEND_EMAIL = "ses:SendEmail",
+        GET_SES_ACCOUNT = "ses:GetAccount",
+    }
+    Topic {
+        PUBLISH = "sns:Publish",
     }
     Identity {
         GET_CALLER_IDENTITY = "sts:GetCallerIdentity",
@@ -93,7 +99,7 @@ mod tests {
         let others = PERMISSIONS.iter().filter(|p| {
             !matches!(
                 p.adapter,
-                Adapter::Queue | Adapter::Objects | Adapter::Email
+                Adapter::Queue | Adapter::Objects | Adapter::Email | Adapter::Topic
             )
         });
         for permission in others {

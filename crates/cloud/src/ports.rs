@@ -260,13 +260,35 @@ pub struct Email {
 pub trait Mailer: Send + Sync {
     /// Sends one email.
     async fn send(&self, email: &Email) -> CloudResult<()>;
+
+    /// True while only verified recipients are sent anything.
+    async fn is_sandboxed(&self) -> CloudResult<bool>;
 }
 
-/// Posts a JSON body to a chat's incoming webhook.
+/// A message to a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatPost {
+    /// The channel by the name that the secret gives it; `None` for the default one.
+    pub channel: Option<String>,
+    /// The thread that it continues; ignored where the chat has none.
+    pub thread: Option<String>,
+    /// The message as the chat's API takes it.
+    pub body: serde_json::Value,
+}
+
+/// Posts to a chat.
 #[async_trait]
-pub trait Webhook: Send + Sync {
-    /// Posts it. The URL is a secret and must not appear in an error.
-    async fn post(&self, body: &serde_json::Value) -> CloudResult<()>;
+pub trait Chat: Send + Sync {
+    /// Posts it, and gives the thread that updates may continue; `None` where the chat
+    /// has no threads. URLs and tokens are secrets and must not appear in an error.
+    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>>;
+}
+
+/// Publishes messages for other programs.
+#[async_trait]
+pub trait Topic: Send + Sync {
+    /// Publishes `body` of at most [`MAX_MESSAGE_BYTES`] under a subject of one line.
+    async fn publish(&self, subject: &str, body: &str) -> CloudResult<()>;
 }
 
 /// Reads secrets of Ebb's own, such as the webhook's URL.

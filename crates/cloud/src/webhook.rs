@@ -1,11 +1,11 @@
-//! A chat's incoming webhook over HTTP. Its URL is a secret: whoever has it can
-//! post, so neither `Debug` nor an error shows more of it than the host.
+//! JSON by POST over HTTP, such as to a chat's incoming webhook. Its URL is a secret:
+//! whoever has it can post, so neither `Debug` nor an error shows more of it than the
+//! host.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use aws_smithy_http_client::Connector;
 use aws_smithy_runtime_api::client::http::HttpConnector;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
@@ -14,12 +14,12 @@ use aws_smithy_types::byte_stream::ByteStream;
 use thiserror::Error as ThisError;
 
 use crate::http;
-use crate::ports::{CloudError, CloudResult, Webhook, bounded};
+use crate::ports::{CloudError, CloudResult, bounded};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of a refusal is read; Slack's are one word.
-const MAX_ANSWER_BYTES: usize = 2_000;
+/// How much of an answer is read; Slack's repeats the message.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// The URL is none that a secret may be sent to. It says nothing of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ThisError)]
@@ -47,14 +47,23 @@ impl HttpWebhook {
         })
     }
 
-    fn request(&self, body: &serde_json::Value) -> Result<HttpRequest, BadWebhookUrl> {
+    fn request(
+        &self,
+        body: &serde_json::Value,
+        bearer: Option<&str>,
+    ) -> Result<HttpRequest, BadWebhookUrl> {
         let mut request = HttpRequest::new(SdkBody::from(body.to_string()));
         request.set_method("POST").map_err(|_| BadWebhookUrl)?;
         request
             .set_uri(self.url.as_str())
             .map_err(|_| BadWebhookUrl)?;
         let headers = request.headers_mut();
-        headers.insert("content-type", "application/json");
+        headers.insert("content-type", "application/json; charset=utf-8");
+        if let Some(token) = bearer {
+            let bearer = format!("Bearer {token}");
+            let put = headers.try_insert("authorization", bearer);
+            put.map_err(|_| BadWebhookUrl)?;
+        }
         Ok(request)
     }
 
@@ -69,32 +78,38 @@ impl HttpWebhook {
             message: bounded(&message),
         }
     }
+
+    /// Posts it, as whoever has the token, and gives the beginning of the answer.
+    ///
+    /// # Errors
+    /// When there is no answer in time, or none of success. No error tells the URL.
+    pub async fn send(
+        &self,
+        body: &serde_json::Value,
+        bearer: Option<&str>,
+    ) -> CloudResult<Vec<u8>> {
+        let request = self
+            .request(body, bearer)
+            .map_err(|e| self.failed(&e.to_string()))?;
+        let talk = async {
+            let answer = self.connector.call(request).await;
+            let answer = answer.map_err(|e| self.failed(&causes(&e)))?;
+            let status = answer.status();
+            let words = beginning(answer).await;
+            if status.is_success() {
+                return Ok(words);
+            }
+            let words = String::from_utf8_lossy(&words);
+            Err(self.failed(&format!("HTTP {}: {words}", status.as_u16())))
+        };
+        let late = |_| self.failed("no answer in time");
+        tokio::time::timeout(TIMEOUT, talk).await.map_err(late)?
+    }
 }
 
 impl fmt::Debug for HttpWebhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpWebhook").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl Webhook for HttpWebhook {
-    async fn post(&self, body: &serde_json::Value) -> CloudResult<()> {
-        let request = self
-            .request(body)
-            .map_err(|e| self.failed(&e.to_string()))?;
-        let talk = async {
-            let answer = self.connector.call(request).await;
-            let answer = answer.map_err(|e| self.failed(&causes(&e)))?;
-            if answer.status().is_success() {
-                return Ok(());
-            }
-            let status = answer.status().as_u16();
-            let words = beginning(answer).await;
-            Err(self.failed(&format!("HTTP {status}: {words}")))
-        };
-        let late = |_| self.failed("no answer in time");
-        tokio::time::timeout(TIMEOUT, talk).await.map_err(late)?
     }
 }
 
@@ -130,7 +145,7 @@ fn causes(error: &dyn Error) -> String {
     words
 }
 
-async fn beginning(answer: HttpResponse) -> String {
+async fn beginning(answer: HttpResponse) -> Vec<u8> {
     let mut body = ByteStream::new(answer.into_body());
     let mut bytes = Vec::new();
     while let Some(Ok(piece)) = body.next().await {
@@ -140,7 +155,7 @@ async fn beginning(answer: HttpResponse) -> String {
             break;
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }
 
 #[cfg(test)]
@@ -185,10 +200,10 @@ mod tests {
             let address = listener.local_addr().expect("an address");
             let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
             let body = serde_json::json!({"text": "3 findings"});
-            let (asked, got) = tokio::join!(serve(listener, answer), hook.post(&body));
+            let (asked, got) = tokio::join!(serve(listener, answer), hook.send(&body, None));
             assert!(asked.starts_with("POST /secret HTTP/1.1\r\n"), "{asked}");
             assert!(asked.ends_with(r#"{"text":"3 findings"}"#), "{asked}");
-            let told = got.map_err(|e| e.to_string());
+            let told = got.map(drop).map_err(|e| e.to_string());
             assert_eq!(told.as_ref().map_err(String::as_str).copied(), expect);
         };
         check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", Ok(())).await;
@@ -205,7 +220,8 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         drop(listener);
         let hook = HttpWebhook::new(&format!("http://{address}/secret")).expect("loopback");
-        let error = hook.post(&serde_json::json!({})).await.expect_err("no one");
+        let error = hook.send(&serde_json::json!({}), None).await;
+        let error = error.expect_err("no one");
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(!format!("{hook:?}").contains("secret"));
     }

@@ -2,10 +2,12 @@
 //! The TOML file of the user overrides single values; unknown keys are refused.
 
 mod exempt;
+mod route;
 mod step;
 mod storage;
 
 pub use exempt::{Exemptable, Exemption};
+pub use route::Route;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;
 
@@ -31,6 +33,14 @@ pub enum PolicyError {
         /// Why not.
         problem: &'static str,
     },
+    /// A route that cannot work.
+    #[error("the route of {owner}: {problem}")]
+    Route {
+        /// Whose.
+        owner: String,
+        /// Why not.
+        problem: &'static str,
+    },
     /// A value that cannot work.
     #[error("{key} is {value}: {problem}")]
     Value {
@@ -49,6 +59,8 @@ pub enum PolicyError {
 pub struct Policy {
     /// What is known to be so and meant to be.
     pub exempt: Vec<Exemption>,
+    /// Where the word about an owner's findings goes.
+    pub route: Vec<Route>,
     /// What counts as activity.
     pub activity: ActivityPolicy,
     /// When a node is idle.
@@ -349,6 +361,7 @@ impl Policy {
         share("step.waiting_ppm", self.step.waiting_ppm)?;
         share("step.waiting_more_ppm", self.step.waiting_more_ppm)?;
         share("step.full_memory_ppm", self.step.full_memory_ppm)?;
+        Route::check_all(&self.route)?;
         self.exempt.iter().try_for_each(Exemption::check)
     }
 }

@@ -57,6 +57,35 @@ pub struct Report {
 impl Report {
     /// The schema line that [`Report::schema`] holds.
     pub const SCHEMA: &'static str = "ebb.report/1.0";
+
+    /// The findings of some owners, with their sums; what was not judged, not seen and
+    /// is advised on steps is not theirs.
+    #[must_use]
+    pub fn part(&self, is_theirs: impl Fn(Option<&str>) -> bool) -> Self {
+        let findings = self.findings.iter();
+        let theirs = findings.filter(|finding| is_theirs(finding.resource.owner.as_deref()));
+        let findings: Vec<Finding> = theirs.cloned().collect();
+        let mut totals = self.totals.clone();
+        totals.sum_up(&findings);
+        Self {
+            schema: self.schema.clone(),
+            at: self.at,
+            origin: self.origin,
+            findings,
+            not_judged: Vec::new(),
+            gaps: Vec::new(),
+            totals,
+            steps: Vec::new(),
+            steps_left_out: 0,
+            nodes: Vec::new(),
+            nodes_left_out: 0,
+            timeline: Timeline::default(),
+            history: History {
+                life: self.history.life.clone(),
+                ..History::default()
+            },
+        }
+    }
 }
 
 /// A resource that a rule did not judge.

@@ -1,139 +1,120 @@
-//! What is new, grew or ended since the last sweep, which is all that people are
-//! told about. Pure.
+//! What a channel is to be told: what is new, back, grown or resolved since it was
+//! last told. Each channel remembers on its own, so that one that failed is told the
+//! next time, and the others nothing twice. Pure.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::finding::{Finding, FindingKind};
+use ebb_domain::life::{Lives, Price, Resolved, Stage};
 use ebb_domain::report::Report;
-use ebb_domain::units::Usd;
 use serde::{Deserialize, Serialize};
 
-/// A finding grew when its price or saving passed what was told by this share, in
-/// percent: less is the noise of prices and windows.
-const GROWTH_PERCENT: i64 = 10;
-
-/// How the gap of a call that covers the whole account begins.
-pub const ALL_REGIONS: &str = "all regions";
-
-/// What people were told about a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// What kind of waste.
-    pub kind: FindingKind,
-    /// The resource's id.
-    pub resource: String,
-    /// Its name; `None` when it has none.
-    pub name: Option<String>,
-    /// Where it is.
-    pub region: String,
-    /// What was wasted an hour; `None` without a price.
-    pub per_hour: Option<Usd>,
-    /// What mending saves a month; `None` without a price.
-    pub saving_a_month: Option<Usd>,
-}
-
-/// What is known by finding.
-pub type Findings = BTreeMap<String, Known>;
-
-/// What was told where. Each channel has its own, so that one that failed is told
-/// the next time, and the others nothing twice.
+/// What a channel was told: the price of each finding, and where updates go.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Told {
-    /// By the report before.
-    pub report: Findings,
-    /// To the chat.
-    pub slack: Findings,
-    /// By email.
-    pub email: Findings,
+    /// By finding. Slow growth is told in the end, for the price stays as it was told.
+    pub findings: BTreeMap<String, Price>,
+    /// The thread of its last digest, where the channel has threads.
+    pub thread: Option<String>,
 }
 
-impl Known {
-    fn of(finding: &Finding) -> Self {
-        let cost = finding.cost.as_ref();
-        Self {
-            kind: finding.kind,
-            resource: finding.resource.id.clone(),
-            name: finding.resource.name.clone(),
-            region: finding.resource.region.to_string(),
-            per_hour: cost.map(|c| c.per_hour.0),
-            saving_a_month: cost.map(|c| c.saving_a_month),
-        }
-    }
-
-    /// The price or the saving is what was told and a tenth more, or is told for
-    /// the first time.
-    fn grew_to(&self, now: &Self) -> bool {
-        let grew = |before: Option<Usd>, now: Option<Usd>| match (before, now) {
-            (None, Some(_)) => true,
-            (Some(before), Some(now)) => {
-                let bound = before.micros().saturating_mul(100 + GROWTH_PERCENT);
-                now.micros().saturating_mul(100) > bound
-            }
-            (_, None) => false,
-        };
-        grew(self.per_hour, now.per_hour) || grew(self.saving_a_month, now.saving_a_month)
-    }
-}
-
-/// What is new, grew or ended; each by finding id.
+/// What there is to tell, by finding id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Found now and not before.
+    /// Not told before.
     pub new: BTreeSet<String>,
-    /// Found before, and dearer by now.
+    /// Told to be resolved, and found again.
+    pub reopened: BTreeSet<String>,
+    /// Set aside for a while that is over.
+    pub due: BTreeSet<String>,
+    /// Dearer than it was told.
     pub grown: BTreeSet<String>,
-    /// Found before, and looked at again without being found.
-    pub ended: BTreeMap<String, Known>,
+    /// Told, and resolved by now.
+    pub resolved: Vec<Resolved>,
 }
 
 impl Changes {
     /// True when there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.grown.is_empty() && self.ended.is_empty()
+        !self.has_findings() && self.grown.is_empty() && self.resolved.is_empty()
+    }
+
+    /// True when something is told for the first time, or anew.
+    pub fn has_findings(&self) -> bool {
+        !(self.new.is_empty() && self.reopened.is_empty() && self.due.is_empty())
+    }
+
+    /// The word for what changed about a finding; `None` where nothing did.
+    pub fn word(&self, id: &str) -> Option<&'static str> {
+        let stages = [
+            (&self.new, Stage::New),
+            (&self.reopened, Stage::Reopened),
+            (&self.due, Stage::Due),
+            (&self.grown, Stage::Grown),
+        ];
+        let found = stages.into_iter().find(|(ids, _)| ids.contains(id));
+        found.map(|(_, stage)| stage.word())
+    }
+
+    /// How many there are of each, in words.
+    pub fn counts(&self) -> String {
+        let parts = [
+            (self.new.len(), Stage::New.word()),
+            (self.reopened.len(), Stage::Reopened.word()),
+            (self.due.len(), Stage::Due.word()),
+            (self.grown.len(), Stage::Grown.word()),
+            (self.resolved.len(), "resolved"),
+        ];
+        let some = parts.iter().filter(|(n, _)| *n > 0);
+        let words: Vec<String> = some.map(|(n, word)| format!("{n} {word}")).collect();
+        words.join(", ")
     }
 }
 
-/// Compares a report with what was told, and says what is known once it is told too. What could not be looked at this time has not ended. A price is
-/// remembered as it was told, so that slow growth is told in the end.
-pub fn since(told: &Findings, report: &Report) -> (Changes, Findings) {
+/// Compares a report's part with what its channel was told, and says what the channel
+/// knows once it is told too. What decisions set aside, and what is another channel's
+/// by now, the channel forgets without a word; what could not be looked at this time
+/// it keeps.
+pub fn since(
+    told: &BTreeMap<String, Price>,
+    part: &Report,
+    lives: &Lives,
+) -> (Changes, BTreeMap<String, Price>) {
     let mut changes = Changes::default();
-    let mut knows = Findings::new();
-    for finding in &report.findings {
-        let (id, now) = (finding.id.clone(), Known::of(finding));
-        match told.get(&id) {
-            None => changes.new.insert(id.clone()),
-            Some(before) if before.grew_to(&now) => changes.grown.insert(id.clone()),
-            Some(before) => {
-                knows.insert(id, before.clone());
-                continue;
+    let mut knows = BTreeMap::new();
+    for finding in &part.findings {
+        let (id, now) = (&finding.id, Price::of(finding));
+        let kept = match told.get(id) {
+            Some(before) if before.grew_to(&now) => {
+                changes.grown.insert(id.clone());
+                now
+            }
+            Some(before) => *before,
+            None => {
+                let stage = part.history.life.get(id).map(|standing| standing.stage);
+                let ids = match stage {
+                    Some(Stage::Reopened) => &mut changes.reopened,
+                    Some(Stage::Due) => &mut changes.due,
+                    _ => &mut changes.new,
+                };
+                ids.insert(id.clone());
+                now
             }
         };
-        knows.insert(id, now);
+        knows.insert(id.clone(), kept);
     }
     for (id, before) in told {
-        if changes.new.contains(id) || knows.contains_key(id) {
+        let life = lives.known.get(id);
+        if part.history.life.contains_key(id) || life.is_none() {
             continue;
         }
-        match was_looked_at(before, report) {
-            true => changes.ended.insert(id.clone(), before.clone()),
-            false => knows.insert(id.clone(), before.clone()),
-        };
+        match life.and_then(|life| life.as_resolved(id, part.at)) {
+            Some(resolved) => changes.resolved.push(resolved),
+            None => drop(knows.insert(id.clone(), *before)),
+        }
     }
     (changes, knows)
-}
-
-fn was_looked_at(known: &Known, report: &Report) -> bool {
-    let hidden = |scope: &str| {
-        let rest = scope.strip_prefix(known.region.as_str());
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
-            || scope.starts_with(ALL_REGIONS)
-    };
-    let unjudged = report
-        .not_judged
-        .iter()
-        .any(|n| n.resource == known.resource);
-    !unjudged && !report.gaps.iter().any(|gap| hidden(&gap.scope))
 }

@@ -12,7 +12,7 @@ use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use futures::{StreamExt, stream};
 
-use crate::changes::ALL_REGIONS;
+use ebb_domain::life::ALL_REGIONS;
 
 /// Regions asked at once; each region's answers are paged one after another.
 const REGIONS_AT_ONCE: usize = 4;

@@ -9,10 +9,13 @@ pub mod decisions;
 #[cfg(feature = "lake")]
 pub mod fold;
 pub mod gather;
+pub mod mend;
 #[cfg(feature = "arrivals")]
 pub mod place;
 pub mod publish;
 pub mod reason;
+#[cfg(feature = "arrivals")]
+pub mod remembered;
 pub mod render;
 #[cfg(feature = "lake")]
 pub mod run;

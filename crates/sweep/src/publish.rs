@@ -1,10 +1,14 @@
-//! Says what a sweep found: files in the bucket, and a word to people when
+//! Says what a sweep found: files in the bucket, and a word to people and programs when
 //! something changed. A channel that fails is tried again and then reported; it
 //! never stops a sweep.
 
+#[cfg(feature = "arrivals")]
+mod route;
+#[cfg(feature = "arrivals")]
 mod tell;
 
-pub use tell::{Addresses, Channels, Word, tell};
+#[cfg(feature = "arrivals")]
+pub use tell::{Addresses, Channels, News, Word, tell};
 
 use std::error::Error;
 use std::future::Future;

@@ -3,6 +3,9 @@
 
 mod csv;
 mod email;
+mod event;
+mod focus;
+mod hello;
 mod html;
 mod json;
 mod markdown;
@@ -15,6 +18,9 @@ mod view;
 
 pub use csv::csv;
 pub use email::{EmailParts, email};
+pub use event::event;
+pub use focus::focus;
+pub use hello::{Hello, email_hello, slack_hello};
 pub use html::html;
 pub use json::json;
 pub use markdown::markdown;

@@ -1,11 +1,11 @@
 //! One sweep, from what arrived to what people are told.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue};
 use ebb_domain::fleet::Gap;
-use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{Facts, judge};
+use ebb_domain::life::Stage;
 use ebb_domain::policy::{Policy, PolicyError};
 use ebb_domain::report::{Report, Totals};
 use ebb_domain::step::PlacedStep;
@@ -16,11 +16,11 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::changes;
 use crate::deadline::Deadline;
 use crate::fold::{FoldError, Folder, Folding, Limits, Work};
 use crate::gather::{self, Account};
-use crate::publish::{self, Channels, Failure};
+use crate::publish::{self, Channels, Failure, News};
+use crate::remembered::{self, Remembered};
 use crate::scan::{self, Before};
 use crate::stored::Memory;
 use crate::truth::Truth;
@@ -37,6 +37,9 @@ pub enum SweepError {
     /// What arrived could not be folded.
     #[error("folding what arrived")]
     Fold(#[from] FoldError),
+    /// What people were told could not be read: nobody is told twice for that.
+    #[error("what people were told")]
+    Remembered(#[source] CloudError),
     /// The policy could not be read.
     #[error("the policy {key}")]
     Policy {
@@ -101,10 +104,14 @@ pub struct Summary {
     pub findings: usize,
     /// Of those, new ones.
     pub new: usize,
-    /// Of those, dearer than when people were told.
+    /// Of those, resolved before and back.
+    pub reopened: usize,
+    /// Of those, dearer than before.
     pub grown: usize,
-    /// Findings of before that are gone.
-    pub ended: usize,
+    /// Findings of before that were resolved by now.
+    pub resolved: usize,
+    /// Findings that decisions set aside.
+    pub set_aside: usize,
     /// What was not judged.
     pub not_judged: usize,
     /// What could not be seen.
@@ -114,7 +121,7 @@ pub struct Summary {
     /// Keys of the report's files.
     pub published: Vec<String>,
     /// Channels that told people.
-    pub told: Vec<&'static str>,
+    pub told: Vec<String>,
     /// Channels that failed.
     pub failures: Vec<Failure>,
 }
@@ -162,26 +169,32 @@ pub async fn sweep(
     };
     let (mut work, folding) = folder.fold(deadline, now).await?;
     let at = now();
-    let (report, disconnected_since) = look(ports, config, &work, at).await?;
+    let loaded = remembered::load(ports.objects, config.shard).await;
+    let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
+    let (report, memory) = look(ports, config, &work, &mut remembered, at).await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, config.shard, &report).await);
-    let mut told = work.stored.memory.told.clone();
-    let (changes, reported) = changes::since(&told.report, &report);
-    told.report = reported;
-    let word = publish::tell(&ports.channels, &report, &mut told).await;
-    failures.extend(word.failures);
-    let memory = Memory {
-        told,
-        disconnected_since,
+    let news = News {
+        report: &report,
+        routes: &config.policy.route,
+        first_verdict: first_verdict(&work, &config.policy),
+        remembered: &mut remembered,
     };
+    let word = publish::tell(&ports.channels, news).await;
+    failures.extend(word.failures);
+    let saved = remembered::save(ports.objects, config.shard, &remembered, condition);
+    failures.extend(saved.await);
     folder.remember(&mut work, memory).await?;
+    let history = &report.history;
     Ok(Summary {
         at,
         folding,
         findings: report.findings.len(),
-        new: changes.new.len(),
-        grown: changes.grown.len(),
-        ended: changes.ended.len(),
+        new: history.at_stage(Stage::New),
+        reopened: history.at_stage(Stage::Reopened),
+        grown: history.at_stage(Stage::Grown),
+        resolved: history.resolved_at(at),
+        set_aside: history.set_aside.len(),
         not_judged: report.not_judged.len(),
         gaps: report.gaps,
         totals: report.totals,
@@ -191,24 +204,54 @@ pub async fn sweep(
     })
 }
 
-/// Gathers and judges; tells also since when each agent has been disconnected.
+/// When the probe that has watched longest has watched for long enough.
+fn first_verdict(work: &Work, policy: &Policy) -> Option<Timestamp> {
+    let nodes = work.stored.fleet.nodes.values();
+    let first = nodes.filter_map(|node| node.first_seen).min()?;
+    first.checked_add(policy.idle.after()).ok()
+}
+
+/// Gathers and judges, and says what is remembered of the findings.
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
     work: &Work,
+    remembered: &mut Remembered,
     now: Timestamp,
-) -> Result<(Report, BTreeMap<NodeId, Timestamp>), SweepError> {
+) -> Result<(Report, Memory), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
+    let undecided = remembered.decide(ports.objects).await;
+    let gaps = gap.into_iter().chain(undecided);
     let before = Before {
         state: &work.stored.fleet,
         finished: &finished,
         disconnected_since: &work.stored.memory.disconnected_since,
-        gaps: gap.into_iter().collect(),
+        gaps: gaps.chain(remembered.failed_channels()).collect(),
+    };
+    let Remembered {
+        lives,
+        trend,
+        decisions,
+        ..
+    } = remembered;
+    let decide = |facts: &Facts<'_>| {
+        let mut report = judge(facts);
+        lives.advance(&mut report, facts.inventory, decisions);
+        trend.take(&report);
+        report.history.trend.clone_from(&trend.0);
+        report
     };
     let mut paid = gather::kept::load(ports.objects).await;
-    let seen = scan::look(&ports.account, before, &mut paid, (&config.policy, now)).await;
+    let seen = scan::see(
+        &ports.account,
+        before,
+        &mut paid,
+        (&config.policy, now),
+        decide,
+    );
+    let (report, disconnected_since) = seen.await;
     gather::kept::save(ports.objects, &paid).await;
-    Ok(seen)
+    Ok((report, Memory { disconnected_since }))
 }
 
 async fn finished(

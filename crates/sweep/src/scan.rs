@@ -64,18 +64,8 @@ pub(crate) struct Before<'a> {
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Gathers and judges; tells also since when each agent has been disconnected by now.
-#[cfg(feature = "lake")]
-pub(crate) async fn look(
-    account: &Account<'_>,
-    before: Before<'_>,
-    paid: &mut Paid,
-    (policy, now): (&Policy, Timestamp),
-) -> (Report, BTreeMap<NodeId, Timestamp>) {
-    see(account, before, paid, (policy, now), judge).await
-}
-
-async fn see<T>(
+/// Gathers and decides; tells also since when each agent has been disconnected by now.
+pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,
     paid: &mut Paid,

@@ -12,8 +12,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::changes::Told;
-
 /// The schema line; another one is read by another program, or never again.
 const SCHEMA: &str = "ebb.state/3";
 
@@ -66,11 +64,9 @@ pub struct Folded {
 }
 
 /// What one sweep tells the next and the lake does not hold. Lost with a state that
-/// cannot be used: people are then told again, and waits begin anew.
+/// cannot be used: waits then begin anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// What was told where.
-    pub told: Told,
     /// Since when each ECS agent has been disconnected.
     pub disconnected_since: BTreeMap<NodeId, Timestamp>,
 }
@@ -274,7 +270,7 @@ mod tests {
             let saved = save(&bucket, 0, &loaded.stored, &loaded.replaces).await;
             assert!(matches!(saved, Ok(Saved::Done(_))));
         };
-        check(b"ebb.state/1\n".to_vec(), "not of schema").await;
+        check(b"ebb.state/2\n".to_vec(), "not of schema").await;
         check(b"ebb.state/3\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;

@@ -112,11 +112,11 @@ pub(super) async fn recommendation(deployed: &Deployment, step: &str) -> Result<
 pub(super) fn in_words(summary: &Value) -> String {
     let number = |name: &str| summary[name].as_u64().unwrap_or(0);
     format!(
-        "{} findings ({} new, {} grown, {} ended), {} not judged; told {}",
+        "{} findings ({} new, {} grown, {} resolved), {} not judged; told {}",
         number("findings"),
         number("new"),
         number("grown"),
-        number("ended"),
+        number("resolved"),
         number("not_judged"),
         summary["told"],
     )

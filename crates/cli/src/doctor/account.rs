@@ -9,6 +9,7 @@ use ebb_cloud::permissions::{Adapter, PERMISSIONS};
 use ebb_cloud::ports::{BillSource, CloudResult, InventorySource, MetricsSource};
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
+use ebb_sweep::mend::{COST_OPT_IN, statement};
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 
@@ -97,24 +98,17 @@ async fn try_metrics(
 }
 
 fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_domain::judge::ResourceCost>>) -> Check {
-    const OPT_IN: &str = "in the console: Billing and Cost Management > Cost Management \
-         preferences > Resource-level data at daily granularity (of EC2)";
     match answer {
         Ok(costs) if costs.is_empty() => {
             let detail = "allowed, and no cost by resource yet: list prices are used";
-            Check::not_checked(BILL, detail).mended_by(OPT_IN)
+            Check::not_checked(BILL, detail).mended_by(COST_OPT_IN)
         }
         Ok(costs) => Check::ok(BILL, format!("{} resources with a cost", costs.len())),
         Err(error) => {
-            let both = format!("{}   and {OPT_IN}", statement(BILL));
+            let both = format!("{}   and {COST_OPT_IN}", statement(BILL));
             Check::missing(BILL, format!("{error}; list prices are used")).mended_by(both)
         }
     }
-}
-
-/// What a policy of IAM has to say.
-fn statement(action: &str) -> String {
-    format!(r#"{{"Effect": "Allow", "Action": "{action}", "Resource": "*"}}"#)
 }
 
 /// What each action answered, by region.

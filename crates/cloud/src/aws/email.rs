@@ -2,24 +2,32 @@
 
 use async_trait::async_trait;
 use aws_sdk_sesv2::Client;
-use aws_sdk_sesv2::types::{Body, Content, Destination, EmailContent, Message};
+use aws_sdk_sesv2::types::{
+    Body, Content, Destination, EmailContent, ListManagementOptions, Message, MessageHeader,
+};
 
 use super::AwsConfig;
 use super::error::cloud_error;
-use crate::permissions::SEND_EMAIL;
+use crate::permissions::{GET_SES_ACCOUNT, SEND_EMAIL};
 use crate::ports::{CloudResult, Email, Mailer};
 
 /// SES of the account.
 #[derive(Debug, Clone)]
 pub struct AwsMailer {
     client: Client,
+    contact_list: Option<String>,
 }
 
 impl AwsMailer {
-    /// Of the account behind `config`.
-    pub fn new(config: &AwsConfig) -> Self {
+    /// Of the account behind `config`. With a contact list SES adds the header by which
+    /// a mail program unsubscribes at one click, and sends no more to who did; without
+    /// one the header asks for an email to the sender.
+    ///
+    /// Source: SES developer guide, "Using subscription management"; RFC 2369, 8058.
+    pub fn new(config: &AwsConfig, contact_list: Option<String>) -> Self {
         Self {
             client: Client::new(&config.sdk),
+            contact_list,
         }
     }
 }
@@ -30,19 +38,30 @@ impl Mailer for AwsMailer {
         let to = Destination::builder()
             .set_to_addresses(Some(email.to.clone()))
             .build();
+        let list = self.contact_list.as_ref().map(|name| {
+            let options = ListManagementOptions::builder().contact_list_name(name);
+            options.build().expect("the name is set")
+        });
         self.client
             .send_email()
             .from_email_address(&email.from)
             .destination(to)
-            .content(content(email))
+            .content(content(email, list.is_none()))
+            .set_list_management_options(list)
             .send()
             .await
             .map(|_| ())
             .map_err(|e| cloud_error(SEND_EMAIL, &email.from, &e))
     }
+
+    async fn is_sandboxed(&self) -> CloudResult<bool> {
+        let account = self.client.get_account().send().await;
+        let account = account.map_err(|e| cloud_error(GET_SES_ACCOUNT, "the account", &e))?;
+        Ok(!account.production_access_enabled())
+    }
 }
 
-fn content(email: &Email) -> EmailContent {
+fn content(email: &Email, unsubscribe_by_email: bool) -> EmailContent {
     let body = Body::builder()
         .text(text(&email.text))
         .html(text(&email.html))
@@ -50,8 +69,16 @@ fn content(email: &Email) -> EmailContent {
     let message = Message::builder()
         .subject(text(&email.subject))
         .body(body)
+        .set_headers(unsubscribe_by_email.then(|| vec![unsubscribe(&email.from)]))
         .build();
     EmailContent::builder().simple(message).build()
+}
+
+fn unsubscribe(from: &str) -> MessageHeader {
+    let address = format!("<mailto:{from}?subject=unsubscribe>");
+    let header = MessageHeader::builder().name("List-Unsubscribe");
+    let header = header.value(address).build();
+    header.expect("name and value are set")
 }
 
 fn text(data: &str) -> Content {

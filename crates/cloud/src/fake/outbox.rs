@@ -1,45 +1,77 @@
 //! Where what would have been sent to people is kept.
 
 use async_trait::async_trait;
-use serde_json::Value;
 
 use super::Shared;
-use crate::ports::{CloudResult, Email, Mailer, Webhook};
+use crate::ports::{Chat, ChatPost, CloudResult, Email, Mailer, Topic};
 
 /// Keeps every email.
 #[derive(Debug, Clone, Default)]
-pub struct FakeMailer(Shared<Vec<Email>>);
+pub struct FakeMailer {
+    sent: Shared<Vec<Email>>,
+    is_sandboxed: Shared<bool>,
+}
 
 impl FakeMailer {
     /// What was sent, in order.
     pub fn sent(&self) -> Vec<Email> {
-        self.0.lock().clone()
+        self.sent.lock().clone()
+    }
+
+    /// Puts it into the sandbox, or takes it out.
+    pub fn sandbox(&self, is_sandboxed: bool) {
+        *self.is_sandboxed.lock() = is_sandboxed;
     }
 }
 
 #[async_trait]
 impl Mailer for FakeMailer {
     async fn send(&self, email: &Email) -> CloudResult<()> {
-        self.0.lock().push(email.clone());
+        self.sent.lock().push(email.clone());
         Ok(())
+    }
+
+    async fn is_sandboxed(&self) -> CloudResult<bool> {
+        Ok(*self.is_sandboxed.lock())
     }
 }
 
-/// Keeps every body that was posted.
+/// Keeps every message, and numbers the threads from 1.
 #[derive(Debug, Clone, Default)]
-pub struct FakeWebhook(Shared<Vec<Value>>);
+pub struct FakeChat(Shared<Vec<ChatPost>>);
 
-impl FakeWebhook {
+impl FakeChat {
     /// What was posted, in order.
-    pub fn posted(&self) -> Vec<Value> {
+    pub fn posted(&self) -> Vec<ChatPost> {
         self.0.lock().clone()
     }
 }
 
 #[async_trait]
-impl Webhook for FakeWebhook {
-    async fn post(&self, body: &Value) -> CloudResult<()> {
-        self.0.lock().push(body.clone());
+impl Chat for FakeChat {
+    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
+        let mut posted = self.0.lock();
+        posted.push(post.clone());
+        Ok(Some(posted.len().to_string()))
+    }
+}
+
+/// Keeps every subject and body.
+#[derive(Debug, Clone, Default)]
+pub struct FakeTopic(Shared<Vec<(String, String)>>);
+
+impl FakeTopic {
+    /// What was published, in order.
+    pub fn published(&self) -> Vec<(String, String)> {
+        self.0.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Topic for FakeTopic {
+    async fn publish(&self, subject: &str, body: &str) -> CloudResult<()> {
+        let message = (subject.to_owned(), body.to_owned());
+        self.0.lock().push(message);
         Ok(())
     }
 }

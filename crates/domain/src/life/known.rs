@@ -157,7 +157,8 @@ impl Life {
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
     }
 
-    pub(super) fn as_resolved(&self, id: &str, now: Timestamp) -> Option<Resolved> {
+    /// As a report names it once it is resolved; `None` while it is not.
+    pub fn as_resolved(&self, id: &str, now: Timestamp) -> Option<Resolved> {
         let resolution = self.resolved.as_ref()?;
         Some(Resolved {
             id: id.to_owned(),

@@ -1,66 +1,70 @@
 //! What is told of one report after another.
 
-use ebb_domain::finding::Finding;
-use ebb_domain::fleet::Gap;
-use ebb_domain::report::{NotJudged, Report};
-use ebb_domain::units::UsdPerHour;
+use ebb_domain::decision::{Decision, Decisions, Verb};
+use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::report::NotJudged;
+use ebb_domain::units::{Usd, UsdPerHour};
 
 use super::*;
 use crate::render::sample;
 
-/// What is told of a report that differs from one that was told by `change`: how
-/// many findings are new, grew and ended.
-fn check(name: &str, change: impl FnOnce(&mut Report), expect: (usize, usize, usize)) {
-    let before = sample::small();
-    let (first, told) = since(&Findings::new(), &before);
-    assert_eq!(first.new.len(), before.findings.len());
-    let mut after = before;
-    change(&mut after);
-    let (changes, knows) = since(&told, &after);
-    let got = (changes.new.len(), changes.grown.len(), changes.ended.len());
-    assert_eq!(got, expect, "{name}");
-    let (again, _) = since(&knows, &after);
-    assert!(again.is_empty(), "{name}: nothing is told twice, {again:?}");
+/// A channel, and what sweeps remember.
+#[derive(Default)]
+struct Channel {
+    told: BTreeMap<String, Price>,
+    lives: Lives,
+    decisions: Decisions,
 }
 
-fn dearer(finding: &mut Finding, percent: i64) {
-    let cost = finding.cost.as_mut().expect("the sample has a price");
+impl Channel {
+    /// What it is told of a report.
+    fn hears(&mut self, mut report: Report) -> String {
+        let inventory = Inventory::default();
+        self.lives.advance(&mut report, &inventory, &self.decisions);
+        let (changes, knows) = since(&self.told, &report, &self.lives);
+        self.told = knows;
+        assert_eq!(changes.is_empty(), changes.counts().is_empty());
+        changes.counts()
+    }
+}
+
+/// What is told of a report that differs from one that was told by `change`.
+fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
+    let mut channel = Channel::default();
+    let mut report = sample::small();
+    assert_eq!(channel.hears(report.clone()), "3 new");
+    change(&mut report);
+    assert_eq!(channel.hears(report.clone()), expect, "{name}");
+    assert_eq!(channel.hears(report), "", "{name}: nothing is told twice");
+}
+
+fn dearer(report: &mut Report, percent: i64) {
+    let cost = report.findings[0].cost.as_mut();
+    let cost = cost.expect("the sample has a price");
     let raised = cost.per_hour.0.micros() / 100 * percent;
     cost.per_hour = UsdPerHour(Usd::from_micros(raised));
 }
 
-fn gap(scope: &str) -> Gap {
-    Gap {
-        scope: scope.to_owned(),
-        reason: "denied".to_owned(),
-    }
-}
-
 #[test]
 fn what_is_new_grew_or_ended_is_told_and_nothing_else() {
-    check("the same again", |_| {}, (0, 0, 0));
-    check("one is gone", |r| drop(r.findings.remove(0)), (0, 0, 1));
-    check(
-        "noise of prices",
-        |r| dearer(&mut r.findings[0], 109),
-        (0, 0, 0),
-    );
-    check("it grew", |r| dearer(&mut r.findings[0], 112), (0, 1, 0));
-    check("it shrank", |r| dearer(&mut r.findings[0], 50), (0, 0, 0));
-    check("no price by now", |r| r.findings[0].cost = None, (0, 0, 0));
+    check("the same again", |_| {}, "");
+    check("one is gone", |r| drop(r.findings.remove(0)), "1 resolved");
+    check("noise of prices", |r| dearer(r, 109), "");
+    check("it grew", |r| dearer(r, 112), "1 grew");
+    check("it shrank", |r| dearer(r, 50), "");
+    check("no price by now", |r| r.findings[0].cost = None, "");
     let another = |r: &mut Report| {
         let mut finding = r.findings[0].clone();
         finding.id.push_str("-b");
         r.findings.push(finding);
     };
-    check("one more", another, (1, 0, 0));
+    check("one more", another, "1 new");
 }
 
 #[test]
 fn what_was_not_looked_at_has_not_ended() {
-    let without_first = |r: &mut Report| r.findings.remove(0).resource;
     let unjudged = |r: &mut Report| {
-        let resource = without_first(r);
+        let resource = r.findings.remove(0).resource;
         r.not_judged.push(NotJudged {
             resource: resource.id,
             name: None,
@@ -68,31 +72,74 @@ fn what_was_not_looked_at_has_not_ended() {
             reason: "its probe fell silent".to_owned(),
         });
     };
-    check("not judged", unjudged, (0, 0, 0));
-    let region = sample::small().findings[0].resource.region.to_string();
-    let hidden = |scope: String, expect: usize| {
-        let change = |r: &mut Report| {
-            without_first(r);
-            r.gaps.push(gap(&scope));
-        };
-        check(&scope, change, (0, 0, expect));
+    check("not judged", unjudged, "");
+    let hidden = |r: &mut Report| {
+        let region = r.findings.remove(0).resource.region;
+        r.gaps.push(Gap {
+            scope: format!("{region}: inventory"),
+            reason: "denied".to_owned(),
+        });
     };
-    hidden(format!("{region}: inventory"), 0);
-    hidden(ALL_REGIONS.to_owned(), 0);
-    hidden(format!("{region}1: inventory"), 1);
-    hidden("bill by resource".to_owned(), 1);
+    check("its region denied", hidden, "");
 }
 
 #[test]
 fn slow_growth_is_told_in_the_end() {
-    let (_, mut told) = since(&Findings::new(), &sample::small());
+    let mut channel = Channel::default();
     let mut report = sample::small();
-    let mut grown = 0;
+    channel.hears(report.clone());
+    let mut told = Vec::new();
     for _ in 0..3 {
-        dearer(&mut report.findings[0], 106);
-        let (changes, knows) = since(&told, &report);
-        grown += changes.grown.len();
-        told = knows;
+        dearer(&mut report, 106);
+        told.push(channel.hears(report.clone()));
     }
-    assert_eq!(grown, 1);
+    assert_eq!(told, ["", "1 grew", ""]);
+}
+
+#[test]
+fn what_is_set_aside_is_quiet_and_told_when_it_is_due_and_what_comes_back_is_reopened() {
+    let mut channel = Channel::default();
+    let report = sample::small();
+    channel.hears(report.clone());
+    let id = report.findings[0].id.clone();
+    let decision = Decision {
+        verb: Verb::Snooze,
+        reason: "a course".to_owned(),
+        by: "ana".to_owned(),
+        at: report.at,
+        until: report
+            .at
+            .checked_add(std::time::Duration::from_secs(60))
+            .ok(),
+    };
+    channel
+        .decisions
+        .decide(&id, decision)
+        .expect("it is whole");
+    assert_eq!(channel.hears(report.clone()), "", "it is set aside");
+    let mut later = report;
+    later.at += std::time::Duration::from_secs(60);
+    assert_eq!(channel.hears(later.clone()), "1 due again");
+    let mut without = later.clone();
+    without.findings.remove(0);
+    assert_eq!(channel.hears(without), "1 resolved");
+    assert_eq!(channel.hears(later), "1 reopened");
+}
+
+#[test]
+fn a_channel_that_was_down_is_told_later_and_what_is_not_its_own_by_now_never() {
+    let mut channel = Channel::default();
+    let report = sample::small();
+    channel.hears(report.clone());
+    let mut moved = report.clone();
+    let inventory = Inventory::default();
+    channel
+        .lives
+        .advance(&mut moved, &inventory, &channel.decisions);
+    let gone = moved.findings.remove(0).id;
+    let (changes, knows) = since(&channel.told, &moved, &channel.lives);
+    assert!(changes.is_empty(), "another channel has it: {changes:?}");
+    assert!(!knows.contains_key(&gone));
+    let (changes, _) = since(&BTreeMap::new(), &moved, &channel.lives);
+    assert_eq!(changes.counts(), "2 new", "although they are ongoing");
 }

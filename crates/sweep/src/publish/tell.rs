@@ -1,137 +1,209 @@
-//! The word to people: one digest to a chat and one email, only when something is
-//! new, grew or ended.
+//! The word to people and programs: one message a channel, only when something is
+//! new, back, due, grown or resolved; and one hello after the first sweep.
 
-use ebb_cloud::ports::{Email, Mailer, Webhook};
+use ebb_cloud::ports::{Chat, ChatPost, Email, Mailer, Topic};
+use ebb_domain::policy::Route;
 use ebb_domain::report::Report;
-use serde_json::{Value, json};
+use jiff::Timestamp;
 
+use super::route::{Place, Routing};
 use super::{Failure, attempt};
-use crate::changes::{self, Changes, Findings, Known, Told};
-use crate::render;
-
-/// Ended findings named at most.
-const NAMED: usize = 5;
+use crate::changes::{self, Changes, Told};
+use crate::remembered::Remembered;
+use crate::render::{self, EmailParts, Hello};
 
 /// From whom and to whom email goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     /// The verified sender.
     pub from: String,
-    /// The recipients.
+    /// The recipients of what has no route.
     pub to: Vec<String>,
 }
 
-/// Where people are told; `None` for what is not set up.
+/// Where people and programs are told; `None` for what is not set up.
 #[derive(Clone, Copy, Default)]
 pub struct Channels<'a> {
     /// The chat.
-    pub webhook: Option<&'a dyn Webhook>,
+    pub chat: Option<&'a dyn Chat>,
     /// Email.
     pub mail: Option<(&'a dyn Mailer, &'a Addresses)>,
+    /// Other programs.
+    pub topic: Option<&'a dyn Topic>,
 }
 
-/// What became of the word to people.
+/// What became of the word.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
     /// The channels that took it.
-    pub channels: Vec<&'static str>,
+    pub channels: Vec<String>,
     /// Those that did not.
     pub failures: Vec<Failure>,
 }
 
-/// Tells each channel what changed since it was last told, and notes that in `told`;
-/// nothing where nothing did.
-pub async fn tell(channels: &Channels<'_>, report: &Report, told: &mut Told) -> Word {
-    let mut word = Word::default();
-    if let Some(webhook) = channels.webhook {
-        let post = async |changes: Changes| {
-            let body = digest(report, &changes);
-            attempt("slack", || webhook.post(&body)).await
-        };
-        word.say("slack", &mut told.slack, report, post).await;
+/// What there is to tell, and what was told before.
+pub struct News<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// Where owners' findings go.
+    pub routes: &'a [Route],
+    /// When the first verdict of a probe is due; `None` while none has told anything.
+    pub first_verdict: Option<Timestamp>,
+    /// What was told; what is told now is noted in it.
+    pub remembered: &'a mut Remembered,
+}
+
+/// Tells each channel what changed since it was last told; nothing where nothing did.
+pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
+    let mut telling = Telling {
+        news,
+        word: Word::default(),
+        known: Vec::new(),
+    };
+    if let Some(chat) = channels.chat {
+        telling.chat(chat).await;
     }
     if let Some((mailer, addresses)) = channels.mail {
-        let send = async |changes: Changes| {
-            let email = email(report, &changes, addresses);
-            attempt("email", || mailer.send(&email)).await
-        };
-        word.say("email", &mut told.email, report, send).await;
+        telling.mail(mailer, addresses).await;
     }
-    word
+    if let Some(topic) = channels.topic {
+        telling.topic(topic).await;
+    }
+    telling.end()
 }
 
-impl Word {
+struct Telling<'a> {
+    news: News<'a>,
+    word: Word,
+    /// All channels that there are.
+    known: Vec<String>,
+}
+
+impl Telling<'_> {
+    async fn chat(&mut self, chat: &dyn Chat) {
+        let routes = self.news.routes.iter();
+        let routes = routes.filter_map(|r| Some((r.owner.as_str(), r.slack.as_deref()?)));
+        let routing = Routing::new([None], routes);
+        for place in routing.places() {
+            let channel = named("slack", place);
+            let post = |body, thread| ChatPost {
+                channel: place.clone(),
+                thread,
+                body,
+            };
+            if routing.is_for_the_rest(place) && self.greets(&channel) {
+                let hello = post(render::slack_hello(&self.hello(None)), None);
+                let done = attempt(&channel, || chat.post(&hello)).await;
+                self.greeted(&channel, done.map(drop));
+            }
+            let part = routing.part(self.news.report, place);
+            let say = async |changes: &Changes, told: &mut Told| {
+                // An update of what was told goes where that was told.
+                let thread = told.thread.clone().filter(|_| !changes.has_findings());
+                let digest = post(render::slack(&part, changes), thread);
+                let at = attempt(&channel, || chat.post(&digest)).await?;
+                if digest.thread.is_none() {
+                    told.thread = at;
+                }
+                Ok(())
+            };
+            self.say(&channel, &part, say).await;
+        }
+    }
+
+    async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
+        let routes = self.news.routes.iter();
+        let routes = routes.flat_map(|r| r.email.iter().map(|to| (r.owner.as_str(), to.as_str())));
+        let routing = Routing::new(addresses.to.iter().cloned().map(Some), routes);
+        for place in routing.places() {
+            let Some(recipient) = place else { continue };
+            let channel = named("email", place);
+            let send = async |parts: EmailParts| {
+                let email = Email {
+                    from: addresses.from.clone(),
+                    to: vec![recipient.clone()],
+                    subject: parts.subject,
+                    text: parts.text,
+                    html: parts.html,
+                };
+                attempt(&channel, || mailer.send(&email)).await
+            };
+            if routing.is_for_the_rest(place) && self.greets(&channel) {
+                let sandboxed = mailer.is_sandboxed().await.ok();
+                let done = send(render::email_hello(&self.hello(sandboxed))).await;
+                self.greeted(&channel, done);
+            }
+            let part = routing.part(self.news.report, place);
+            let say =
+                async |changes: &Changes, _: &mut Told| send(render::email(&part, changes)).await;
+            self.say(&channel, &part, say).await;
+        }
+    }
+
+    async fn topic(&mut self, topic: &dyn Topic) {
+        let channel = "topic";
+        let report = self.news.report;
+        let say = async |changes: &Changes, _: &mut Told| {
+            let subject = format!("Ebb: {}", changes.counts());
+            let event = render::event(report, changes);
+            attempt(channel, || topic.publish(&subject, &event)).await
+        };
+        self.say(channel, report, say).await;
+    }
+
+    fn greets(&self, channel: &str) -> bool {
+        !self.news.remembered.greeted.contains(channel)
+    }
+
+    fn hello(&self, sandboxed: Option<bool>) -> Hello {
+        Hello::of(self.news.report, self.news.first_verdict, sandboxed)
+    }
+
+    fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {
+        match done {
+            Ok(()) => drop(self.news.remembered.greeted.insert(channel.to_owned())),
+            Err(failure) => self.word.failures.push(failure),
+        }
+    }
+
     async fn say(
         &mut self,
-        channel: &'static str,
-        told: &mut Findings,
-        report: &Report,
-        send: impl AsyncFnOnce(Changes) -> Result<(), Failure>,
+        channel: &str,
+        part: &Report,
+        say: impl AsyncFnOnce(&Changes, &mut Told) -> Result<(), Failure>,
     ) {
-        let (changes, knows) = changes::since(told, report);
+        self.known.push(channel.to_owned());
+        let remembered = &mut *self.news.remembered;
+        let told = remembered.told.entry(channel.to_owned()).or_default();
+        let (changes, knows) = changes::since(&told.findings, part, &remembered.lives);
         if !changes.is_empty() {
-            if let Err(failure) = send(changes).await {
-                self.failures.push(failure);
+            if let Err(failure) = say(&changes, told).await {
+                remembered
+                    .failed
+                    .insert(channel.to_owned(), failure.reason.clone());
+                self.word.failures.push(failure);
                 return;
             }
-            self.channels.push(channel);
+            self.word.channels.push(channel.to_owned());
         }
-        *told = knows;
+        told.findings = knows;
+        remembered.failed.remove(channel);
+    }
+
+    /// Forgets channels that are no more.
+    fn end(self) -> Word {
+        let is_known = |channel: &String| self.known.contains(channel);
+        let remembered = self.news.remembered;
+        remembered.told.retain(|channel, _| is_known(channel));
+        remembered.failed.retain(|channel, _| is_known(channel));
+        remembered.greeted.retain(is_known);
+        self.word
     }
 }
 
-/// The digest keeps to Slack's bounds with room for one line more.
-const SLACK_NEWS_CHARS: usize = 120;
-
-fn digest(report: &Report, changes: &Changes) -> Value {
-    let mut body = render::slack(report);
-    let news: String = news(changes).chars().take(SLACK_NEWS_CHARS).collect();
-    let line = json!({"type": "context", "elements": [{"type": "plain_text", "text": news}]});
-    if let Some(blocks) = body.get_mut("blocks").and_then(Value::as_array_mut) {
-        blocks.insert(blocks.len().min(1), line);
+fn named(medium: &str, place: &Place) -> String {
+    match place {
+        Some(place) => format!("{medium}/{place}"),
+        None => medium.to_owned(),
     }
-    body
-}
-
-fn email(report: &Report, changes: &Changes, addresses: &Addresses) -> Email {
-    let parts = render::email(report);
-    Email {
-        from: addresses.from.clone(),
-        to: addresses.to.clone(),
-        subject: format!("{} ({})", parts.subject, counts(changes)),
-        text: format!("{}\n\n{}", news(changes), parts.text),
-        html: parts.html,
-    }
-}
-
-fn counts(changes: &Changes) -> String {
-    let parts = [
-        ("new", changes.new.len()),
-        ("grew", changes.grown.len()),
-        ("ended", changes.ended.len()),
-    ];
-    let some = parts.iter().filter(|(_, n)| *n > 0);
-    let words: Vec<String> = some.map(|(word, n)| format!("{n} {word}")).collect();
-    words.join(", ")
-}
-
-/// One line: how much is new, grew and ended, and what ended, which the report no
-/// longer shows.
-fn news(changes: &Changes) -> String {
-    let mut line = counts(changes);
-    for (n, known) in changes.ended.values().take(NAMED).enumerate() {
-        line.push_str(if n == 0 { ": " } else { "; " });
-        line.push_str(&name(known));
-    }
-    if changes.ended.len() > NAMED {
-        line.push_str("; …");
-    }
-    line
-}
-
-/// Names come from tags, which anyone may have written.
-fn name(known: &Known) -> String {
-    let name = known.name.as_deref().unwrap_or(&known.resource);
-    let plain: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
-    format!("{} {plain} in {}", known.kind, known.region)
 }

@@ -126,21 +126,21 @@ fn recommended(recommendation: Option<&Recommendation>) -> [String; 5] {
 }
 
 /// The name that a value has in JSON.
-fn slug<T: Serialize>(value: &T) -> String {
+pub(super) fn slug<T: Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|name| name.as_str().map(str::to_owned))
         .unwrap_or_default()
 }
 
-fn decimal(amount: Usd) -> String {
+pub(super) fn decimal(amount: Usd) -> String {
     let micros = amount.micros();
     let sign = if micros < 0 { "-" } else { "" };
     let digits = micros.unsigned_abs();
     format!("{sign}{}.{:06}", digits / 1_000_000, digits % 1_000_000)
 }
 
-fn maybe(cell: Option<&str>) -> String {
+pub(super) fn maybe(cell: Option<&str>) -> String {
     cell.map_or_else(String::new, text)
 }
 
@@ -148,7 +148,7 @@ fn maybe(cell: Option<&str>) -> String {
 /// would run as a formula starts with an apostrophe instead.
 ///
 /// Source: OWASP, "CSV Injection": cells that start with `=`, `+`, `-` or `@`.
-fn text(cell: &str) -> String {
+pub(super) fn text(cell: &str) -> String {
     let mut line = one_line(cell);
     if line.trim_start().starts_with(['=', '+', '-', '@']) {
         line.insert(0, '\'');

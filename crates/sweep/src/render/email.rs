@@ -6,6 +6,7 @@ use ebb_domain::report::Report;
 use super::html::for_mail;
 use super::table::{Colour, Look, of_page};
 use super::view::Page;
+use crate::changes::Changes;
 
 /// An email without its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +25,15 @@ const FINDINGS: usize = 20;
 /// The columns that mail programs show without wrapping.
 const COLUMNS: usize = 78;
 
-/// The report as an email.
-pub fn email(report: &Report) -> EmailParts {
-    let page = Page::of(report);
+/// What changed of a report, as an email.
+pub fn email(report: &Report, changes: &Changes) -> EmailParts {
+    let page = Page::told(report, changes);
     let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
     let tag = tag.unwrap_or_default();
-    let subject = if page.cards.is_empty() {
-        format!("{tag}Ebb: no waste found")
-    } else {
-        format!("{tag}Ebb: {}", page.headline)
+    let counts = changes.counts();
+    let subject = match page.cards.is_empty() {
+        true => format!("{tag}Ebb: no waste found ({counts})"),
+        false => format!("{tag}Ebb: {} ({counts})", page.headline),
     };
     let html = for_mail(&page);
     EmailParts {
@@ -49,7 +50,9 @@ fn text(mut page: Page) -> String {
     };
     let more = page.cards.len().saturating_sub(FINDINGS);
     page.cards.truncate(FINDINGS);
-    let mut text = of_page(&page, &look);
+    let mut text = page.news.join("\n");
+    text.push_str("\n\n");
+    text.push_str(&of_page(&page, &look));
     if more > 0 {
         text.push_str(&format!("\n… and {more} more, in the report.\n"));
     }
@@ -64,24 +67,25 @@ mod tests {
     #[test]
     fn the_subject_says_the_money_and_stays_one_line() {
         let check = |report: &Report, expect: &str| {
-            let parts = email(report);
+            let parts = email(report, &sample::all_new(report));
             assert_eq!(parts.subject, expect);
             assert!(parts.text.contains("SIMULATED") && parts.html.contains("SIMULATED"));
         };
-        check(&sample::empty(), "[SIMULATED] Ebb: no waste found");
+        check(&sample::empty(), "[SIMULATED] Ebb: no waste found ()");
         check(
             &sample::small(),
-            "[SIMULATED] Ebb: $1,165.08 a month in 3 findings",
+            "[SIMULATED] Ebb: $1,165.08 a month in 3 findings (3 new)",
         );
         check(
             &sample::hostile(),
-            "[SIMULATED] Ebb: 1 finding without a known price",
+            "[SIMULATED] Ebb: 1 finding without a known price (1 new)",
         );
     }
 
     #[test]
     fn a_long_report_is_cut_and_says_so() {
-        let parts = email(&sample::many(1_000));
+        let report = sample::many(1_000);
+        let parts = email(&report, &sample::all_new(&report));
         assert!(parts.text.contains("… and 980 more"));
         assert!(parts.html.contains("… and 980 more"));
         assert!(parts.text.contains("in 1000 findings"), "{}", parts.text);

@@ -6,7 +6,12 @@ use ebb_domain::report::Report;
 use super::view::{Card, Page};
 
 /// Findings told in detail; a ticket is read by a person.
-const DETAILED: usize = 50;
+const DETAILED: usize = 25;
+
+/// Findings named in the table: with the details less than a ticket takes.
+///
+/// Source: GitHub takes 65,536 characters, Jira half of it.
+const IN_TABLE: usize = 100;
 
 /// The report as Markdown of GitHub's flavour.
 pub fn markdown(report: &Report) -> String {
@@ -15,13 +20,12 @@ pub fn markdown(report: &Report) -> String {
     if let Some(simulated) = page.simulated_means {
         out.push_str(&format!("**{}**\n\n", escaped(simulated)));
     }
-    out.push_str(&format!(
-        "{} wasted so far, {} now. {}, {}.\n",
-        escaped(&page.spent),
-        escaped(&page.per_hour),
-        escaped(&page.at),
-        escaped(&page.looked_at)
-    ));
+    if page.saving.is_some() {
+        let (spent, now) = (escaped(&page.spent), escaped(&page.per_hour));
+        out.push_str(&format!("{spent} wasted so far, {now} now.\n"));
+    }
+    let (at, looked_at) = (escaped(&page.at), escaped(&page.looked_at));
+    out.push_str(&format!("{at}, {looked_at}.\n"));
     if let Some(weaker) = page.weaker {
         out.push_str(&format!("\n{}\n", escaped(weaker)));
     }
@@ -31,7 +35,10 @@ pub fn markdown(report: &Report) -> String {
     }
     if page.cards.len() > DETAILED {
         let more = page.cards.len() - DETAILED;
-        out.push_str(&format!("\n… and {more} more, which the table names.\n"));
+        let named = page.cards.len().min(IN_TABLE);
+        out.push_str(&format!(
+            "\n… and {more} more; the table names the first {named}.\n"
+        ));
     }
     if !page.not_judged.is_empty() {
         out.push_str("\n## Not judged\n\n");
@@ -55,7 +62,7 @@ fn table(page: &Page, out: &mut String) {
         return;
     }
     out.push_str("\n| Finding | What | Owner | Region | Saving a month |\n|---|---|---|---|--:|\n");
-    for card in &page.cards {
+    for card in page.cards.iter().take(IN_TABLE) {
         let saving = card.cost.as_ref().map_or("not known", |cost| &cost.saving);
         out.push_str(&format!(
             "| {} | {} | {} | {} | {} |\n",
@@ -144,9 +151,11 @@ mod tests {
     }
 
     #[test]
-    fn many_findings_make_a_table_of_all_and_details_of_some() {
-        let text = markdown(&sample::many(200));
-        assert_eq!(text.matches("\n| ").count(), 201);
+    fn many_findings_make_a_table_and_details_that_a_ticket_takes() {
+        let text = markdown(&sample::many(10_000));
+        assert!(text.chars().count() < 65_536, "{}", text.chars().count());
+        assert!(text.contains("… and 9975 more; the table names the first 100."));
+        assert_eq!(text.matches("\n| ").count(), IN_TABLE + 1);
         assert_eq!(
             text.matches("\n## ").count() - text.matches("\n## Not").count(),
             DETAILED

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
+use ebb_domain::decision::{Decision, Verb};
 use ebb_domain::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level,
     Overprovisioned, PriceBasis, Recommendation, Remedy, Resource, SeenBy, Stuck, StuckJob, Window,
 };
 use ebb_domain::fleet::{Controller, Gap, JobStatus, Market};
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::life::History;
+use ebb_domain::identity::{InstanceType, NodeId, Region};
+use ebb_domain::life::{Ending, History, Past, Resolved, Saved, SetAside, Stage, Standing};
 use ebb_domain::placement::Placement;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{NotJudged, Report, Totals};
 use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::{MemorySource, PeakMemory, Requested};
-use ebb_domain::timeline::Timeline;
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, UsdPerHour};
+use ebb_domain::timeline::{NodeHours, Timeline};
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, Usd, UsdPerHour};
 use jiff::Timestamp;
+
+use crate::changes::Changes;
 
 pub(crate) fn empty() -> Report {
     report(Vec::new(), Vec::new())
@@ -72,6 +75,14 @@ pub(super) fn hostile() -> Report {
     report
 }
 
+/// What a channel hears that was told nothing yet.
+pub(crate) fn all_new(report: &Report) -> Changes {
+    Changes {
+        new: report.findings.iter().map(|f| f.id.clone()).collect(),
+        ..Changes::default()
+    }
+}
+
 pub(super) fn many(n: usize) -> Report {
     let findings = (0..n).map(|i| {
         let mut finding = idle();
@@ -83,6 +94,92 @@ pub(super) fn many(n: usize) -> Report {
     });
     let skipped = (0..n).map(|i| not_judged(&format!("i-{i}"), None, "too young"));
     report(findings.collect(), skipped.collect())
+}
+
+/// Names of 4 KB that try to leave their place, in every finding.
+pub(super) fn many_hostile(n: usize) -> Report {
+    let mut report = many(n);
+    let evil = "<script>alert('x')</script><!channel> *b* \u{202e}\u{1f4a5}\r\n\"";
+    let evil = evil.repeat(4_096 / evil.len() + 1);
+    for finding in &mut report.findings {
+        finding.id.push_str(&evil);
+        finding.resource.id.push_str(&evil);
+        finding.resource.name = Some(evil.clone());
+        finding.resource.owner = Some(evil.clone());
+        finding.confidence.reason.clone_from(&evil);
+        finding.remedy.advice.clone_from(&evil);
+        finding.remedy.command = Some(evil.clone());
+    }
+    for one in &mut report.not_judged {
+        one.reason = format!("{evil}{}", one.resource);
+        one.name = Some(evil.clone());
+    }
+    report
+}
+
+/// A report of a deployment that has swept for days.
+pub(super) fn told() -> Report {
+    let mut report = small();
+    let past = |text: &str, dollars: i64, findings: usize| Past {
+        at: at(text),
+        findings,
+        without_price: 0,
+        saving_a_month: Usd::from_micros(dollars * 1_000_000),
+        waste_per_hour: UsdPerHour::from_micros(0),
+        running_instances: 12,
+        with_probe: 8,
+    };
+    let gone = &report.findings[0];
+    let history = &mut report.history;
+    history.trend = vec![
+        past("2026-03-02T12:00:00Z", 100, 4),
+        past("2026-03-03T12:00:00Z", 50, 2),
+        past("2026-03-04T12:00:00Z", 80, 3),
+    ];
+    for (n, finding) in report.findings.iter().enumerate() {
+        let stage = if n == 0 { Stage::New } else { Stage::Ongoing };
+        let first_seen = report.at;
+        let standing = Standing { stage, first_seen };
+        history.life.insert(finding.id.clone(), standing);
+    }
+    history.set_aside.push(SetAside {
+        finding: gone.clone(),
+        decision: Decision {
+            verb: Verb::Snooze,
+            reason: "a course".to_owned(),
+            by: "ana".to_owned(),
+            at: report.at,
+            until: Some(at("2026-04-01T00:00:00Z")),
+        },
+    });
+    history.saved_so_far = Usd::from_micros(12_000_000);
+    history.resolved.push(Resolved {
+        id: gone.id.clone(),
+        kind: gone.kind,
+        resource: gone.resource.id.clone(),
+        name: gone.resource.name.clone(),
+        owner: gone.resource.owner.clone(),
+        region: gone.resource.region.to_string(),
+        origin: gone.resource.origin,
+        first_seen: report.at,
+        resolved_at: report.at,
+        ending: Ending::Stopped,
+        saved: Some(Saved {
+            a_month: Usd::from_micros(884_760_000),
+            basis: PriceBasis::Bill,
+            so_far: history.saved_so_far,
+        }),
+    });
+    report.timeline = Timeline {
+        from: Some(at("2026-03-04T08:00:00Z")),
+        nodes: vec![NodeHours {
+            node: NodeId::new("i-0aaa").expect("a node"),
+            name: Some("gpu-notebook".to_owned()),
+            hours: vec![None, Some(0), Some(60), Some(0)],
+        }],
+        left_out: 0,
+    };
+    report
 }
 
 fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {

@@ -1,5 +1,5 @@
-//! The report as one digest for Slack, in Block Kit: totals, the top ten by
-//! dollars, then what was not judged and not seen.
+//! One digest for Slack, in Block Kit: sums, what changed with the top ten by dollars,
+//! then what was not judged and not seen.
 //!
 //! Source of the bounds: Slack's "Block Kit" reference (50 blocks a message,
 //! 3,000 characters a section, 150 a header); a message of about 13,200
@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 
 use super::text::clip;
 use super::view::{Card, Page};
+use crate::changes::Changes;
 
 const MAX_CHARACTERS: usize = 12_000;
 const MAX_BLOCKS: usize = 50;
+const MAX_HEADER: usize = 150;
 const TOP: usize = 10;
 
 /// Kept for the line that says how much was left out.
@@ -21,23 +23,39 @@ const RESERVE: usize = 300;
 /// Groups and gaps named at most.
 const DETAILS: usize = 5;
 
-/// The report as the body of a post to an incoming webhook.
-pub fn slack(report: &Report) -> Value {
-    let page = Page::of(report);
+/// What changed of a report, as the body of a post: sums, then what is new or grew by
+/// dollars, then what was resolved.
+pub fn slack(report: &Report, changes: &Changes) -> Value {
+    let page = Page::told(report, changes);
     let headline = headline(&page);
     let mut digest = Digest::new(&headline);
-    digest.add(json!({"type": "header", "text": {"type": "plain_text", "text": headline}}));
+    let title = json!({"type": "plain_text", "text": clip(&headline, MAX_HEADER)});
+    digest.add(json!({"type": "header", "text": title}));
+    for line in &page.news {
+        digest.add(context(&outside(line, 400)));
+    }
     digest.add(section(&totals(&page)));
+    let changed: Vec<&Card> = page.cards.iter().filter(|c| c.change.is_some()).collect();
     let mut shown = 0;
-    for card in page.cards.iter().take(TOP) {
+    for card in changed.iter().take(TOP) {
         if digest.add(finding(card)) == Fit::Left {
             break;
         }
         shown += 1;
     }
-    let more = page.cards.len() - shown;
-    if more > 0 {
-        digest.add_last(context(&format!("… and {more} more, in the report")));
+    let more = changed.len() - shown;
+    let same = page.cards.len() - changed.len();
+    let rest = [(more, "more"), (same, "told before")];
+    let rest: Vec<String> = rest
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| format!("{n} {what}"))
+        .collect();
+    if !rest.is_empty() {
+        digest.add_last(context(&format!(
+            "… and {}, in the report",
+            rest.join(", ")
+        )));
     }
     if let Some(text) = details(&page) {
         digest.add(json!({"type": "divider"}));
@@ -99,7 +117,7 @@ fn headline(page: &Page) -> String {
 
 fn totals(page: &Page) -> String {
     let mut text = format!("{} · {}", page.at, page.looked_at);
-    if !page.cards.is_empty() {
+    if page.saving.is_some() {
         text.push_str(&format!(
             "\n{} wasted so far, {} now",
             page.spent, page.per_hour
@@ -121,8 +139,10 @@ fn finding(card: &Card) -> Value {
         .map_or("price not known".to_owned(), |c| {
             format!("{} a month", c.saving)
         });
+    let change = card.change.map(|change| format!("{change} · "));
     let mut text = format!(
-        "*{saving}* · {} · `{}`",
+        "*{saving}* · {}{} · `{}`",
+        change.unwrap_or_default(),
         card.kind,
         outside(&card.title, 80)
     );
@@ -164,7 +184,7 @@ fn details(page: &Page) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn section(text: &str) -> Value {
+pub(super) fn section(text: &str) -> Value {
     json!({"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": true}})
 }
 
@@ -176,7 +196,7 @@ fn context(text: &str) -> Value {
 /// becomes a link or a mention; the marks that have no escape become look-alikes.
 ///
 /// Source: Slack, "Formatting text for app surfaces", "Escaping text".
-fn outside(text: &str, max: usize) -> String {
+pub(super) fn outside(text: &str, max: usize) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in clip(text, max).chars() {
         match c {
@@ -210,7 +230,7 @@ mod tests {
             one.reason = format!("{}{}", one.resource, ">".repeat(5_000));
         }
         for report in [sample::empty(), sample::small(), sample::hostile(), wide] {
-            let message = slack(&report);
+            let message = slack(&report, &sample::all_new(&report));
             let blocks = message["blocks"].as_array().expect("blocks");
             assert!(blocks.len() <= 50);
             assert!(message.to_string().chars().count() <= MAX_CHARACTERS);
@@ -222,9 +242,21 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        let text = slack(&sample::many(1_000)).to_string();
+        let told = |report: &Report, changes: &Changes| slack(report, changes).to_string();
+        let many = sample::many(1_000);
+        let mut changes = sample::all_new(&many);
+        let text = told(&many, &changes);
         assert!(text.contains("… and 990 more, in the report"), "{text}");
-        assert!(!slack(&sample::small()).to_string().contains("… and"));
+        changes.new.clear();
+        changes.grown.insert(many.findings[7].id.clone());
+        let text = told(&many, &changes);
+        assert!(
+            text.contains("… and 999 told before, in the report"),
+            "{text}"
+        );
+        assert!(text.contains("grew · Idle node"), "{text}");
+        let small = sample::small();
+        assert!(!told(&small, &sample::all_new(&small)).contains("… and"));
     }
 
     #[test]
@@ -233,13 +265,16 @@ mod tests {
         check("<!channel>", "&lt;!channel&gt;");
         check("a & b", "a &amp; b");
         check("*bold* `code`", "∗bold∗ 'code'");
-        let text = slack(&sample::hostile()).to_string();
+        let report = sample::hostile();
+        let text = slack(&report, &sample::all_new(&report)).to_string();
         assert!(!text.contains("<script") && !text.contains("*bold*"));
     }
 
     #[test]
     fn a_digest_is_stable() {
-        let text = serde_json::to_string_pretty(&slack(&sample::small())).expect("it is JSON");
+        let report = sample::small();
+        let message = slack(&report, &sample::all_new(&report));
+        let text = serde_json::to_string_pretty(&message).expect("it is JSON");
         insta::assert_snapshot!(text, @r#"
         {
           "blocks": [
@@ -251,6 +286,16 @@ mod tests {
               "type": "header"
             },
             {
+              "elements": [
+                {
+                  "text": "3 new",
+                  "type": "mrkdwn",
+                  "verbatim": true
+                }
+              ],
+              "type": "context"
+            },
+            {
               "text": {
                 "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$4.92 wasted so far, $1.5960/h now\nPrices: effective cost from the bill, $884.76 in 1 finding; list price, an upper bound for spot, $280.32 in 1 finding",
                 "type": "mrkdwn",
@@ -260,7 +305,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$884.76 a month* · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -268,7 +313,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$280.32 a month* · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
+                "text": "*$280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -276,7 +321,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*price not known* · Stuck in Batch · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)\n_Investigate:_ Look at what it waits for.",
+                "text": "*price not known* · new · Stuck in Batch · `align-sample-17` `job-17`\nno owner · eu-central-1\nRUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)\n_Investigate:_ Look at what it waits for.",
                 "type": "mrkdwn",
                 "verbatim": true
               },

@@ -21,7 +21,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// At most `max` characters, the last of them `…` when something was cut.
 pub(crate) fn clip(text: &str, max: usize) -> Cow<'_, str> {
-    if text.chars().count() <= max {
+    if text.char_indices().nth(max).is_none() {
         return Cow::Borrowed(text);
     }
     let mut short: String = text.chars().take(max.saturating_sub(1)).collect();

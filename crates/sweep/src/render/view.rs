@@ -4,15 +4,19 @@
 
 mod card;
 mod groups;
+mod history;
 
 pub(super) use card::Card;
 pub(super) use groups::{Bar, Group};
+pub(super) use history::{HoursRow, TrendWords, resolved_line};
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::report::Report;
+use ebb_domain::units::Usd;
 use serde::Serialize;
 
-use super::text::{counted, one_line};
+use super::text::{clip, counted, one_line};
+use crate::changes::Changes;
 
 /// A report as words.
 #[derive(Debug, Serialize)]
@@ -49,6 +53,35 @@ pub(super) struct Page {
     pub(super) not_judged: Vec<Group>,
     /// What could not be seen at all.
     pub(super) gaps: Vec<Gap>,
+    /// What changed since the reader was last told.
+    pub(super) news: Vec<String>,
+    /// What was resolved, and what that saved.
+    pub(super) resolved: Vec<String>,
+    /// What all that was resolved saved so far; `None` where nothing is known to be.
+    pub(super) saved: Option<String>,
+    /// What decisions set aside.
+    pub(super) set_aside: Vec<String>,
+    /// The sums of earlier reports.
+    pub(super) trend: Option<TrendWords>,
+    /// The hours of nodes.
+    pub(super) hours: Vec<HoursRow>,
+    /// What stands above their cells.
+    pub(super) hour_marks: Vec<String>,
+    /// Nodes beyond those.
+    pub(super) hours_left_out: usize,
+    /// How the running instances were seen.
+    pub(super) coverage: Vec<Seen>,
+}
+
+/// How many of the running instances were seen in some way.
+#[derive(Debug, Serialize)]
+pub(super) struct Seen {
+    /// In which.
+    pub(super) way: &'static str,
+    /// How many.
+    pub(super) count: usize,
+    /// Their share, in thousandths.
+    pub(super) bar: usize,
 }
 
 /// What could not be seen.
@@ -79,7 +112,7 @@ impl Page {
         let cards = report
             .findings
             .iter()
-            .map(|finding| Card::of(finding, greatest.unwrap_or_default()));
+            .map(|finding| Card::of(finding, report, greatest.unwrap_or_default()));
         let findings = counted(report.findings.len(), "finding", "findings");
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
@@ -109,11 +142,64 @@ impl Page {
                 .gaps
                 .iter()
                 .map(|gap| Gap {
-                    scope: one_line(&gap.scope),
-                    reason: one_line(&gap.reason),
+                    scope: one_line(&clip(&gap.scope, LINE_CHARS)),
+                    reason: one_line(&clip(&gap.reason, LINE_CHARS)),
                 })
                 .collect(),
+            news: Vec::new(),
+            resolved: history::resolved(report),
+            saved: (report.history.saved_so_far > Usd::ZERO)
+                .then(|| report.history.saved_so_far.to_string()),
+            set_aside: history::set_aside(report),
+            trend: history::trend(report),
+            hours: history::hours(report),
+            hour_marks: history::hour_marks(report),
+            hours_left_out: report.timeline.left_out,
+            coverage: coverage(report),
         }
+    }
+
+    /// The same for a reader who is told what changed: news first, and each finding
+    /// marked by what is new about it to them.
+    pub(super) fn told(report: &Report, changes: &Changes) -> Self {
+        let mut page = Self::of(report);
+        for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
+            card.change = changes.word(&finding.id);
+        }
+        page.news.push(changes.counts());
+        let resolved = changes.resolved.iter().take(RESOLVED);
+        page.news
+            .extend(resolved.map(|one| format!("Resolved: {}", resolved_line(one))));
+        let more = changes.resolved.len().saturating_sub(RESOLVED);
+        if more > 0 {
+            page.news.push(format!("… and {more} more resolved"));
+        }
+        page
+    }
+}
+
+/// Resolved findings that a message names.
+const RESOLVED: usize = 5;
+
+/// The longest line of text from outside; the JSON has the whole of it.
+pub(super) const LINE_CHARS: usize = 500;
+
+fn coverage(report: &Report) -> Vec<Seen> {
+    let totals = &report.totals;
+    let running = totals.running_instances;
+    let blind = running.saturating_sub(totals.with_probe + totals.on_metrics);
+    let seen = |way, count: usize| Seen {
+        way,
+        count,
+        bar: (count * 1000).checked_div(running).unwrap_or(0).min(1000),
+    };
+    match running {
+        0 => Vec::new(),
+        _ => vec![
+            seen("with a probe", totals.with_probe),
+            seen("by metrics alone", totals.on_metrics),
+            seen("not judged", blind),
+        ],
     }
 }
 

@@ -26,8 +26,20 @@ async fn clean_run(world: &World, how: &str) {
     assert!(!world.dead_letters.messages().is_empty(), "{how}");
     let moved = world.objects.stored("dead-letter/ingest/v1/notes.txt");
     assert!(moved.is_some(), "{how}");
-    assert!(!world.webhook.posted().is_empty(), "{how}: nobody was told");
-    assert!(!world.mailer.sent().is_empty(), "{how}: nobody was told");
+    let posted = world.chat.posted();
+    let told = posted
+        .iter()
+        .filter(|post| post.body.to_string().contains("1 new"));
+    assert!(told.count() > 0, "{how}: nobody was told");
+    let sent = world.mailer.sent();
+    let told = sent
+        .iter()
+        .filter(|email| email.subject.ends_with("(1 new)"));
+    assert!(told.count() > 0, "{how}: nobody was told");
+    assert!(
+        !world.topic.published().is_empty(),
+        "{how}: no program was told"
+    );
 }
 
 /// A channel that is down is tried again after a wait, in which others run.

@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::ports::CloudError;
+use ebb_domain::decision::{Decision, Verb};
+use ebb_domain::policy::Route;
+use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::run::Summary;
 
 use crate::sample::{self, Work};
 use crate::world::World;
+
+const EMAIL: &str = "email/team@example.com";
 
 async fn swept(world: &World) -> Summary {
     world
@@ -17,48 +22,151 @@ async fn swept(world: &World) -> Summary {
         .expect("nothing fails it")
 }
 
-/// How many posts and emails there were so far.
-fn words(world: &World) -> (usize, usize) {
-    (world.webhook.posted().len(), world.mailer.sent().len())
+/// How many posts, emails and events there were so far.
+fn words(world: &World) -> (usize, usize, usize) {
+    let events = world.topic.published().len();
+    (world.chat.posted().len(), world.mailer.sent().len(), events)
+}
+
+/// A world whose channels were greeted, and in which one finding waits to be found.
+async fn greeted() -> World {
+    let world = World::new();
+    swept(&world).await;
+    assert_eq!(words(&world), (1, 1, 0), "hello");
+    world.fill();
+    world
+}
+
+async fn busy(world: &World) -> Summary {
+    world.clock.advance(Duration::from_secs(60));
+    world.send(1, &sample::message(1, 6..8, Work::Busy));
+    swept(world).await
+}
+
+#[tokio::test]
+async fn one_hello_says_what_is_seen_and_what_is_missing() {
+    let world = World::new();
+    world.mailer.sandbox(true);
+    swept(&world).await;
+    let hello = world.mailer.sent().remove(0);
+    assert_eq!(hello.subject, "Ebb is here");
+    for expect in [
+        "2 running instances: 0 with a probe, 2 without",
+        "No probe has told anything yet",
+        "SES is in its sandbox",
+        "2 instances without a probe",
+    ] {
+        assert!(hello.text.contains(expect), "{expect}: {}", hello.text);
+    }
+    assert!(
+        world.chat.posted()[0]
+            .body
+            .to_string()
+            .contains("Ebb is here")
+    );
+    swept(&world).await;
+    assert_eq!(words(&world), (1, 1, 0), "and only once");
 }
 
 #[tokio::test]
 async fn what_is_new_is_told_once_in_each_channel() {
-    let world = World::new();
-    assert_eq!(swept(&world).await.findings, 0);
-    assert_eq!(words(&world), (0, 0), "nothing was found");
-
-    world.fill();
+    let world = greeted().await;
     let summary = swept(&world).await;
     assert_eq!(
-        (summary.new, summary.told.as_slice()),
-        (1, ["slack", "email"].as_slice())
+        (summary.new, summary.told),
+        (1, ["slack", EMAIL, "topic"].map(str::to_owned).to_vec())
     );
-    assert_eq!(words(&world), (1, 1));
-    let email = &world.mailer.sent()[0];
+    assert_eq!(words(&world), (2, 2, 1));
+    let email = &world.mailer.sent()[1];
     assert!(email.subject.ends_with("(1 new)"), "{}", email.subject);
     assert!(email.text.starts_with("1 new\n"), "{}", email.text);
 
     world.clock.advance(Duration::from_secs(60));
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.new), (1, 0));
-    assert_eq!(words(&world), (1, 1), "nothing is new");
+    assert_eq!(words(&world), (2, 2, 1), "nothing is new");
     assert_eq!(summary.published.len(), 6, "but the report is");
 
-    world.clock.advance(Duration::from_secs(60));
-    world.send(1, &sample::message(1, 6..8, Work::Busy));
-    let summary = swept(&world).await;
-    assert_eq!((summary.findings, summary.ended), (0, 1));
-    assert_eq!(words(&world), (2, 2), "that it ended is news");
-    let text = &world.mailer.sent()[1].text;
-    let line = format!("1 ended: Idle node {} in eu-central-1\n", sample::node(1));
+    let summary = busy(&world).await;
+    assert_eq!((summary.findings, summary.resolved), (0, 1));
+    assert_eq!(words(&world), (3, 3, 2), "that it ended is news");
+    let text = &world.mailer.sent()[2].text;
+    let line = format!(
+        "1 resolved\nResolved: Idle node {} in eu-central-1",
+        sample::node(1)
+    );
     assert!(text.starts_with(&line), "{text}");
+    let posted = world.chat.posted();
+    let threads: Vec<_> = posted.iter().map(|post| post.thread.as_deref()).collect();
+    assert_eq!(
+        threads,
+        [None, None, Some("2")],
+        "in the thread of what told it"
+    );
+}
+
+#[tokio::test]
+async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
+    let world = greeted().await;
+    let id = format!("idle_node/eu-central-1/{}", sample::node(1));
+    let dismiss = |all: &mut ebb_domain::decision::Decisions| {
+        let decision = Decision {
+            verb: Verb::Dismiss,
+            reason: "a course".to_owned(),
+            by: "ana".to_owned(),
+            at: world.clock.now(),
+            until: None,
+        };
+        all.decide(&id, decision)
+    };
+    let decided = decisions::change(&world.objects, dismiss).await;
+    decided.expect("decided");
+    let summary = swept(&world).await;
+    assert_eq!((summary.findings, summary.set_aside), (0, 1));
+    assert_eq!(words(&world), (1, 1, 0));
+    let reopen = |all: &mut ebb_domain::decision::Decisions| all.reopen(&id, world.clock.now());
+    decisions::change(&world.objects, reopen)
+        .await
+        .expect("taken back");
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(swept(&world).await.findings, 1);
+    let email = &world.mailer.sent()[1];
+    assert!(
+        email.subject.ends_with("(1 due again)"),
+        "{}",
+        email.subject
+    );
+}
+
+#[tokio::test]
+async fn an_owners_findings_go_where_the_policy_routes_them() {
+    let mut world = greeted().await;
+    world.policy.route.push(Route {
+        owner: "ana".to_owned(),
+        slack: Some("lab".to_owned()),
+        email: vec!["ana@example.com".to_owned()],
+    });
+    let mut inventory = sample::inventory(&[1, 2]).remove(&sample::region());
+    let there = inventory.as_mut().expect("the region");
+    for instance in there.instances.values_mut() {
+        instance.tags.insert("Owner".to_owned(), "ana".to_owned());
+    }
+    world
+        .inventory
+        .set(sample::region(), Ok(inventory.expect("the region")));
+    let summary = swept(&world).await;
+    assert_eq!(
+        summary.told,
+        ["slack/lab", "email/ana@example.com", "topic"]
+    );
+    let posted = world.chat.posted();
+    assert_eq!(posted[1].channel.as_deref(), Some("lab"));
+    assert_eq!(world.mailer.sent()[1].to, ["ana@example.com"]);
 }
 
 #[tokio::test]
 async fn what_cannot_be_seen_has_not_ended() {
-    let world = World::new();
-    world.fill();
+    let world = greeted().await;
     swept(&world).await;
     let denied = CloudError::Denied {
         operation: "ec2:DescribeInstances".to_owned(),
@@ -66,60 +174,59 @@ async fn what_cannot_be_seen_has_not_ended() {
     };
     world.inventory.set(sample::region(), Err(denied));
     let summary = swept(&world).await;
-    assert_eq!((summary.findings, summary.ended), (0, 0));
+    assert_eq!((summary.findings, summary.resolved), (0, 0));
     assert_eq!(summary.gaps.len(), 1);
-    assert_eq!(words(&world), (1, 1));
+    assert_eq!(words(&world), (2, 2, 1));
     let seen = sample::inventory(&[1, 2]).remove(&sample::region());
     world
         .inventory
         .set(sample::region(), Ok(seen.expect("the region")));
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.new), (1, 0));
-    assert_eq!(words(&world), (1, 1), "it was there all the time");
+    assert_eq!(words(&world), (2, 2, 1), "it was there all the time");
 }
 
 /// Every try of a channel fails in one sweep: it is down for a while.
 #[tokio::test]
-async fn a_channel_that_fails_is_told_the_next_time_and_the_other_not_again() {
-    let check = async |operation: &'static str, channel: &str, after_failing: (usize, usize)| {
-        let world = World::new();
-        world.fill();
-        let down = Fault::always(operation);
-        let summary = world.sweep(&down).await.expect("a channel fails no sweep");
-        let failed: Vec<_> = summary
-            .failures
-            .iter()
-            .map(|f| f.channel.as_str())
-            .collect();
-        assert_eq!(failed, [channel]);
-        assert_eq!(words(&world), after_failing);
-        assert!(
-            world.objects.stored(LATEST_JSON).is_some(),
-            "the report is written"
-        );
+async fn a_channel_that_fails_is_told_the_next_time_and_the_others_not_again() {
+    let check =
+        async |operation: &'static str, channel: &str, after_failing: (usize, usize, usize)| {
+            let world = greeted().await;
+            let down = Fault::always(operation);
+            let summary = world.sweep(&down).await.expect("a channel fails no sweep");
+            let failed: Vec<_> = summary
+                .failures
+                .iter()
+                .map(|f| f.channel.as_str())
+                .collect();
+            assert_eq!(failed, [channel]);
+            assert_eq!(words(&world), after_failing);
+            assert!(
+                world.objects.stored(LATEST_JSON).is_some(),
+                "the report is written"
+            );
 
-        let summary = swept(&world).await;
-        assert_eq!(summary.told, [channel]);
-        assert_eq!(words(&world), (1, 1));
-        assert_eq!(swept(&world).await.told.len(), 0);
-    };
-    check("webhook.post", "slack", (0, 1)).await;
-    check("mailer.send", "email", (1, 0)).await;
+            let summary = swept(&world).await;
+            assert_eq!(summary.told, [channel]);
+            let gaps: Vec<_> = summary.gaps.iter().map(|gap| &gap.scope).collect();
+            assert_eq!(gaps, [&format!("channel {channel}")], "the report says so");
+            assert_eq!(words(&world), (2, 2, 1));
+            let summary = swept(&world).await;
+            assert_eq!((summary.told.len(), summary.gaps.len()), (0, 0));
+        };
+    check("chat.post", "slack", (1, 2, 1)).await;
+    check("mailer.send", EMAIL, (2, 1, 1)).await;
+    check("topic.publish", "topic", (2, 2, 0)).await;
 }
 
 #[tokio::test]
 async fn a_call_that_fails_once_is_tried_again_at_once() {
-    let rehearsal = World::new();
-    rehearsal.fill();
+    let rehearsal = greeted().await;
     let whole = Fault::never();
     rehearsal.sweep(&whole).await.expect("nothing fails it");
-    let at = whole
-        .calls()
-        .iter()
-        .position(|call| *call == "webhook.post");
-    let world = World::new();
-    world.fill();
+    let at = whole.calls().iter().position(|call| *call == "chat.post");
+    let world = greeted().await;
     let once = Fault::at(at.expect("told"), Moment::Before, Then::Recovers);
     let summary = world.sweep(&once).await.expect("a channel fails no sweep");
-    assert_eq!((summary.failures.len(), words(&world)), (0, (1, 1)));
+    assert_eq!((summary.failures.len(), words(&world)), (0, (2, 2, 1)));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
-    FakeClock, FakeInventory, FakeMailer, FakeMetrics, FakeObjects, FakeQueue, FakeWebhook,
+    FakeChat, FakeClock, FakeInventory, FakeMailer, FakeMetrics, FakeObjects, FakeQueue, FakeTopic,
 };
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
@@ -28,7 +28,9 @@ pub(crate) struct World {
     pub(crate) dead_letters: FakeQueue,
     pub(crate) objects: FakeObjects,
     pub(crate) inventory: FakeInventory,
-    pub(crate) webhook: FakeWebhook,
+    pub(crate) chat: FakeChat,
+    pub(crate) topic: FakeTopic,
+    pub(crate) policy: Policy,
     pub(crate) mailer: FakeMailer,
     folder: TempDir,
 }
@@ -42,7 +44,9 @@ impl World {
             dead_letters: FakeQueue::new(clock.clone()),
             objects: FakeObjects::new(clock.clone()),
             inventory: FakeInventory::new(sample::inventory(&[1, 2])),
-            webhook: FakeWebhook::default(),
+            chat: FakeChat::default(),
+            topic: FakeTopic::default(),
+            policy: policy(),
             mailer: FakeMailer::default(),
             folder: tempfile::tempdir().expect("a folder"),
             clock,
@@ -80,8 +84,9 @@ impl World {
         fault: &Fault,
     ) -> Result<Summary, SweepError> {
         let objects = Failing::new(self.objects.clone(), fault);
-        let webhook = Failing::new(self.webhook.clone(), fault);
+        let chat = Failing::new(self.chat.clone(), fault);
         let mailer = Failing::new(self.mailer.clone(), fault);
+        let topic = Failing::new(self.topic.clone(), fault);
         let addresses = Addresses {
             from: "ebb@example.com".to_owned(),
             to: vec!["team@example.com".to_owned()],
@@ -98,8 +103,9 @@ impl World {
             objects: &objects,
             truth: lake,
             channels: Channels {
-                webhook: Some(&webhook),
+                chat: Some(&chat),
                 mail: Some((&mailer, &addresses)),
+                topic: Some(&topic),
             },
         };
         let now = || self.clock.now();
@@ -107,7 +113,7 @@ impl World {
             .saturating_add(Duration::from_secs(300))
             .expect("a time");
         let deadline = Deadline::within(now(), end);
-        run::sweep(&ports, &config(), &deadline, &now).await
+        run::sweep(&ports, &config(&self.policy), &deadline, &now).await
     }
 
     pub(crate) async fn lake(&self) -> Lake {
@@ -158,13 +164,13 @@ impl World {
 
     /// The state that the bucket has.
     pub(crate) async fn state(&self) -> FleetState {
-        let policy = config().policy.activity;
+        let policy = self.policy.activity.clone();
         let loaded = stored::load(&self.objects, 0, &policy).await;
         loaded.expect("the bucket answers").stored.fleet
     }
 
     async fn folded_anew(&self) -> FleetState {
-        let (lake, policy) = (self.lake().await, config().policy.activity);
+        let (lake, policy) = (self.lake().await, self.policy.activity.clone());
         let mut state = FleetState::default();
         for placed in lake.heartbeats_since(None).await.expect("reads").rows {
             state.fold_heartbeat(&placed, &policy);
@@ -176,12 +182,16 @@ impl World {
     }
 }
 
-/// Small batches, so that a sweep takes several.
-fn config() -> Config {
+fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.idle.after_seconds = 300;
+    policy
+}
+
+/// Small batches, so that a sweep takes several.
+fn config(policy: &Policy) -> Config {
     Config {
-        policy,
+        policy: policy.clone(),
         shard: 0,
         limits: Limits {
             messages: 3,

@@ -2,16 +2,24 @@
 
 use ebb_domain::finding::{Finding, Recommendation, Resource, Window};
 use ebb_domain::heartbeat::Origin;
+use ebb_domain::life::Stage;
+use ebb_domain::report::Report;
 use ebb_domain::sizing::SizedRequest;
 use ebb_domain::units::{Spoken, Usd};
 use serde::Serialize;
 
-use super::SIMULATED;
-use crate::render::text::{counted, one_line};
+use super::{LINE_CHARS, SIMULATED};
+use crate::render::text::{clip, counted, one_line};
 
 /// One finding as words.
 #[derive(Debug, Serialize)]
 pub(in crate::render) struct Card {
+    /// The finding's id.
+    pub(in crate::render) finding: String,
+    /// What is new about it; `None` when nothing is.
+    pub(in crate::render) change: Option<&'static str>,
+    /// When it was first found; `None` where no earlier sweep is known.
+    pub(in crate::render) first_seen: Option<String>,
     /// The name, or the id when there is none.
     pub(in crate::render) title: String,
     /// The id, when the title is not it.
@@ -91,26 +99,37 @@ pub(in crate::render) struct Advice {
 }
 
 impl Card {
-    pub(super) fn of(finding: &Finding, greatest: Usd) -> Self {
+    pub(super) fn of(finding: &Finding, report: &Report, greatest: Usd) -> Self {
         let resource = &finding.resource;
-        let id = one_line(&resource.id);
-        let name = resource.name.as_deref().map(one_line);
+        let id = name(&resource.id);
+        let name_of_it = resource.name.as_deref().map(name);
+        let standing = report.history.life.get(&finding.id);
         Self {
-            id: name
+            finding: line(&finding.id),
+            change: standing
+                .filter(|standing| standing.stage != Stage::Ongoing)
+                .map(|standing| standing.stage.word()),
+            first_seen: standing.map(|standing| {
+                standing
+                    .first_seen
+                    .strftime("%Y-%m-%d %H:%M UTC")
+                    .to_string()
+            }),
+            id: name_of_it
                 .as_ref()
                 .filter(|name| **name != id)
                 .map(|_| id.clone()),
-            title: name.unwrap_or(id),
+            title: name_of_it.unwrap_or(id),
             kind: finding.kind.to_string(),
             slug: finding.kind.slug(),
             machine: machine(resource),
-            node: resource.node.as_deref().map(one_line),
-            owner: resource.owner.as_deref().map(one_line),
+            node: resource.node.as_deref().map(name),
+            owner: resource.owner.as_deref().map(name),
             region: resource.region.to_string(),
             controller: resource
                 .controller
                 .as_ref()
-                .map(|controller| one_line(&controller.to_string())),
+                .map(|controller| name(&controller.to_string())),
             simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
             cost: finding.cost.as_ref().map(|cost| CostWords {
                 saving: cost.saving_a_month.to_string(),
@@ -120,14 +139,14 @@ impl Card {
                 basis: cost.basis.to_string(),
             }),
             bar: thousandths(finding.saving_or_zero(), greatest),
-            evidence: one_line(&finding.evidence.to_string()),
+            evidence: line(&finding.evidence.to_string()),
             window: window(&finding.window),
             coverage: finding.coverage.map(|share| share.to_string()),
             confidence: finding.confidence.level.to_string(),
-            because: one_line(&finding.confidence.reason),
+            because: line(&finding.confidence.reason),
             action: finding.remedy.action.to_string(),
-            advice: one_line(&finding.remedy.advice),
-            command: finding.remedy.command.as_deref().map(one_line),
+            advice: line(&finding.remedy.advice),
+            command: finding.remedy.command.as_deref().and_then(command),
             instead: finding.recommendation.as_ref().map(Advice::of),
         }
     }
@@ -171,6 +190,24 @@ impl Advice {
         let machine = machine.map(|m| format!("; that fits {m}"));
         format!("ask for {}{}", self.ask_for, machine.unwrap_or_default())
     }
+}
+
+/// The longest name shown; the JSON has the whole of it.
+const NAME_CHARS: usize = 160;
+
+/// The longest command shown: half a command is none.
+const COMMAND_CHARS: usize = 1_000;
+
+fn name(text: &str) -> String {
+    one_line(&clip(text, NAME_CHARS))
+}
+
+fn line(text: &str) -> String {
+    one_line(&clip(text, LINE_CHARS))
+}
+
+fn command(text: &str) -> Option<String> {
+    (text.chars().count() <= COMMAND_CHARS).then(|| one_line(text))
 }
 
 fn machine(resource: &Resource) -> Option<String> {

@@ -7,11 +7,18 @@ use ebb_domain::report::NotJudged;
 use ebb_domain::units::Usd;
 use serde::Serialize;
 
+use super::LINE_CHARS;
 use super::card::thousandths;
-use crate::render::text::{counted, one_line};
+use crate::render::text::{clip, counted, one_line};
 
 /// Owners shown by name; the rest are summed up.
 const OWNERS: usize = 8;
+
+/// The longest name in a list.
+const NAME_CHARS: usize = 80;
+
+/// Groups told; reasons may hold numbers, and then each is its own.
+const GROUPS: usize = 60;
 
 /// Resources named in a group; the rest are counted.
 const NAMED: usize = 12;
@@ -63,7 +70,7 @@ pub(super) fn owners(findings: &[Finding]) -> Vec<Bar> {
     }
     let mut sums: Vec<(String, Sum)> = by_owner
         .into_iter()
-        .map(|(owner, sum)| (owner.map_or("no owner".to_owned(), one_line), sum))
+        .map(|(owner, sum)| (owner.map_or("no owner".to_owned(), short), sum))
         .collect();
     sums.sort_by(|a, b| (b.1.1, &a.0).cmp(&(a.1.1, &b.0)));
     if sums.len() > OWNERS {
@@ -113,7 +120,7 @@ pub(super) fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
     let mut groups: Vec<Group> = groups
         .into_iter()
         .map(|((rule, reason), of_it)| Group {
-            reason: one_line(reason),
+            reason: one_line(&clip(reason, LINE_CHARS)),
             rule: one_line(rule),
             count: of_it.len(),
             named: of_it.iter().take(NAMED).map(|one| named(one)).collect(),
@@ -121,12 +128,26 @@ pub(super) fn not_judged(not_judged: &[NotJudged]) -> Vec<Group> {
         })
         .collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    if groups.len() > GROUPS {
+        let rest = groups.split_off(GROUPS - 1);
+        groups.push(Group {
+            reason: counted(rest.len(), "other reason", "other reasons"),
+            rule: "several rules".to_owned(),
+            count: rest.iter().map(|group| group.count).sum(),
+            named: Vec::new(),
+            more: None,
+        });
+    }
     groups
 }
 
 fn named(one: &NotJudged) -> String {
     let name = one.name.as_ref().unwrap_or(&one.resource);
-    one_line(name)
+    short(name)
+}
+
+fn short(name: &str) -> String {
+    one_line(&clip(name, NAME_CHARS))
 }
 
 #[cfg(test)]

@@ -1,0 +1,220 @@
+//! `ebb findings`: what a deployment found, and people's decisions about it.
+
+use anyhow::{Context, Result, bail};
+use ebb_cloud::ports::Objects;
+use ebb_domain::decision::{Decision, Verb};
+use ebb_domain::report::Report;
+use ebb_sweep::decisions;
+use ebb_sweep::publish::LATEST_JSON;
+use jiff::Timestamp;
+
+use crate::args::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+use crate::output::{self, Outcome};
+use crate::scan;
+
+/// 10,000 findings take about 30 MB.
+const MAX_REPORT_BYTES: u64 = 256 << 20;
+
+pub(crate) fn run(args: &FindingsArgs) -> Result<Outcome> {
+    let at = match &args.command {
+        FindingsCommand::List(at) | FindingsCommand::Reopen { at, .. } => at,
+        FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => &decide.at,
+    };
+    let text = scan::runtime()?.block_on(async {
+        let (objects, who) = open(at).await?;
+        answer(objects.as_ref(), &args.command, &who, Timestamp::now()).await
+    })?;
+    output::write(&text, None)?;
+    Ok(Outcome::Done)
+}
+
+/// The bucket, and who asks.
+#[cfg(feature = "aws")]
+async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
+    let account = crate::args::AccountArgs {
+        region: at.region.iter().cloned().collect(),
+        profile: at.profile.clone(),
+        no_bill: true,
+    };
+    let (config, who) = scan::connect(&account).await?;
+    let objects = ebb_cloud::aws::AwsObjects::new(&config, at.bucket.as_str());
+    Ok((Box::new(objects), who.arn.unwrap_or(who.user_id)))
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn open(_: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
+    bail!(
+        "this program was built without AWS, so it can reach no bucket; build it with AWS, in \
+         the repository:\n  {} -- findings",
+        scan::BUILD_WITH_AWS
+    )
+}
+
+async fn answer(
+    objects: &dyn Objects,
+    command: &FindingsCommand,
+    who: &str,
+    now: Timestamp,
+) -> Result<String> {
+    match command {
+        FindingsCommand::List(_) => Ok(list(&newest(objects).await?)),
+        FindingsCommand::Dismiss(args) => decide(objects, (Verb::Dismiss, args), who, now).await,
+        FindingsCommand::Snooze(args) => decide(objects, (Verb::Snooze, args), who, now).await,
+        FindingsCommand::Reopen { id, .. } => {
+            let was = decisions::change(objects, |all| all.reopen(id, now)).await?;
+            Ok(format!(
+                "{id} is open again; {} had decided: {}\n",
+                was.by, was.reason
+            ))
+        }
+    }
+}
+
+async fn newest(objects: &dyn Objects) -> Result<Report> {
+    let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
+    let object = object.context("no report can be read of the bucket")?;
+    serde_json::from_slice(&object.bytes).context("the newest report cannot be understood")
+}
+
+/// A misspelt id would set nothing aside, so it must be one of the newest report.
+async fn decide(
+    objects: &dyn Objects,
+    (verb, args): (Verb, &DecideArgs),
+    who: &str,
+    now: Timestamp,
+) -> Result<String> {
+    let report = newest(objects).await?;
+    let aside = report.history.set_aside.iter().map(|one| &one.finding);
+    if !report
+        .findings
+        .iter()
+        .chain(aside)
+        .any(|finding| finding.id == args.id)
+    {
+        bail!(
+            "the newest report, of {}, has no finding {}: see `ebb findings list`",
+            report.at,
+            args.id
+        );
+    }
+    let decision = Decision {
+        verb,
+        reason: args.reason.clone(),
+        by: who.to_owned(),
+        at: now,
+        until: args.until,
+    };
+    let decide = |all: &mut ebb_domain::decision::Decisions| all.decide(&args.id, decision.clone());
+    decisions::change(objects, decide).await?;
+    let until = args.until.map(|until| format!(" until {until}"));
+    let word = match verb {
+        Verb::Dismiss => "dismissed",
+        Verb::Snooze => "snoozed",
+    };
+    Ok(format!(
+        "{} is {word}{}.\n",
+        args.id,
+        until.unwrap_or_default()
+    ))
+}
+
+/// A line each: where it stands, what mending saves, its id.
+fn list(report: &Report) -> String {
+    let aside = report.history.set_aside.iter().map(|one| &one.finding);
+    let mut out = format!("Report of {}\n", report.at);
+    for finding in report.findings.iter().chain(aside) {
+        let standing = report.history.life.get(&finding.id);
+        let stage = standing.map_or("found", |standing| standing.stage.word());
+        let cost = finding.cost.as_ref();
+        let saving = cost.map_or("unknown".to_owned(), |cost| cost.saving_a_month.to_string());
+        let id: String = finding.id.chars().filter(|c| !c.is_control()).collect();
+        out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use ebb_domain::decision::Decisions;
+    use ebb_domain::fleet::Inventory;
+    use ebb_domain::life::Lives;
+    use ebb_domain::policy::Policy;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    /// The demo's findings as a deployment would have reported them.
+    async fn swept(objects: &FakeObjects) -> Report {
+        let policy = Policy::default();
+        let demo = crate::demo::load(&policy).expect("the demo");
+        let account = ebb_sweep::gather::Account {
+            inventory: &demo.inventory,
+            metrics: None,
+            bill: None,
+            regions: &[],
+        };
+        let scanned = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);
+        let mut report = scanned.await;
+        let decisions = decisions::load(objects).await.expect("it answers");
+        Lives::default().advance(&mut report, &Inventory::default(), &decisions);
+        objects.insert(LATEST_JSON, serde_json::to_vec(&report).expect("JSON"));
+        report
+    }
+
+    async fn said(objects: &FakeObjects, line: &[&str]) -> Result<String> {
+        let words = ["ebb", "findings"].iter().chain(line);
+        let args = Args::try_parse_from(words.chain(&["--bucket", "b"]))?;
+        let Command::Findings(args) = args.command else {
+            bail!("another command");
+        };
+        let now = "2026-11-21T12:00:00Z".parse().expect("a time");
+        answer(objects, &args.command, "ana", now).await
+    }
+
+    #[tokio::test]
+    async fn a_finding_is_set_aside_and_taken_back_and_a_misspelt_one_is_refused() {
+        let objects = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        assert!(said(&objects, &["list"]).await.is_err(), "no report yet");
+        let id = swept(&objects).await.findings[0].id.clone();
+        let snooze = [
+            "snooze",
+            &id,
+            "--reason",
+            "a course",
+            "--until",
+            "2026-12-01",
+        ];
+        let text = said(&objects, &snooze).await.expect("decided");
+        assert!(
+            text.ends_with("is snoozed until 2026-12-02T00:00:00Z.\n"),
+            "{text}"
+        );
+        let held: Decisions = decisions::load(&objects).await.expect("it answers");
+        assert_eq!(held.findings[&id].by, "ana");
+        let report = swept(&objects).await;
+        assert!(report.findings.iter().all(|finding| finding.id != id));
+        let listed = said(&objects, &["list"]).await.expect("listed");
+        assert!(listed.contains("snoozed"), "{listed}");
+        let text = said(&objects, &["reopen", &id]).await.expect("taken back");
+        assert!(text.contains("ana had decided: a course"), "{text}");
+        for (line, expect) in [
+            (
+                ["dismiss", "idle_node/x/i-1", "--reason", "a"].as_slice(),
+                "has no finding",
+            ),
+            (&["snooze", &id, "--reason", "a"], "a snooze needs an end"),
+            (&["dismiss", &id], "--reason"),
+            (&["reopen", &id], "no decision about"),
+            (
+                &["snooze", &id, "--reason", "a", "--until", "soon"],
+                "neither a day",
+            ),
+        ] {
+            let error = said(&objects, line).await.expect_err(expect);
+            assert!(format!("{error:#}").contains(expect), "{error:#}");
+        }
+    }
+}

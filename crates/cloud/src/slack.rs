@@ -1,0 +1,257 @@
+//! Slack by what one secret holds: incoming webhooks, each for one channel, or a
+//! bot's token, with which updates go in the thread of what they are about. Whoever
+//! has the secret can post, so nothing here shows more of it than hosts and names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::ports::{Chat, ChatPost, CloudError, CloudResult, bounded};
+use crate::webhook::{BadWebhookUrl, HttpWebhook};
+
+const OPERATION: &str = "slack";
+
+/// Slack's own; Slack for governments has another.
+const API: &str = "https://slack.com/api";
+
+/// Why a secret says no place to post to. It says nothing of the secret's content.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadSlackSecret {
+    /// Neither a URL nor the object that is described.
+    #[error(
+        "the secret is neither a webhook's URL nor a JSON object with `webhook`, or with \
+         `bot_token` and `channel`, and with `channels` by name"
+    )]
+    Form,
+    /// One of its URLs.
+    #[error("{0} of the secret: {BadWebhookUrl}")]
+    Url(String),
+    /// The bot has nowhere to post to.
+    #[error("the secret has a bot_token and no channel: name the default channel's id")]
+    NoChannel,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Secret {
+    webhook: Option<String>,
+    bot_token: Option<String>,
+    channel: Option<String>,
+    channels: BTreeMap<String, String>,
+    api: Option<String>,
+}
+
+/// Slack.
+pub struct SlackChat {
+    /// URLs for webhooks, ids of channels for a bot; `None` is the default one.
+    places: BTreeMap<Option<String>, String>,
+    bot: Option<Bot>,
+}
+
+struct Bot {
+    token: String,
+    api: String,
+}
+
+impl fmt::Debug for SlackChat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.places.keys().collect();
+        f.debug_tuple("SlackChat").field(&names).finish()
+    }
+}
+
+impl SlackChat {
+    /// Reads the secret: the URL of a webhook, or an object.
+    ///
+    /// # Errors
+    /// When it names no place to post to.
+    pub fn from_secret(text: &str) -> Result<Self, BadSlackSecret> {
+        let secret = match text.trim() {
+            text if text.starts_with('{') => {
+                serde_json::from_str(text).map_err(|_| BadSlackSecret::Form)?
+            }
+            url => Secret {
+                webhook: Some(url.to_owned()),
+                ..Secret::default()
+            },
+        };
+        let (default, bot) = match (secret.webhook, secret.bot_token) {
+            (Some(url), None) => (url, None),
+            (None, Some(token)) => {
+                let api = secret.api.unwrap_or_else(|| API.to_owned());
+                let channel = secret.channel.ok_or(BadSlackSecret::NoChannel)?;
+                (channel, Some(Bot { token, api }))
+            }
+            _ => return Err(BadSlackSecret::Form),
+        };
+        let named = secret.channels.into_iter();
+        let mut places: BTreeMap<_, _> = named.map(|(name, at)| (Some(name), at)).collect();
+        places.insert(None, default);
+        let url = |name: &str, url: &str| {
+            let made = HttpWebhook::new(url).map(drop);
+            made.map_err(|_| BadSlackSecret::Url(name.to_owned()))
+        };
+        match &bot {
+            Some(bot) => url("api", &bot.api)?,
+            None => places
+                .iter()
+                .try_for_each(|(name, at)| url(name.as_deref().unwrap_or("webhook"), at))?,
+        }
+        Ok(Self { places, bot })
+    }
+}
+
+fn failed(message: impl fmt::Display) -> CloudError {
+    CloudError::Failed {
+        operation: OPERATION.to_owned(),
+        message: bounded(&message.to_string()),
+    }
+}
+
+#[async_trait]
+impl Chat for SlackChat {
+    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
+        let place = self.places.get(&post.channel).ok_or_else(|| {
+            let name = post.channel.as_deref().unwrap_or_default();
+            failed(format!(
+                "the secret has no channel '{name}', which the policy routes to: add it to `channels`"
+            ))
+        })?;
+        let Some(bot) = &self.bot else {
+            let webhook = HttpWebhook::new(place).map_err(failed)?;
+            return webhook.send(&post.body, None).await.map(|_| None);
+        };
+        let mut body = post.body.clone();
+        body["channel"] = json!(place);
+        if let Some(thread) = &post.thread {
+            body["thread_ts"] = json!(thread);
+        }
+        let url = format!("{}/chat.postMessage", bot.api.trim_end_matches('/'));
+        let api = HttpWebhook::new(&url).map_err(failed)?;
+        let answer = api.send(&body, Some(&bot.token)).await?;
+        let answer: Value = serde_json::from_slice(&answer)
+            .map_err(|_| failed("chat.postMessage answered something else than JSON"))?;
+        match answer["ok"].as_bool() {
+            Some(true) => Ok(answer["ts"].as_str().map(str::to_owned)),
+            _ => {
+                let why = answer["error"].as_str().unwrap_or("no reason given");
+                Err(failed(format!("chat.postMessage: {why}")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_is_a_url_or_an_object_and_is_never_shown() {
+        let check = |text: &str, expect: Result<usize, BadSlackSecret>| {
+            let got = SlackChat::from_secret(text);
+            assert_eq!(
+                got.as_ref()
+                    .map(|chat| chat.places.len())
+                    .map_err(Clone::clone),
+                expect
+            );
+            assert!(!format!("{got:?}").contains("hush"), "{got:?}");
+        };
+        let form = || Err(BadSlackSecret::Form);
+        check("https://hooks.slack.com/hush\n", Ok(1));
+        check(
+            r#"{"webhook": "https://x.y/hush", "channels": {"lab": "https://x.y/hush2"}}"#,
+            Ok(2),
+        );
+        check(
+            r#"{"bot_token": "hush", "channel": "C1", "channels": {"lab": "C2"}}"#,
+            Ok(2),
+        );
+        check(r#"{"bot_token": "hush"}"#, Err(BadSlackSecret::NoChannel));
+        check(
+            r#"{"bot_token": "hush", "webhook": "https://x.y/hush"}"#,
+            form(),
+        );
+        check(r#"{"hook": "https://x.y/hush"}"#, form());
+        check("{}", form());
+        let url = |name: &str| Err(BadSlackSecret::Url(name.to_owned()));
+        check("hush", url("webhook"));
+        check(
+            r#"{"webhook": "https://x.y/hush", "channels": {"lab": "ftp://hush"}}"#,
+            url("lab"),
+        );
+    }
+
+    /// Answers one request with `answer` as JSON, and gives what was asked.
+    async fn serve(listener: TcpListener, answer: &str) -> String {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let mut asked = Vec::new();
+        let mut piece = [0; 4_096];
+        while !asked.ends_with(b"}") {
+            let n = stream.read(&mut piece).await.expect("a request");
+            assert!(n > 0, "the request ended early");
+            asked.extend_from_slice(&piece[..n]);
+        }
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
+            answer.len()
+        );
+        let sent = stream.write_all((head + answer).as_bytes()).await;
+        sent.expect("the answer is sent");
+        String::from_utf8(asked).expect("text")
+    }
+
+    #[tokio::test]
+    async fn a_bot_posts_in_a_thread_and_a_refusal_keeps_the_token() {
+        let check = async |answer: &str, expect: Result<Option<&str>, &str>| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let secret = json!({
+                "bot_token": "xoxb-hush", "channel": "C1", "channels": {"lab": "C2"},
+                "api": format!("http://{address}/api"),
+            });
+            let chat = SlackChat::from_secret(&secret.to_string()).expect("a secret");
+            let post = ChatPost {
+                channel: Some("lab".to_owned()),
+                thread: Some("17.5".to_owned()),
+                body: json!({"text": "3 findings"}),
+            };
+            let (asked, got) = tokio::join!(serve(listener, answer), chat.post(&post));
+            assert!(
+                asked.starts_with("POST /api/chat.postMessage HTTP/1.1\r\n"),
+                "{asked}"
+            );
+            assert!(
+                asked.contains("authorization: Bearer xoxb-hush\r\n"),
+                "{asked}"
+            );
+            let body = r#"{"channel":"C2","text":"3 findings","thread_ts":"17.5"}"#;
+            assert!(asked.ends_with(body), "{asked}");
+            let got = got.map_err(|error| error.to_string());
+            let got = got.as_ref().map(Option::as_deref).map_err(String::as_str);
+            assert_eq!(got, expect);
+        };
+        check(r#"{"ok": true, "ts": "18.25"}"#, Ok(Some("18.25"))).await;
+        let why = "slack failed: chat.postMessage: channel_not_found";
+        check(r#"{"ok": false, "error": "channel_not_found"}"#, Err(why)).await;
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_the_secret_lacks_is_named() {
+        let chat = SlackChat::from_secret("https://x.y/hush").expect("a secret");
+        let post = ChatPost {
+            channel: Some("lab".to_owned()),
+            thread: None,
+            body: json!({}),
+        };
+        let error = chat.post(&post).await.expect_err("no such channel");
+        assert!(error.to_string().contains("no channel 'lab'"), "{error}");
+    }
+}

@@ -1,0 +1,191 @@
+//! What earlier sweeps and people's decisions add, as words.
+
+use ebb_domain::decision::Verb;
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::life::{Ending, Past, Resolved, SetAside};
+use ebb_domain::report::Report;
+use ebb_domain::timeline::NodeHours;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::SIMULATED;
+use crate::render::text::{clip, counted, one_line};
+
+/// Resolved ones named; the rest are in the JSON.
+const RESOLVED: usize = 50;
+
+/// Ones set aside that are named; the rest are counted.
+const SET_ASIDE: usize = 50;
+
+/// The longest name in a line.
+const NAME_CHARS: usize = 120;
+
+/// What a day and a week make of the sums.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct TrendWords {
+    /// Points of a line in a box of 1000 by 100, the newest at its right end.
+    pub(in crate::render) line: String,
+    /// The greatest saving, at the top of the box.
+    pub(in crate::render) top: String,
+    /// Since when.
+    pub(in crate::render) from: String,
+    /// What was a day and a week ago.
+    pub(in crate::render) then: Vec<String>,
+}
+
+/// A node's hours.
+#[derive(Debug, Serialize)]
+pub(in crate::render) struct HoursRow {
+    /// Name or id.
+    pub(in crate::render) name: String,
+    /// All of it in words, for who does not see the cells.
+    pub(in crate::render) words: String,
+    /// How busy each hour was: 0 for at rest to 4, or none where it was not seen.
+    pub(in crate::render) cells: Vec<Option<u8>>,
+}
+
+/// One resolved finding in a line.
+pub(in crate::render) fn resolved_line(one: &Resolved) -> String {
+    let name = one_line(one.name.as_ref().unwrap_or(&one.resource));
+    let simulated = match one.origin {
+        Origin::Simulated => format!(" ({SIMULATED})"),
+        Origin::Measured => String::new(),
+    };
+    let what = format!(
+        "{} {} in {}{simulated}: {}",
+        one.kind,
+        clip(&name, NAME_CHARS),
+        one_line(&one.region),
+        one.ending
+    );
+    match (one.saved, one.ending) {
+        (Some(saved), _) => format!("{what}, saves {} a month ({})", saved.a_month, saved.basis),
+        (None, Ending::StillThere) => what,
+        (None, _) => format!("{what}; what that saves is not known"),
+    }
+}
+
+pub(super) fn resolved(report: &Report) -> Vec<String> {
+    let resolved = report.history.resolved.iter().take(RESOLVED);
+    resolved
+        .map(|one| {
+            let day = one.resolved_at.strftime("%Y-%m-%d");
+            format!("{day} · {}", resolved_line(one))
+        })
+        .collect()
+}
+
+pub(super) fn set_aside(report: &Report) -> Vec<String> {
+    let all = &report.history.set_aside;
+    let mut lines: Vec<String> = all.iter().take(SET_ASIDE).map(aside).collect();
+    if all.len() > SET_ASIDE {
+        lines.push(format!("… and {} more", all.len() - SET_ASIDE));
+    }
+    lines
+}
+
+fn aside(one: &SetAside) -> String {
+    let resource = &one.finding.resource;
+    let name = one_line(resource.name.as_ref().unwrap_or(&resource.id));
+    let decision = &one.decision;
+    let verb = match decision.verb {
+        Verb::Dismiss => "dismissed",
+        Verb::Snooze => "snoozed",
+    };
+    let until = decision
+        .until
+        .map(|until| format!(" until {}", minute(until)));
+    format!(
+        "{} {}: {verb} by {}{}: {}",
+        one.finding.kind,
+        clip(&name, NAME_CHARS),
+        one_line(&decision.by),
+        until.unwrap_or_default(),
+        one_line(&decision.reason)
+    )
+}
+
+fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// `None` before there are two reports.
+pub(super) fn trend(report: &Report) -> Option<TrendWords> {
+    let past = &report.history.trend;
+    let (first, last) = (past.first()?, past.last()?);
+    let span = last.at.as_second() - first.at.as_second();
+    let top = past.iter().map(|one| one.saving_a_month).max()?;
+    if past.len() < 2 || span <= 0 {
+        return None;
+    }
+    let point = |one: &Past| {
+        let x = (one.at.as_second() - first.at.as_second()) * 1000 / span;
+        let share = i128::from(one.saving_a_month.micros()) * 100;
+        let y = share.checked_div(i128::from(top.micros())).unwrap_or(0);
+        format!("{x},{}", 100 - y.clamp(0, 100))
+    };
+    let line: Vec<String> = past.iter().map(point).collect();
+    let ago = |hours: i64, words: &str| {
+        let then = report
+            .at
+            .checked_sub(SignedDuration::from_hours(hours))
+            .ok()?;
+        let one = past.iter().rev().find(|one| one.at <= then)?;
+        let findings = counted(one.findings, "finding", "findings");
+        Some(format!(
+            "{words}: {} a month in {findings}",
+            one.saving_a_month
+        ))
+    };
+    Some(TrendWords {
+        line: line.join(" "),
+        top: top.to_string(),
+        from: minute(first.at),
+        then: [ago(24, "A day ago"), ago(7 * 24, "A week ago")]
+            .into_iter()
+            .flatten()
+            .collect(),
+    })
+}
+
+pub(super) fn hours(report: &Report) -> Vec<HoursRow> {
+    report.timeline.nodes.iter().map(row).collect()
+}
+
+/// The hours of the day above the cells, in UTC.
+pub(super) fn hour_marks(report: &Report) -> Vec<String> {
+    let Some(from) = report.timeline.from else {
+        return Vec::new();
+    };
+    let most = report
+        .timeline
+        .nodes
+        .iter()
+        .map(|node| node.hours.len())
+        .max();
+    let mark = |n: usize| {
+        let hour = from.as_second() / 3600 + i64::try_from(n).unwrap_or(0);
+        let hour = hour.rem_euclid(24);
+        match hour % 6 {
+            0 => format!("{hour:02}"),
+            _ => String::new(),
+        }
+    };
+    (0..most.unwrap_or(0)).map(mark).collect()
+}
+
+fn row(node: &NodeHours) -> HoursRow {
+    let level = |percent: u8| match percent {
+        0 => 0,
+        percent => 1 + percent.min(99) / 25,
+    };
+    let seen = node.hours.iter().flatten();
+    let busy = seen.clone().filter(|percent| **percent > 0).count();
+    let seen = counted(seen.count(), "hour", "hours");
+    let name = node.name.as_deref().unwrap_or(node.node.as_str());
+    HoursRow {
+        name: clip(&one_line(name), NAME_CHARS).into_owned(),
+        words: format!("at work in {busy} of the {seen} seen"),
+        cells: node.hours.iter().map(|hour| hour.map(level)).collect(),
+    }
+}
