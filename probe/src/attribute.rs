@@ -1,10 +1,10 @@
 //! Which process belongs to what: background, or a step of the workload. Pure;
 //! who asks keeps the answers. The forms of cgroup paths stand in [`path`].
 
+mod launcher;
 pub mod path;
 
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::{StepId, StepKind};
+use ebb_domain::step::{RunName, StepId, StepKind};
 
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
 use crate::rules::{Children, Class, Rules, Subject};
@@ -27,6 +27,17 @@ pub struct Step {
     pub name: String,
     /// The cgroup that holds all of it and nothing else; `None` when it has none.
     pub cgroup: Option<String>,
+    /// The run that started it; `None` when nothing here tells.
+    pub run: Option<RunName>,
+}
+
+/// The process that started another.
+#[derive(Debug, Clone, Copy)]
+pub struct Parent<'a> {
+    /// Who it is.
+    pub key: ProcessKey,
+    /// The name of its program.
+    pub program: &'a str,
 }
 
 /// What is known of a process when it is placed.
@@ -42,6 +53,8 @@ pub struct Facts<'a> {
     pub cgroup: Option<&'a str>,
     /// Set when its program is the start of a Nextflow task.
     pub work_folder: Option<&'a WorkFolder>,
+    /// Who started it; `None` when that has ended.
+    pub parent: Option<Parent<'a>>,
     /// Where it stood before, or else where its parent stands; `None` when
     /// neither is known.
     pub inherited: Option<&'a Placement>,
@@ -50,7 +63,7 @@ pub struct Facts<'a> {
 /// Places a process.
 ///
 /// A cgroup that a rule or a container names decides; then a Nextflow task's
-/// start; then the step it was born into. Only what no step holds is judged by
+/// start, or a shell of Snakemake's; then the step it was born into. Only what no step holds is judged by
 /// its program, and what no rule knows is the root of a tree of its own.
 pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
@@ -70,7 +83,10 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
         return in_cgroup(step);
     }
     if let Some(folder) = facts.work_folder {
-        return nextflow_task(folder);
+        return launcher::nextflow_task(folder, facts.parent);
+    }
+    if let Some(job) = launcher::snakemake_job(facts) {
+        return job;
     }
     let unit = facts.cgroup.and_then(path::unit);
     match facts.inherited {
@@ -103,40 +119,30 @@ fn in_cgroup(step: path::CgroupStep) -> Placement {
         id: step.id,
         name: step.name,
         cgroup: Some(step.cgroup),
-    })
-}
-
-/// Nextflow shows a task by two digits and six more of its folder's hash.
-fn nextflow_task(folder: &WorkFolder) -> Placement {
-    let WorkFolder { parent, leaf } = folder;
-    Placement::Step(Step {
-        id: StepId {
-            kind: StepKind::NextflowTask,
-            key: format!("{parent}/{leaf}"),
-        },
-        name: format!("{parent}/{}", leaf.chars().take(6).collect::<String>()),
-        cgroup: None,
+        run: None,
     })
 }
 
 fn tree(facts: &Facts<'_>) -> Placement {
-    let ProcessKey { pid, start } = facts.key;
     Placement::Step(Step {
         id: StepId {
             kind: StepKind::Tree,
-            key: tree_key(pid, start),
+            key: tree_key(facts.key),
         },
         name: facts.program.to_owned(),
         cgroup: None,
+        run: None,
     })
 }
 
-fn tree_key(pid: u32, start: BootClock) -> String {
+fn tree_key(ProcessKey { pid, start }: ProcessKey) -> String {
     format!("{pid}@{}", start.as_nanos())
 }
 
 #[cfg(test)]
 mod tests {
+    use ebb_domain::heartbeat::BootClock;
+
     use super::*;
 
     fn background() -> Placement {
@@ -151,6 +157,7 @@ mod tests {
             },
             name: key.into(),
             cgroup: None,
+            run: None,
         })
     }
 
@@ -171,6 +178,7 @@ mod tests {
             program: case.program,
             cgroup: Some(case.cgroup),
             work_folder: case.nextflow.as_ref(),
+            parent: None,
             inherited: case.inherited.as_ref(),
         };
         let got = match place(&facts, &Rules::built_in()) {
@@ -278,6 +286,53 @@ mod tests {
         );
     }
 
+    /// A run is the launcher's process, and is told only where that started the step.
+    #[test]
+    fn the_run_of_a_step_is_the_launcher_that_started_it() {
+        let check = |parent: Option<&str>, program: &str, nextflow: bool, expect: &str| {
+            let folder = nextflow.then(|| WorkFolder {
+                parent: "ab".into(),
+                leaf: "cdef0123".into(),
+            });
+            let key = |pid| ProcessKey {
+                pid,
+                start: BootClock::from_nanos(5),
+            };
+            let inherited = born_in(StepKind::Session, "3");
+            let facts = Facts {
+                key: key(7),
+                kind: TaskKind::User,
+                program,
+                cgroup: Some("/user.slice/user-0.slice/session-3.scope"),
+                work_folder: folder.as_ref(),
+                parent: parent.map(|program| Parent {
+                    key: key(4),
+                    program,
+                }),
+                inherited: Some(&inherited),
+            };
+            let Placement::Step(step) = place(&facts, &Rules::built_in()) else {
+                panic!("{program} is no background");
+            };
+            let run = step
+                .run
+                .map(|run| format!(" of {} {}", run.launcher, run.key));
+            let got = format!("{:?}{}", step.id.kind, run.unwrap_or_default());
+            assert_eq!(got, expect, "{parent:?} {program}");
+        };
+        check(Some("java"), "bash", true, "NextflowTask of nextflow 4@5");
+        check(Some("sh"), "bash", true, "NextflowTask");
+        check(None, "bash", true, "NextflowTask");
+        check(
+            Some("snakemake"),
+            "bash",
+            false,
+            "SnakemakeJob of snakemake 4@5",
+        );
+        check(Some("snakemake"), "python3.12", false, "Session");
+        check(Some("bash"), "bash", false, "Session");
+    }
+
     #[test]
     fn the_first_process_and_kernel_threads_are_background() {
         let rules = Rules::built_in();
@@ -291,6 +346,7 @@ mod tests {
                 program: "anything",
                 cgroup: None,
                 work_folder: None,
+                parent: None,
                 inherited: None,
             };
             place(&facts, &rules)

@@ -80,6 +80,9 @@ fn is_task_id(text: &str) -> bool {
 
 /// `/ecs/<task>/<container>`, `/ecs/<cluster>/<task>/<container>` and
 /// `/ecstasks.slice/ecstasks-<task>.slice/docker-<container>.scope`.
+///
+/// Source: `agent/config` of amazon-ecs-agent, `DefaultTaskCgroupV1Prefix` and
+/// `DefaultTaskCgroupV2Prefix`.
 fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
     let root = *segments.names.first()?;
     segments.find(StepKind::EcsTask, |at, name| {
@@ -95,6 +98,9 @@ fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
 /// `/kubepods/burstable/pod<uid>/<container>` and
 /// `/kubepods.slice/…/kubepods-burstable-pod<uid>.slice/cri-containerd-<id>.scope`,
 /// where the slice's uid has underscores.
+///
+/// Source: `pkg/kubelet/cm` of Kubernetes, `GetPodCgroupNameSuffix` and
+/// `escapeSystemdCgroupName`.
 fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
     segments.find(StepKind::Pod, |_, name| {
         let slice = name.strip_suffix(".slice").unwrap_or(name);
@@ -107,6 +113,8 @@ fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
 
 /// `/slurm/uid_1000/job_7/step_0/task_0` and
 /// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`.
+///
+/// Source: <https://slurm.schedmd.com/cgroups.html> and `cgroup_v2.html` beside it.
 fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
     let number = |name: &str| {
         let number = name.strip_prefix("job_")?;
@@ -135,6 +143,9 @@ fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
 
 /// A 64-digit container id, bare as under `/docker/`, or between a runtime's
 /// name and `.scope`.
+///
+/// Source: `daemon/oci_linux.go` of Moby (`docker-`), `libpod` of Podman (`libpod-`),
+/// `pkg/cri` of containerd (`cri-containerd-`), CRI-O (`crio-`).
 fn container(segments: &Segments<'_>) -> Option<CgroupStep> {
     let mut step = segments.find(StepKind::Container, |_, name| {
         let scope = name.strip_suffix(".scope").unwrap_or(name);
@@ -147,6 +158,8 @@ fn container(segments: &Segments<'_>) -> Option<CgroupStep> {
 }
 
 /// `/user.slice/user-1000.slice/session-5.scope`, and the user's own services.
+///
+/// Source: `pam_systemd(8)`, `user@.service(5)`.
 fn session(segments: &Segments<'_>) -> Option<CgroupStep> {
     let user = segments
         .names
@@ -170,6 +183,8 @@ fn session(segments: &Segments<'_>) -> Option<CgroupStep> {
 }
 
 /// `/system.slice/nginx.service`, `/system.slice/run-r1.scope`.
+///
+/// Source: `systemd.special(7)`, `systemd-run(1)`.
 fn service(segments: &Segments<'_>) -> Option<CgroupStep> {
     segments.find(StepKind::Service, |at, name| {
         let is_unit = name.ends_with(".service") || name.ends_with(".scope");

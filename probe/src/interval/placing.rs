@@ -2,7 +2,7 @@
 
 use super::processes::{Entry, Place, Stage};
 use super::{Fold, side};
-use crate::attribute::{self, Facts, Placement};
+use crate::attribute::{self, Facts, Parent, Placement};
 use crate::kernel::{Process, TaskKind, WorkFolder};
 
 impl Fold {
@@ -77,12 +77,17 @@ impl Fold {
                 Some(Placement::Step(step.step.clone()))
             }
         });
+        let parent = self.processes.get(process.parent);
+        let parent = parent.map(|parent| (parent.key, parent.program.to_string()));
         let facts = Facts {
             key: process.key,
             kind,
             program: &process.comm.to_string(),
             cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
             work_folder: folder,
+            parent: parent
+                .as_ref()
+                .map(|(key, program)| Parent { key: *key, program }),
             inherited: inherited.as_ref(),
         };
         match attribute::place(&facts, &self.rules) {

@@ -361,6 +361,7 @@ impl State {
             detail: StepDetail {
                 network: self.network.told(),
                 gpu: self.gpu,
+                run: self.step.run.clone().map(Box::new),
                 ..self.detail.told(self.totals.cpu)
             },
         }

@@ -1,0 +1,56 @@
+//! Steps that a launcher on this node starts, and the run that it is. Pure.
+
+use ebb_domain::step::{RunName, StepId, StepKind};
+
+use super::{Facts, Parent, Placement, Step, tree_key};
+use crate::kernel::WorkFolder;
+
+/// Nextflow shows a task by two digits and six more of its folder's hash. Its local
+/// executor starts tasks from the one JVM that is the run.
+///
+/// Source: `LocalTaskHandler` and `TaskBean` of Nextflow.
+pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Placement {
+    let WorkFolder { parent: hash, leaf } = folder;
+    Placement::Step(Step {
+        id: StepId {
+            kind: StepKind::NextflowTask,
+            key: format!("{hash}/{leaf}"),
+        },
+        name: format!("{hash}/{}", leaf.chars().take(6).collect::<String>()),
+        cgroup: None,
+        run: run_of("nextflow", &["java", "nextflow"], parent),
+    })
+}
+
+/// A rule's shell, which Snakemake starts from the one process that is the run. What
+/// it starts otherwise, as by its Python children, stays in its own tree.
+///
+/// Source: `snakemake.shell`, whose commands run in `/bin/bash`.
+pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
+    const SHELLS: [&str; 4] = ["bash", "sh", "dash", "zsh"];
+    let is_shell = SHELLS.contains(&facts.program);
+    let run = run_of(
+        "snakemake",
+        &["snakemake"],
+        facts.parent.filter(|_| is_shell),
+    )?;
+    Some(Placement::Step(Step {
+        id: StepId {
+            kind: StepKind::SnakemakeJob,
+            key: tree_key(facts.key),
+        },
+        name: facts.program.to_owned(),
+        cgroup: None,
+        run: Some(run),
+    }))
+}
+
+/// The run that a launcher's process is; none is guessed.
+fn run_of(launcher: &str, programs: &[&str], parent: Option<Parent<'_>>) -> Option<RunName> {
+    let parent = parent.filter(|parent| programs.contains(&parent.program))?;
+    Some(RunName {
+        launcher: launcher.to_owned(),
+        key: tree_key(parent.key),
+        pipeline: None,
+    })
+}
