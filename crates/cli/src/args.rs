@@ -129,6 +129,8 @@ pub(crate) enum Format {
     Markdown,
     /// Cost rows with the columns of FOCUS 1.2
     Focus,
+    /// Results of a check, for CI: SARIF 2.1.0
+    Sarif,
 }
 
 const DOCTOR_MORE: &str = "\

@@ -103,6 +103,7 @@ fn format(told: Option<Format>, output: Option<&Path>) -> Format {
         Some("json") => Format::Json,
         Some("csv") => Format::Csv,
         Some("md") => Format::Markdown,
+        Some("sarif") => Format::Sarif,
         _ => Format::Table,
     })
 }
@@ -115,6 +116,7 @@ fn rendered(report: &Report, format: Format, look: &Look) -> String {
         Format::Csv => render::csv(report),
         Format::Markdown => render::markdown(report),
         Format::Focus => render::focus(report),
+        Format::Sarif => render::sarif(report),
     }
 }
 

@@ -11,6 +11,7 @@ mod json;
 mod markdown;
 #[cfg(test)]
 pub(crate) mod sample;
+mod sarif;
 mod slack;
 mod table;
 pub(crate) mod text;
@@ -24,5 +25,6 @@ pub use hello::{Hello, email_hello, slack_hello};
 pub use html::html;
 pub use json::json;
 pub use markdown::markdown;
+pub use sarif::sarif;
 pub use slack::slack;
 pub use table::{Colour, Look, table};

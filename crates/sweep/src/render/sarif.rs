@@ -1,0 +1,147 @@
+//! The findings as SARIF, for what shows the results of checks in CI.
+//!
+//! Source: SARIF 2.1.0; GitHub, "SARIF support for code scanning" (a result needs a
+//! physical location, and of a run at most 5,000 results are shown).
+
+use std::collections::BTreeMap;
+
+use ebb_domain::finding::{Finding, Level};
+use ebb_domain::report::Report;
+use serde_json::{Value, json};
+
+use super::text::{clip, one_line};
+
+const RESULTS: usize = 5_000;
+
+/// The longest message.
+const MESSAGE_CHARS: usize = 1_000;
+
+/// The findings as one run, the greatest saving first.
+pub fn sarif(report: &Report) -> String {
+    let results: Vec<Value> = report.findings.iter().take(RESULTS).map(result).collect();
+    let kinds: BTreeMap<&str, String> = report
+        .findings
+        .iter()
+        .map(|finding| (finding.kind.slug(), finding.kind.to_string()))
+        .collect();
+    let rules: Vec<Value> = kinds
+        .iter()
+        .map(|(slug, words)| json!({"id": slug, "shortDescription": {"text": words}}))
+        .collect();
+    let run = json!({
+        "tool": {"driver": {
+            "name": "Ebb",
+            "semanticVersion": env!("CARGO_PKG_VERSION"),
+            "rules": rules,
+        }},
+        "results": results,
+        "columnKind": "unicodeCodePoints",
+        "properties": {
+            "at": report.at,
+            "origin": report.origin,
+            "leftOut": report.findings.len().saturating_sub(RESULTS),
+        },
+    });
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    });
+    format!("{log:#}\n")
+}
+
+fn result(finding: &Finding) -> Value {
+    let resource = &finding.resource;
+    let name = resource.name.as_ref().unwrap_or(&resource.id);
+    let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+    let saving_words = saving.map_or("saving not known".to_owned(), |usd| {
+        format!("{usd} a month")
+    });
+    let message = format!(
+        "{} {} ({saving_words}): {}. {}: {}",
+        finding.kind,
+        clip(&one_line(name), 160),
+        one_line(&finding.evidence.to_string()),
+        finding.remedy.action,
+        one_line(&finding.remedy.advice)
+    );
+    json!({
+        "ruleId": finding.kind.slug(),
+        "level": match finding.confidence.level {
+            Level::High | Level::Medium => "warning",
+            Level::Low => "note",
+        },
+        "message": {"text": clip(&message, MESSAGE_CHARS)},
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": {"uri": uri(&finding.id)},
+                "region": {"startLine": 1},
+            },
+            "logicalLocations": [{
+                "name": one_line(&clip(name, 160)),
+                "fullyQualifiedName": one_line(&clip(&finding.id, MESSAGE_CHARS)),
+                "kind": "resource",
+            }],
+        }],
+        "partialFingerprints": {"ebbFindingId/v1": finding.id},
+        "properties": {
+            "region": resource.region,
+            "owner": resource.owner,
+            "origin": resource.origin,
+            "savingPerMonthMicroUsd": saving.map(|usd| usd.micros()),
+        },
+    })
+}
+
+/// The id as a relative URI: no file has it, and viewers want one.
+fn uri(id: &str) -> String {
+    let mut uri = String::new();
+    for byte in clip(id, MESSAGE_CHARS).bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
+                uri.push(char::from(byte));
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn each_finding_is_a_result_of_its_kinds_rule() {
+        let log: Value = serde_json::from_str(&sarif(&sample::small())).expect("JSON");
+        let run = &log["runs"][0];
+        let rules = run["tool"]["driver"]["rules"].as_array().map(Vec::len);
+        assert_eq!((log["version"].as_str(), rules), (Some("2.1.0"), Some(3)));
+        let first = &run["results"][0];
+        assert_eq!(first["ruleId"], "idle_node");
+        assert_eq!(first["level"], "warning");
+        assert_eq!(
+            first["message"]["text"],
+            "Idle node gpu-notebook ($884.76 a month): no workload for 3 h 05 min; background \
+             used 0.02 cores; step session of ana is there and does nothing. Stop: Stop it; its \
+             volumes stay."
+        );
+        let third = &run["results"][2]["properties"]["savingPerMonthMicroUsd"];
+        assert!(third.is_null(), "unknown is not zero");
+    }
+
+    #[test]
+    fn names_from_outside_stay_in_their_place_and_the_rest_is_counted() {
+        let text = sarif(&sample::hostile());
+        let log: Value = serde_json::from_str(&text).expect("JSON");
+        let location = &log["runs"][0]["results"][0]["locations"][0];
+        let uri = location["physicalLocation"]["artifactLocation"]["uri"].as_str();
+        let uri = uri.expect("a URI");
+        assert!(uri.starts_with("%3Dcmd%28%29/%3Cscript%3E"), "{uri}");
+        let log: Value = serde_json::from_str(&sarif(&sample::many(6_000))).expect("JSON");
+        let run = &log["runs"][0];
+        assert_eq!(run["results"].as_array().map(Vec::len), Some(RESULTS));
+        assert_eq!(run["properties"]["leftOut"], 1_000);
+    }
+}
