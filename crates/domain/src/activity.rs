@@ -45,16 +45,19 @@ pub fn of(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> Activity {
     ) {
         return Activity::Network;
     }
-    if used
-        .gpu
-        .is_some_and(|busy: Share| busy >= policy.gpu_floor())
-    {
+    if computes(heartbeat, policy) {
         return Activity::Gpu;
     }
     if heartbeat.typed_ago.is_some_and(|ago| ago < length) {
         return Activity::Typing;
     }
     Activity::Quiet
+}
+
+/// True when a GPU was busy beyond the floor.
+pub fn computes(heartbeat: &Heartbeat, policy: &ActivityPolicy) -> bool {
+    let busy = heartbeat.workload.gpu;
+    busy.is_some_and(|busy: Share| busy >= policy.gpu_floor())
 }
 
 /// A floor given for a minute, for an interval of `length`.

@@ -98,6 +98,12 @@ pub enum Controller {
     BatchEnvironment(String),
     /// A node group of EKS.
     EksNodegroup(String),
+    /// A node pool of Karpenter.
+    KarpenterNodePool(String),
+    /// A cluster of EMR, by its id.
+    EmrCluster(String),
+    /// A cluster of AWS ParallelCluster.
+    ParallelCluster(String),
 }
 
 impl fmt::Display for Controller {
@@ -106,6 +112,9 @@ impl fmt::Display for Controller {
             Self::AutoScalingGroup(name) => write!(f, "Auto Scaling group {name}"),
             Self::BatchEnvironment(name) => write!(f, "Batch compute environment {name}"),
             Self::EksNodegroup(name) => write!(f, "EKS node group {name}"),
+            Self::KarpenterNodePool(name) => write!(f, "Karpenter node pool {name}"),
+            Self::EmrCluster(name) => write!(f, "EMR cluster {name}"),
+            Self::ParallelCluster(name) => write!(f, "ParallelCluster {name}"),
         }
     }
 }
@@ -161,19 +170,22 @@ fn first_of<'a>(tags: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a
     said.map(String::as_str).find(|value| !value.is_empty())
 }
 
-/// The controller that AWS's own tags name; Batch is found by joining ECS.
+/// The controller that tags name; Batch is found by joining ECS. The more specific is
+/// asked first: a node group is an Auto Scaling group underneath.
 ///
-/// Source: "Tag your Auto Scaling groups" (`aws:autoscaling:groupName`) and EKS
-/// "Managed node groups" (`eks:nodegroup-name`), which is asked first because a
-/// node group is an Auto Scaling group underneath.
+/// Source: "Tag your Auto Scaling groups" (`aws:autoscaling:groupName`), EKS "Managed
+/// node groups" (`eks:nodegroup-name`), Karpenter "NodeClasses" (`karpenter.sh/nodepool`),
+/// EMR "Tag resources" (`aws:elasticmapreduce:job-flow-id`), ParallelCluster "Tagging"
+/// (`parallelcluster:cluster-name`).
 pub fn controller_from_tags(tags: &BTreeMap<String, String>) -> Option<Controller> {
-    let eks = tags
-        .get("eks:nodegroup-name")
-        .cloned()
-        .map(Controller::EksNodegroup);
-    eks.or_else(|| {
-        tags.get("aws:autoscaling:groupName")
-            .cloned()
-            .map(Controller::AutoScalingGroup)
-    })
+    type Named = fn(String) -> Controller;
+    const TAGS: [(&str, Named); 5] = [
+        ("eks:nodegroup-name", Controller::EksNodegroup),
+        ("karpenter.sh/nodepool", Controller::KarpenterNodePool),
+        ("aws:elasticmapreduce:job-flow-id", Controller::EmrCluster),
+        ("parallelcluster:cluster-name", Controller::ParallelCluster),
+        ("aws:autoscaling:groupName", Controller::AutoScalingGroup),
+    ];
+    TAGS.iter()
+        .find_map(|(key, named)| Some(named(tags.get(*key)?.clone())))
 }

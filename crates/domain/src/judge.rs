@@ -1,5 +1,7 @@
 //! From facts to a report: runs every rule over every resource.
 
+#[cfg(test)]
+mod cases;
 mod exempt;
 mod explain;
 mod facts;
@@ -24,10 +26,12 @@ use crate::rules::{self, Verdict};
 use crate::timeline;
 
 /// Rules that need the facts alone.
-const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 7] = [
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 9] = [
     rules::idle::judge,
     rules::batch::judge,
     rules::low_duty::judge,
+    rules::gpu::judge,
+    rules::old_generation::judge,
     rules::unattached_volume::judge,
     rules::stopped_volume::judge,
     rules::gp2_volume::judge,

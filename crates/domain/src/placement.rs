@@ -58,6 +58,16 @@ pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<
             && !spec.metal
             && spec.current_generation
     };
+    cheapest_with(catalogue, region, fits)
+}
+
+/// The cheapest type of the region with what is asked for; of equal prices the first by
+/// name.
+pub(crate) fn cheapest_with(
+    catalogue: &Catalogue,
+    region: &Region,
+    fits: impl Fn(&TypeSpec) -> bool,
+) -> Option<Placement> {
     catalogue
         .types_in(region)
         .filter(|(spec, _)| fits(spec))

@@ -1,12 +1,16 @@
 //! Policy: every threshold Ebb judges by, with its unit and reason, in one place.
 //! The TOML file of the user overrides single values; unknown keys are refused.
 
+mod batch;
 mod exempt;
+mod machine;
 mod route;
 mod step;
 mod storage;
 
+pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
+pub use machine::GpuPolicy;
 pub use route::Route;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;
@@ -77,6 +81,8 @@ pub struct Policy {
     pub storage: StoragePolicy,
     /// When something is wrong with a step.
     pub step: StepPolicy,
+    /// When GPUs are idle.
+    pub gpu: GpuPolicy,
 }
 
 /// What counts as activity. The floors are for the whole node and a minute, and
@@ -177,38 +183,6 @@ impl IdlePolicy {
     /// The share of the window that must have been seen.
     pub fn min_coverage(&self) -> Share {
         Share::from_ppm(self.min_coverage_ppm)
-    }
-}
-
-/// When Batch is stuck. A job that Batch itself calls misconfigured or without
-/// capacity is reported on sight.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BatchPolicy {
-    /// Seconds that a RUNNING job may go without CPU, disk or a new process.
-    pub no_progress_seconds: u64,
-    /// Seconds that an ECS agent may be disconnected while its node is well.
-    pub agent_disconnected_seconds: u64,
-}
-
-impl Default for BatchPolicy {
-    fn default() -> Self {
-        Self {
-            no_progress_seconds: 15 * 60,
-            agent_disconnected_seconds: 5 * 60,
-        }
-    }
-}
-
-impl BatchPolicy {
-    /// Time that a RUNNING job may go without progress.
-    pub fn no_progress(&self) -> Duration {
-        Duration::from_secs(self.no_progress_seconds)
-    }
-
-    /// Time that an ECS agent may be disconnected.
-    pub fn agent_disconnected(&self) -> Duration {
-        Duration::from_secs(self.agent_disconnected_seconds)
     }
 }
 
@@ -345,6 +319,7 @@ impl Policy {
         some("activity.tick_seconds", self.activity.tick_seconds.into())?;
         some("idle.after_seconds", self.idle.after_seconds)?;
         some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
+        some("batch.orphan_seconds", self.batch.orphan_seconds)?;
         share("idle.min_coverage_ppm", self.idle.min_coverage_ppm)?;
         share(
             "overprovisioned.needed_share_ppm",
@@ -353,6 +328,7 @@ impl Policy {
         share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
         share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
+        some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
         some("step.stalled_seconds", self.step.stalled_seconds)?;
         some("step.history_runs", self.step.history_runs.into())?;
         some("step.storm_runs", self.step.storm_runs.into())?;

@@ -3,9 +3,11 @@
 
 pub mod batch;
 pub mod gp2_volume;
+pub mod gpu;
 pub mod idle;
 pub mod idle_address;
 pub mod low_duty;
+pub mod old_generation;
 pub mod overprovisioned;
 pub(crate) mod steps;
 pub mod stopped_volume;
@@ -75,6 +77,19 @@ impl Questions {
             notes: Notes::None,
             ..Self::of(rule)
         }
+    }
+
+    /// An empty list of the same rule.
+    fn anew(&self) -> Self {
+        match self.notes {
+            Notes::Kept => Self::of(self.rule),
+            Notes::None => Self::unwritten(self.rule),
+        }
+    }
+
+    /// Takes in what another list asked, whatever it came to.
+    fn also(&mut self, other: Self) {
+        self.asked.extend(other.asked);
     }
 
     /// Asks, and tells whether the answer speaks for waste, so that the rule itself

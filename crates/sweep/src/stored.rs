@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/3";
+const SCHEMA: &str = "ebb.state/4";
 
 /// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards.
 const MAX_PACKED_BYTES: u64 = 64 << 20;
@@ -270,8 +270,8 @@ mod tests {
             let saved = save(&bucket, 0, &loaded.stored, &loaded.replaces).await;
             assert!(matches!(saved, Ok(Saved::Done(_))));
         };
-        check(b"ebb.state/2\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/3\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(b"ebb.state/1\n".to_vec(), "not of schema").await;
+        check(b"ebb.state/4\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
     }

@@ -66,10 +66,9 @@ impl Verdict {
 /// What a finding would be called had it been planted.
 fn as_planted(finding: &Finding) -> Planted {
     let variant = match &finding.evidence {
-        Evidence::StuckJob(stuck) => Some(match stuck.stuck {
-            Stuck::NoProgress { .. } => "no_progress",
+        Evidence::StuckJob(stuck) => Some(match &stuck.stuck {
             Stuck::Blocked { .. } => "runnable_blocked",
-            Stuck::AgentDisconnected => "agent_disconnected",
+            other => other.slug(),
         }),
         _ => None,
     };

@@ -11,6 +11,8 @@ use toml::{Table, Value};
 /// Where the thresholds stand with their reasons.
 const SOURCE: &str = concat!(
     include_str!("../../../domain/src/policy.rs"),
+    include_str!("../../../domain/src/policy/batch.rs"),
+    include_str!("../../../domain/src/policy/machine.rs"),
     include_str!("../../../domain/src/policy/step.rs"),
     include_str!("../../../domain/src/policy/storage.rs"),
 );

@@ -1,17 +1,22 @@
 //! What shows a finding, as typed values; one line of words each.
 
+mod idle;
+mod machine;
 mod step;
+mod stuck;
 
+pub use idle::KeptAliveBy;
+pub use machine::{Newer, QuietGpu};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
+pub use stuck::{Stuck, StuckJob};
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::JobStatus;
 use crate::step::{PeakMemory, Requested};
-use crate::units::{Bytes, CpuTime, MilliCores, Spoken};
+use crate::units::{Bytes, MilliCores, Spoken};
 
 /// What shows a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +34,10 @@ pub enum Evidence {
     Unused(Unused),
     /// Something is wrong with a step.
     Step(StepTrouble),
+    /// GPUs compute nothing.
+    Gpu(QuietGpu),
+    /// A newer type does the same for less.
+    OldGeneration(Newer),
 }
 
 /// A node works for a few minutes of the day.
@@ -98,47 +107,6 @@ pub enum SeenBy {
     Metrics,
 }
 
-/// What keeps an idle node from being stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeptAliveBy {
-    /// A step that is there and does nothing, by name.
-    QuietStep(String),
-}
-
-/// A job or worker gets nowhere.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StuckJob {
-    /// The job's name; `None` for a worker.
-    pub job: Option<String>,
-    /// How the job stands.
-    pub status: Option<JobStatus>,
-    /// For how long.
-    pub stuck_for: Option<Duration>,
-    /// In which way.
-    pub stuck: Stuck,
-}
-
-/// The ways to be stuck.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "how")]
-pub enum Stuck {
-    /// RUNNING, and its step used no CPU, moved no bytes, started nothing.
-    NoProgress {
-        /// CPU that it used in all.
-        cpu: CpuTime,
-        /// Processes that it started.
-        processes: u64,
-    },
-    /// RUNNABLE, and Batch says that it can never start as things are.
-    Blocked {
-        /// Batch's words.
-        reason: String,
-    },
-    /// The node is well, and its ECS agent has lost touch.
-    AgentDisconnected,
-}
-
 /// A step uses a fraction of its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overprovisioned {
@@ -165,6 +133,8 @@ impl fmt::Display for Evidence {
             Self::LowDuty(e) => e.fmt(f),
             Self::Unused(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
+            Self::Gpu(e) => e.fmt(f),
+            Self::OldGeneration(e) => e.fmt(f),
         }
     }
 }
@@ -197,52 +167,6 @@ impl fmt::Display for Unused {
     }
 }
 
-impl fmt::Display for IdleNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.seen_by {
-            SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
-            SeenBy::Metrics => write!(f, "quiet metrics for {}", Spoken(self.idle_for))?,
-        }
-        if let Some(seen) = self.never_active {
-            write!(f, ", never active in {} of watching", Spoken(seen))?;
-        }
-        if let Some(cores) = self.background_cores {
-            write!(f, "; background used {:.2} cores", cores.as_cores())?;
-        }
-        if let Some(KeptAliveBy::QuietStep(name)) = &self.kept_alive_by {
-            write!(f, "; step {name} is there and does nothing")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for StuckJob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.stuck {
-            Stuck::NoProgress { cpu, processes } => write!(
-                f,
-                "RUNNING, but no CPU, disk or new process for {} ({cpu} of CPU and {processes} \
-                 processes in all)",
-                spoken(self.stuck_for)
-            ),
-            Stuck::Blocked { reason } => {
-                write!(
-                    f,
-                    "RUNNABLE for {} and cannot start: {reason}",
-                    spoken(self.stuck_for)
-                )
-            }
-            Stuck::AgentDisconnected => {
-                write!(
-                    f,
-                    "ECS agent disconnected for {} while the node's heartbeats are fresh",
-                    spoken(self.stuck_for)
-                )
-            }
-        }
-    }
-}
-
 impl fmt::Display for Overprovisioned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let asked = [
@@ -271,13 +195,6 @@ impl fmt::Display for Overprovisioned {
             Spoken(self.observed_for)
         )
     }
-}
-
-fn spoken(time: Option<Duration>) -> String {
-    time.map_or_else(
-        || "an unknown time".to_owned(),
-        |time| Spoken(time).to_string(),
-    )
 }
 
 impl Overprovisioned {

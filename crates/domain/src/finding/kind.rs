@@ -52,6 +52,12 @@ kinds! {
     OldVolumeType = "old_volume_type", "Old volume type";
     /// An address that is associated with nothing.
     IdleAddress = "idle_address", "Idle address";
+    /// A machine whose GPUs compute nothing while its cores work.
+    IdleGpu = "idle_gpu", "Idle GPU";
+    /// GPU memory that is held and computes nothing.
+    HeldGpuMemory = "held_gpu_memory", "GPU memory held";
+    /// A machine of a type that a newer one does better for less.
+    OldGeneration = "old_generation", "Old generation";
     /// A step that the kernel killed for want of memory.
     OutOfMemoryStep = "out_of_memory_step", "Out of memory";
     /// A step that fails again and again.

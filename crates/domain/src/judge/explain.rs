@@ -38,6 +38,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let volume = inventory.storage.volumes.get(id);
     let mut checks = Vec::new();
     if let Some(machine) = machine {
+        checks.extend(rules::gpu::explain(facts, machine));
         checks.extend(rules::idle::explain(facts, machine));
     }
     if let Some(job) = job {

@@ -1,224 +1,95 @@
-//! Stuck in Batch: a job that Batch says can never start, a job that is RUNNING
-//! and gets nowhere, a worker whose agent has lost touch.
+//! Stuck in Batch: one file a row of the table of ways to be stuck, each with its own
+//! evidence and start value. A job is judged by the rows of its status in order, and
+//! the first that speaks is heard.
 
-mod explain;
+mod blocked;
+mod invalid;
+mod lost;
+mod never_joined;
+mod no_progress;
+mod orphan;
+mod process_gone;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use explain::explain;
+pub(super) use never_joined::nodes as never_joined;
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
 use crate::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, Level, Remedy, Resource, Stuck, StuckJob,
-    Window,
+    Confidence, Evidence, Finding, FindingKind, Remedy, Resource, StepLink, Stuck, StuckJob, Window,
 };
-use crate::fleet::{ContainerInstance, Instance, Job, JobStatus};
+use crate::fleet::{Instance, Job, JobStatus};
 use crate::heartbeat::Origin;
+use crate::identity::Region;
 use crate::judge::{Facts, labelled};
 use crate::state::NodeState;
-use crate::step::{PlacedStep, StepKind};
-use crate::units::{Share, Spoken};
+use crate::step::{PlacedStep, StepId, StepKind};
+use crate::units::Share;
 
 const KIND: FindingKind = FindingKind::StuckBatchJob;
 
-/// Judges every job and every container instance.
+type Row = fn(&Facts<'_>, &Job, &mut Questions) -> Option<Verdict>;
+
+/// Judges every job, container, worker, queue and environment.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let batch = &facts.inventory.batch;
-    let jobs = batch.jobs.values().filter_map(|job| match job.status {
-        JobStatus::Runnable => blocked(facts, job),
-        JobStatus::Running => no_progress(facts, job),
-        _ => None,
-    });
-    let workers = batch
-        .container_instances
+    let mut verdicts: Vec<Verdict> = batch
+        .jobs
         .values()
-        .filter_map(|i| agent_lost(facts, i));
-    jobs.chain(workers).collect()
+        .filter_map(|job| judge_job(facts, job, &mut Questions::unwritten(KIND)))
+        .collect();
+    verdicts.extend(lost::judge(facts));
+    verdicts.extend(never_joined::judge(facts));
+    verdicts.extend(orphan::judge(facts));
+    verdicts.extend(invalid::judge(facts));
+    verdicts
 }
 
-/// Batch's own words for a job that cannot start as things are.
-///
-/// Source: AWS Batch "Job states", reasons of jobs that block a queue.
-const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
+/// The questions about one job.
+pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_job(facts, job, &mut questions);
+    questions.asked
+}
 
-fn blocked(facts: &Facts<'_>, job: &Job) -> Option<Verdict> {
-    let reason = job.status_reason.as_deref()?;
-    if !BLOCKED.iter().any(|prefix| reason.starts_with(prefix)) {
-        return None;
-    }
-    let window = Window {
-        from: job.created_at.unwrap_or(facts.now),
-        to: facts.now,
+pub(super) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let rows: &[Row] = match job.status {
+        JobStatus::Runnable => &[blocked::judge],
+        JobStatus::Running => &[process_gone::judge, no_progress::judge],
+        _ => &[],
     };
-    let stuck = Stuck::Blocked {
-        reason: reason.to_owned(),
-    };
-    let remedy = match reason.starts_with("CAPACITY:") {
-        true => Remedy {
-            action: Action::Reconfigure,
-            advice: "Allow more instance types, zones or a second environment in its queue.".into(),
-            command: None,
-        },
-        false => Remedy {
-            action: Action::Reconfigure,
-            advice: "Change what the job asks for or what its environment offers; it will never \
-                     start as it is."
-                .into(),
-            command: Some(format!(
-                "aws batch describe-jobs --region {} --jobs {}",
-                job.region,
-                job.id.as_str()
-            )),
-        },
-    };
-    let sure = Confidence {
-        level: Level::High,
-        reason: "Batch itself says so".into(),
-    };
-    // No machine is held, so there is no price to put on it.
-    let finding = found_job(
-        facts,
-        job,
-        Seen {
-            window,
-            coverage: None,
-            stuck,
-            origin: None,
-        },
+    let status = format_args!("{:?}", job.status).to_string().to_uppercase();
+    q.holds(
+        "how does it stand?",
+        (status, "RUNNABLE or RUNNING"),
+        !rows.is_empty(),
     );
-    Some(Verdict::Waste(Box::new(Finding {
-        remedy,
-        confidence: sure,
-        cost: None,
-        ..finding
-    })))
+    let mut rows = rows.iter();
+    rows.find_map(|row| {
+        // Each row asks its own questions; what the one before it decided is not
+        // the end of them.
+        let mut own = q.anew();
+        let verdict = row(facts, job, &mut own);
+        q.also(own);
+        verdict
+    })
 }
 
-fn no_progress(facts: &Facts<'_>, job: &Job) -> Option<Verdict> {
-    let undetermined = |reason: String| {
-        Some(Verdict::undetermined(
-            KIND,
-            job.id.as_str(),
-            Some(&job.name),
-            reason,
-        ))
-    };
-    let Some(node) = facts.inventory.batch.node_of(job) else {
-        return undetermined("the machine it runs on is not known".into());
-    };
-    let Some(state) = facts
-        .state
-        .nodes
-        .get(node)
-        .filter(|state| state.latest.is_some())
-    else {
-        return undetermined(format!("no probe on its machine {node}"));
-    };
-    let patience = facts.policy.batch.no_progress();
-    if let Some(age) = silent_for(facts, state).filter(|age| *age > patience) {
-        return undetermined(format!(
-            "the probe on {node} fell silent {} ago",
-            Spoken(age)
-        ));
-    }
-    let Some(step) = job.task_id().and_then(|task| step_of(state, task)) else {
-        return undetermined(format!("its task was not seen among the steps of {node}"));
-    };
-    let window = Window {
-        from: step.last_progress_at,
-        to: step.observed_at,
-    };
-    if window.length() < patience {
-        return None;
-    }
-    let tick = facts.policy.activity.tick();
-    let coverage = state
-        .seen
-        .coverage(window.from, window.to, tick)
-        .unwrap_or(Share::NONE);
-    if coverage < facts.policy.idle.min_coverage() {
-        return undetermined(format!(
-            "undetermined: only {coverage} of the last {} was seen",
-            Spoken(window.length())
-        ));
-    }
-    let stuck = Stuck::NoProgress {
-        cpu: step.usage.cpu,
-        processes: step.usage.processes,
-    };
-    let seen = Seen {
-        window,
-        coverage: Some(coverage),
-        stuck,
-        origin: Some(step.origin),
-    };
-    Some(Verdict::Waste(Box::new(found_job(facts, job, seen))))
+/// What was seen of something stuck.
+pub(super) struct Seen {
+    pub(super) window: Window,
+    pub(super) coverage: Option<Share>,
+    pub(super) stuck: Stuck,
+    pub(super) confidence: Confidence,
+    pub(super) remedy: Remedy,
 }
 
-fn step_of<'a>(state: &'a NodeState, task: &str) -> Option<&'a PlacedStep> {
-    state
-        .running()
-        .find(|s| s.usage.id.kind == StepKind::EcsTask && s.usage.id.key == task)
-}
-
-fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<std::time::Duration> {
-    facts
-        .now
-        .duration_since(state.latest.as_ref()?.end)
-        .try_into()
-        .ok()
-}
-
-fn agent_lost(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
-    let since: Timestamp = *facts.disconnected_since.get(&worker.node)?;
-    let instance = facts.instance(&worker.node)?;
-    let undetermined = |reason: String| {
-        Some(Verdict::undetermined(
-            KIND,
-            worker.node.as_str(),
-            instance.name(),
-            reason,
-        ))
-    };
-    let window = Window {
-        from: since,
-        to: facts.now,
-    };
-    let patience = facts.policy.batch.agent_disconnected();
-    if window.length() < patience {
-        return undetermined(format!(
-            "its ECS agent was first seen disconnected {} ago; a verdict takes {}",
-            Spoken(window.length()),
-            Spoken(patience)
-        ));
-    }
-    let fresh = facts
-        .state
-        .nodes
-        .get(&worker.node)
-        .and_then(|state| silent_for(facts, state))
-        .is_some_and(|age| age <= facts.policy.idle.after());
-    if !fresh {
-        return undetermined(
-            "its ECS agent is disconnected, and no probe tells whether it lives".into(),
-        );
-    }
-    Some(Verdict::Waste(Box::new(found_worker(
-        facts, worker, instance, window,
-    ))))
-}
-
-/// What was seen of a stuck job.
-struct Seen {
-    window: Window,
-    coverage: Option<Share>,
-    stuck: Stuck,
-    origin: Option<Origin>,
-}
-
-fn found_job(facts: &Facts<'_>, job: &Job, seen: Seen) -> Finding {
+/// A job that holds its part of a machine; without a machine it costs nothing.
+fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -> Verdict {
     let node = facts.inventory.batch.node_of(job);
     let instance = node.and_then(|node| facts.instance(node));
     let price = instance.and_then(|instance| {
@@ -227,94 +98,106 @@ fn found_job(facts: &Facts<'_>, job: &Job, seen: Seen) -> Finding {
         let part = crate::placement::share_of_price(spec, whole.per_hour, job.requested.into())?;
         Some(whole.scaled(part, whole.per_hour))
     });
+    let link = job.task_id().zip(node).map(|(task, node)| StepLink {
+        name: job.definition.clone().unwrap_or_else(|| job.name.clone()),
+        id: StepId {
+            kind: StepKind::EcsTask,
+            key: task.to_owned(),
+        },
+        node: node.to_string(),
+        job: Some(job.id.as_str().to_owned()),
+    });
+    let resource = Resource {
+        id: job.id.as_str().to_owned(),
+        name: Some(job.name.clone()),
+        region: job.region.clone(),
+        node: node.map(ToString::to_string),
+        owner: job.tags.get("Owner").cloned().or_else(|| owner(instance)),
+        instance_type: instance.map(|instance| instance.instance_type.clone()),
+        market: instance.map(|instance| instance.market),
+        controller: instance.and_then(|instance| facts.controller(instance)),
+        origin: origin.unwrap_or_else(|| labelled(&job.tags)),
+    };
+    let finding = found(resource, Some(job), seen);
+    let cost = price.map(|price| price.wasted_over(finding.window));
+    Verdict::Waste(Box::new(Finding {
+        cost,
+        steps: link.into_iter().collect(),
+        ..finding
+    }))
+}
+
+/// A worker, all of which is wasted.
+fn found_worker(facts: &Facts<'_>, instance: &Instance, seen: Seen) -> Verdict {
+    let controller = facts.controller(instance);
+    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
+    let finding = found(resource, None, seen);
+    let price = facts.price_of(instance);
+    let cost = price.map(|price| price.wasted_over(finding.window));
+    Verdict::Waste(Box::new(Finding { cost, ..finding }))
+}
+
+fn found(resource: Resource, job: Option<&Job>, seen: Seen) -> Finding {
     Finding {
-        id: Finding::id_of(KIND, &job.region, job.id.as_str()),
+        id: Finding::id_of(KIND, &resource.region, &resource.id),
         kind: KIND,
         window: seen.window,
         coverage: seen.coverage,
         evidence: Evidence::StuckJob(StuckJob {
-            job: Some(job.name.clone()),
-            status: Some(job.status),
+            job: job.map(|job| job.name.clone()),
+            status: job.map(|job| job.status),
             stuck_for: Some(seen.window.length()),
             stuck: seen.stuck,
         }),
-        confidence: Confidence {
-            level: Level::High,
-            reason: "a probe watched its processes and none did anything".into(),
-        },
-        cost: price.map(|price| price.wasted_over(seen.window)),
-        remedy: Remedy {
-            action: Action::Investigate,
-            advice: "Look at what it waits for; if nothing answers, end the job so that its \
-                     machine is freed."
-                .into(),
-            command: Some(format!(
-                "aws batch terminate-job --region {} --job-id {} --reason 'no progress'",
-                job.region,
-                job.id.as_str()
-            )),
-        },
+        confidence: seen.confidence,
+        cost: None,
+        remedy: seen.remedy,
         recommendation: None,
         steps: Vec::new(),
-        resource: Resource {
-            id: job.id.as_str().to_owned(),
-            name: Some(job.name.clone()),
-            region: job.region.clone(),
-            node: node.map(ToString::to_string),
-            owner: job.tags.get("Owner").cloned().or_else(|| owner(instance)),
-            instance_type: instance.map(|instance| instance.instance_type.clone()),
-            market: instance.map(|instance| instance.market),
-            controller: instance.and_then(|instance| facts.controller(instance)),
-            origin: seen.origin.unwrap_or_else(|| labelled(&job.tags)),
-        },
-    }
-}
-
-fn found_worker(
-    facts: &Facts<'_>,
-    worker: &ContainerInstance,
-    instance: &Instance,
-    window: Window,
-) -> Finding {
-    Finding {
-        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
-        kind: KIND,
-        window,
-        coverage: None,
-        evidence: Evidence::StuckJob(StuckJob {
-            job: None,
-            status: None,
-            stuck_for: Some(window.length()),
-            stuck: Stuck::AgentDisconnected,
-        }),
-        confidence: Confidence {
-            level: Level::High,
-            reason: "ECS says disconnected at every sweep, and the probe shows the host alive"
-                .into(),
-        },
-        cost: facts
-            .price_of(instance)
-            .map(|price| price.wasted_over(window)),
-        remedy: Remedy {
-            action: Action::Investigate,
-            advice: "Restart the ECS agent, or let the compute environment replace the instance; \
-                     no job can be placed on it."
-                .into(),
-            command: Some(format!(
-                "aws ecs list-container-instances --region {} --cluster {}",
-                worker.region, worker.cluster_arn
-            )),
-        },
-        recommendation: None,
-        steps: Vec::new(),
-        resource: Resource::of_instance(
-            instance,
-            facts.controller(instance),
-            labelled(&instance.tags),
-        ),
+        resource,
     }
 }
 
 fn owner(instance: Option<&Instance>) -> Option<String> {
     instance.and_then(Instance::owner).map(str::to_owned)
+}
+
+fn describe(job: &Job) -> String {
+    let (region, id) = (&job.region, job.id.as_str());
+    format!("aws batch describe-jobs --region {region} --jobs {id}")
+}
+
+fn terminate(job: &Job, why: &str) -> String {
+    let (region, id) = (&job.region, job.id.as_str());
+    format!("aws batch terminate-job --region {region} --job-id {id} --reason '{why}'")
+}
+
+/// The time since `from`; `None` when that lies ahead.
+fn since(facts: &Facts<'_>, from: Timestamp) -> Option<Duration> {
+    facts.now.duration_since(from).try_into().ok()
+}
+
+fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<Duration> {
+    since(facts, state.latest.as_ref()?.end)
+}
+
+/// The step of an ECS task, ended or not.
+fn step_of<'a>(state: &'a NodeState, task: &str) -> Option<&'a PlacedStep> {
+    let is_task = |id: &StepId| id.kind == StepKind::EcsTask && id.key == task;
+    state.steps().find(|step| is_task(&step.usage.id))
+}
+
+/// True when all of what ECS or Batch says of a region could be read: what is missing
+/// is then really not there.
+fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
+    let gaps = &facts.inventory.gaps;
+    !gaps.iter().any(|gap| {
+        let service = gap.scope.strip_prefix(region.as_str());
+        let service = service.map(|rest| rest.trim_start_matches([':', ' ']));
+        service.is_some_and(|s| {
+            ["batch", "ecs", "inventory"]
+                .iter()
+                .any(|p| s.starts_with(p))
+        })
+    })
 }

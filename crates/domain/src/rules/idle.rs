@@ -1,12 +1,14 @@
 //! Idle node: it runs and is billed, and no workload on it did anything.
 
 mod explain;
+mod keeper;
 mod metrics;
 mod remedy;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use explain::explain;
+pub(super) use remedy::quoted;
 
 use std::collections::BTreeSet;
 
@@ -22,7 +24,6 @@ use crate::heartbeat::Origin;
 use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::state::{Latest, NodeState};
-use crate::step::StepKind;
 use crate::units::{Share, Spoken};
 
 const KIND: FindingKind = FindingKind::IdleNode;
@@ -41,8 +42,8 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// Where a job is RUNNING or an agent is lost, the Batch rule says what is wrong;
-/// saying it twice would count the same dollars twice.
+/// Where a job is RUNNING, an agent is lost or a machine never joined, the Batch rule
+/// says what is wrong; saying it twice would count the same dollars twice.
 fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
@@ -50,6 +51,7 @@ fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     running
         .filter_map(|job| batch.node_of(job))
         .chain(facts.disconnected_since.keys())
+        .chain(super::batch::never_joined(facts).map(|instance| &instance.id))
         .collect()
 }
 
@@ -105,7 +107,7 @@ fn observe(
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
     if let Some(silent) = elapsed(latest.end, facts.now).filter(|age| *age > policy.after()) {
-        return Err(format!("its probe fell silent {} ago", Spoken(silent)));
+        return Err(probe_silent(facts, instance, silent));
     }
     let Some(from) = quiet_since(instance, node) else {
         return Ok(None);
@@ -114,13 +116,15 @@ fn observe(
         from,
         to: latest.end,
     };
-    if window.length() < policy.after() {
+    let keeper = keeper::of(facts, instance, node);
+    let patience = keeper::patience(facts, keeper.as_ref());
+    if window.length() < patience {
         return match node.active_until {
             Some(_) => Ok(None),
             None => Err(format!(
                 "watched for only {}; a verdict takes {}",
                 Spoken(window.length()),
-                Spoken(policy.after())
+                Spoken(patience)
             )),
         };
     }
@@ -141,7 +145,7 @@ fn observe(
     Ok(Some(Quiet {
         window,
         coverage,
-        evidence: evidence(node, latest, window),
+        evidence: evidence(node, latest, window, keeper),
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
@@ -156,6 +160,18 @@ fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
     node.active_until
         .max(node.first_seen)
         .max(instance.launched_at)
+}
+
+/// Which of agent, host and probe is dead: ECS hears the agent, so the host lives.
+fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
+    let mut workers = facts.inventory.batch.container_instances.values();
+    let worker = workers.find(|worker| worker.node == instance.id);
+    let lives = worker.and_then(|worker| worker.agent_connected) == Some(true);
+    let silent = format!("its probe fell silent {} ago", Spoken(silent));
+    match lives {
+        true => format!("{silent} while its ECS agent is connected: the probe has stopped"),
+        false => silent,
+    }
 }
 
 fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
@@ -187,12 +203,12 @@ fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Opt
     }
 }
 
-fn evidence(node: &NodeState, latest: &Latest, window: Window) -> IdleNode {
-    let names_a_step = |kind| !matches!(kind, StepKind::Service | StepKind::Tree);
-    let quiet_step = node
-        .running()
-        .find(|step| names_a_step(step.usage.id.kind))
-        .map(|step| KeptAliveBy::QuietStep(step.usage.name.clone()));
+fn evidence(
+    node: &NodeState,
+    latest: &Latest,
+    window: Window,
+    kept_alive_by: Option<KeptAliveBy>,
+) -> IdleNode {
     IdleNode {
         idle_for: window.length(),
         never_active: node.active_until.is_none().then(|| window.length()),
@@ -200,7 +216,7 @@ fn evidence(node: &NodeState, latest: &Latest, window: Window) -> IdleNode {
             .background
             .cpu
             .and_then(|cpu| cpu.cores_over(latest.length)),
-        kept_alive_by: quiet_step,
+        kept_alive_by,
         seen_by: SeenBy::Probe,
     }
 }
@@ -215,10 +231,10 @@ fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
         kind: KIND,
         window: quiet.window,
         coverage: Some(quiet.coverage),
+        remedy: remedy::of(facts, instance, controller.as_ref(), &quiet.evidence),
         evidence: Evidence::IdleNode(quiet.evidence),
         confidence: quiet.confidence,
         cost,
-        remedy: remedy::of(instance, controller.as_ref()),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource::of_instance(instance, controller, quiet.origin),

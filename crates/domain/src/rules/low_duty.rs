@@ -68,7 +68,7 @@ fn found(
 ) -> Finding {
     let quiet = Share::from_ppm(1_000_000 - duty.ppm());
     let part = |price: UsdPerHour| price.part(quiet.ppm().into(), 1_000_000);
-    let controller = facts.controller(instance);
+    let (controller, region) = (facts.controller(instance), &instance.region);
     let cost = facts.price_of(instance).map(|price| {
         let whole = price.wasted_over(window);
         let per_hour = part(whole.per_hour);
@@ -102,7 +102,11 @@ fn found(
                          Batch job or Lambda."
                     .into(),
             },
-            command: None,
+            command: Some(format!(
+                "https://{region}.console.aws.amazon.com/ec2/home?region={region}\
+                 #InstanceDetails:instanceId={}",
+                instance.id
+            )),
         },
         recommendation: None,
         steps: Vec::new(),

@@ -254,7 +254,7 @@ fn found(
                     .memory
                     .map_or_else(|| "the same memory".to_owned(), |m| m.to_string()),
             ),
-            command: None,
+            command: Some(format!("ebb tune {}", super::idle::quoted(name))),
         },
         recommendation: Some(recommendation),
         steps: Vec::new(),

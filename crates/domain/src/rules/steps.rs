@@ -13,6 +13,8 @@ mod testing;
 mod underprovisioned;
 mod waiting;
 
+pub(super) use stalled::advice;
+
 use std::time::Duration;
 
 use super::{Check, Questions, Verdict};

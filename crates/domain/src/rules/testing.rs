@@ -77,9 +77,16 @@ impl World {
                 end: at(minute * 60 + 60),
                 heartbeat: h,
             };
-            self.state.fold_heartbeat(&placed, &self.policy.activity);
+            self.take(&placed);
         }
         self.now = self.now.max(at(to * 60 + 5));
+    }
+
+    /// Folds one heartbeat, and sets the clock past its end.
+    pub(crate) fn take(&mut self, placed: &Placed) {
+        self.state.fold_heartbeat(placed, &self.policy.activity);
+        let after = placed.end.checked_add(std::time::Duration::from_secs(5));
+        self.now = self.now.max(after.expect("a time of this century"));
     }
 
     pub(crate) fn facts(&self) -> Facts<'_> {
@@ -96,8 +103,27 @@ impl World {
         }
     }
 
+    /// The report; what holds of every finding is held here, for all tables of cases.
     pub(crate) fn judge(&self) -> Report {
-        judge(&self.facts())
+        let report = judge(&self.facts());
+        for finding in &report.findings {
+            let resource = &finding.resource;
+            let mut machines = self.inventory.instances.values();
+            if let Some(machine) = machines.find(|i| i.id.as_str() == resource.id) {
+                let launched = machine.launched_at.unwrap_or(finding.window.from);
+                assert!(
+                    finding.window.from >= launched,
+                    "longer than it lived: {finding:?}"
+                );
+                let said = finding.remedy.command.as_deref().unwrap_or_default();
+                let stops = said.contains("stop-instances") || said.contains("terminate-instances");
+                assert!(resource.controller.is_none() || !stops, "{finding:?}");
+            }
+            let command = &finding.remedy.command;
+            assert!(command.is_some(), "nowhere to begin: {finding:?}");
+            assert!(!finding.confidence.reason.is_empty());
+        }
+        report
     }
 
     /// The only finding, or what was said instead.

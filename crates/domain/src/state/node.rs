@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
-use crate::heartbeat::{Coverage, Hardware, Origin, Placed, Usage};
+use crate::heartbeat::{Coverage, GpuUse, Hardware, Origin, Placed, Usage};
 use crate::identity::{BootId, ProbeStart};
 use crate::policy::ActivityPolicy;
 use crate::step::{PlacedStep, StepEnd, StepId, StepUsage};
@@ -38,6 +38,14 @@ pub struct NodeState {
     /// The end of the latest active interval; `None` when never active.
     #[serde(with = "nanos::option")]
     pub active_until: Option<Timestamp>,
+    /// The begin of the earliest interval in which its GPUs were watched; `None` when
+    /// they never were.
+    #[serde(with = "nanos::option")]
+    pub gpu_watched_from: Option<Timestamp>,
+    /// The end of the latest interval in which one of them computed; `None` when none
+    /// ever did.
+    #[serde(with = "nanos::option")]
+    pub gpu_active_until: Option<Timestamp>,
     /// The newest heartbeat's facts; `None` before any heartbeat.
     pub latest: Option<Latest>,
     /// What was accepted, in order of boot, probe start and stream.
@@ -100,6 +108,8 @@ pub struct Latest {
     pub hardware: Hardware,
     /// What background used.
     pub background: Usage,
+    /// Each GPU that was looked at.
+    pub gpus: Vec<GpuUse>,
 }
 
 impl Latest {
@@ -127,6 +137,8 @@ impl NodeState {
             },
             first_seen: Some(start),
             active_until: active.then_some(placed.end),
+            gpu_watched_from: h.coverage.gpu.map(|_| start),
+            gpu_active_until: activity::computes(h, policy).then_some(placed.end),
             latest: Some(Latest {
                 end: placed.end,
                 length: h.end.since(h.start).unwrap_or_default(),
@@ -135,6 +147,7 @@ impl NodeState {
                 coverage: h.coverage,
                 hardware: h.hardware,
                 background: h.background,
+                gpus: h.detail.gpus.clone(),
             }),
             runs: vec![Run {
                 boot: h.boot.clone(),
@@ -181,6 +194,9 @@ impl NodeState {
         self.active.absorb(other.active);
         self.first_seen = self.first_seen.into_iter().chain(other.first_seen).min();
         self.active_until = self.active_until.max(other.active_until);
+        let watched = self.gpu_watched_from.into_iter();
+        self.gpu_watched_from = watched.chain(other.gpu_watched_from).min();
+        self.gpu_active_until = self.gpu_active_until.max(other.gpu_active_until);
         let newer = |theirs: &Latest| {
             let ours = self.latest.as_ref();
             ours.is_none_or(|ours| theirs.order() > ours.order())

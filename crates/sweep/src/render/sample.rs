@@ -245,6 +245,7 @@ fn stuck() -> Finding {
         stuck: Stuck::NoProgress {
             cpu: CpuTime::from_millis(1_250),
             processes: 3,
+            causes: None,
         },
     });
     finding

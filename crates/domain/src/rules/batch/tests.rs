@@ -1,5 +1,7 @@
 //! The table of cases of the Batch rule.
 
+mod rows;
+
 use crate::finding::{Evidence, Stuck};
 use crate::fleet::JobStatus;
 use crate::rules::testing::{World, asked, instance, step};
@@ -120,5 +122,12 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         &lost(Some(3_500), 60),
         "was first seen disconnected 100 s ago",
     );
-    check(&lost(Some(3_000), 10), "no probe tells whether it lives");
+    // Agent and probe are silent both: the host is.
+    check(
+        &lost(Some(3_000), 10),
+        "the probe silent for 50 min: the host hangs or has no network",
+    );
+    let mut no_probe = lost(Some(3_000), 10);
+    no_probe.state = Default::default();
+    check(&no_probe, "no probe tells whether it lives");
 }

@@ -1,6 +1,6 @@
 //! The questions of the idle rule, in its order and with its own answers.
 
-use super::{elapsed, judged_by_batch, quiet_since, standby_tag, unseen_signal};
+use super::{elapsed, judged_by_batch, keeper, quiet_since, standby_tag, unseen_signal};
 use crate::finding::{FindingKind, Window};
 use crate::fleet::{Instance, InstanceState};
 use crate::judge::Facts;
@@ -80,13 +80,23 @@ fn by_probe(
         from,
         to: latest.end,
     };
-    let long = window.length() >= policy.after();
+    let keeper = keeper::of(facts, instance, node);
+    let keeps = keeper
+        .as_ref()
+        .map_or_else(|| "nothing that shows".to_owned(), ToString::to_string);
+    let patience = keeper::patience(facts, keeper.as_ref());
+    questions.ask(
+        "what keeps it from being stopped?",
+        (keeps, ""),
+        Speaks::ForWaste,
+    );
+    let long = window.length() >= patience;
     let was_active = node.active_until.is_some();
     questions.ask(
         "for how long did no workload do anything?",
         (
             Spoken(window.length()),
-            format!("at least {}", Spoken(policy.after())),
+            format!("at least {}", Spoken(patience)),
         ),
         match (long, was_active) {
             (true, _) => Speaks::ForWaste,

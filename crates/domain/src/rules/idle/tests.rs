@@ -1,5 +1,7 @@
 //! The table of cases of the idle rule.
 
+mod keepers;
+
 use std::time::Duration;
 
 use crate::finding::{Action, Evidence, SeenBy};

@@ -93,7 +93,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
 }
 
 /// Where to look, by what it waits for.
-pub(super) fn advice(causes: Option<Causes>) -> String {
+pub(in crate::rules) fn advice(causes: Option<Causes>) -> String {
     let look = match causes.map(|causes| causes.main.state) {
         Some(TaskState::Network) => {
             "Look at the server or file share that it waits for; give its transfers a time-out."

@@ -1,0 +1,76 @@
+//! What keeps an idle node from being stopped, and the words for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{IdleNode, SeenBy};
+use crate::units::Spoken;
+
+/// What keeps an idle node from being stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptAliveBy {
+    /// A step that is there and does nothing, by name.
+    QuietStep(String),
+    /// A login that is open and at which nobody types, by name.
+    Login(String),
+    /// A notebook server that nobody uses, by name.
+    Notebook(String),
+    /// Tasks on it that are none of Batch's, so that Batch never scales it in.
+    DaemonTasks(u32),
+    /// Its environment keeps so many vCPUs at all times.
+    MinimumCapacity(u32),
+}
+
+impl KeptAliveBy {
+    /// Of a step by what it is called; notebooks are told by their servers' names.
+    pub(crate) fn step(name: &str) -> Self {
+        const SERVERS: [&str; 6] = [
+            "jupyter",
+            "notebook",
+            "rstudio",
+            "rserver",
+            "code-server",
+            "zeppelin",
+        ];
+        let lower = name.to_lowercase();
+        match SERVERS.iter().any(|server| lower.contains(server)) {
+            true => Self::Notebook(name.to_owned()),
+            false => Self::QuietStep(name.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for KeptAliveBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QuietStep(name) => write!(f, "step {name} is there and does nothing"),
+            Self::Login(name) => write!(f, "login {name} is open and nobody types"),
+            Self::Notebook(name) => write!(f, "notebook {name} is open and computes nothing"),
+            Self::DaemonTasks(tasks) => {
+                write!(f, "{tasks} of its tasks are none of Batch's and hold it")
+            }
+            Self::MinimumCapacity(vcpus) => write!(f, "its environment keeps {vcpus} vCPU"),
+        }
+    }
+}
+
+impl fmt::Display for IdleNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seen_by {
+            SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
+            SeenBy::Metrics => write!(f, "quiet metrics for {}", Spoken(self.idle_for))?,
+        }
+        if let Some(seen) = self.never_active {
+            write!(f, ", never active in {} of watching", Spoken(seen))?;
+        }
+        if let Some(cores) = self.background_cores {
+            write!(f, "; background used {:.2} cores", cores.as_cores())?;
+        }
+        if let Some(keeper) = &self.kept_alive_by {
+            write!(f, "; {keeper}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! What shows that a machine is more than its work needs: its GPUs, its generation.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::identity::InstanceType;
+use crate::units::{Bytes, Spoken, UsdPerHour};
+
+/// GPUs compute nothing while the machine works.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuietGpu {
+    /// How many.
+    pub gpus: u32,
+    /// For how long.
+    pub quiet_for: Duration,
+    /// How much of their memory is held; `None` when it does not tell.
+    pub held: Option<Bytes>,
+    /// Steps that hold it, by name; empty when not known.
+    pub holders: Vec<String>,
+    /// A type without GPUs that holds the rest; `None` when none does.
+    pub instead: Option<InstanceType>,
+}
+
+/// A newer type does the same for less.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Newer {
+    /// The newer type.
+    pub instead: InstanceType,
+    /// The list price of the one that runs.
+    pub now: UsdPerHour,
+    /// That of the newer one.
+    pub then: UsdPerHour,
+}
+
+impl fmt::Display for QuietGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gpus, quiet) = (self.gpus, Spoken(self.quiet_for));
+        let word = if gpus == 1 { "GPU" } else { "GPUs" };
+        write!(f, "{gpus} {word} computed nothing for {quiet}")?;
+        if let Some(held) = self.held {
+            write!(f, ", {held} of memory held")?;
+        }
+        match self.holders.as_slice() {
+            [] => Ok(()),
+            holders => write!(f, " by {}", holders.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Newer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (instead, now, then) = (&self.instead, self.now, self.then);
+        write!(
+            f,
+            "{instead} has as much for {then} an hour instead of {now}"
+        )
+    }
+}

@@ -1,0 +1,142 @@
+//! The ways to be stuck in Batch, each with what shows it.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Causes;
+use crate::fleet::JobStatus;
+use crate::step::StepEnd;
+use crate::units::{CpuTime, Spoken};
+
+/// A job, worker, queue or environment gets nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StuckJob {
+    /// The job's name; `None` where it is about no job.
+    pub job: Option<String>,
+    /// How the job stands.
+    pub status: Option<JobStatus>,
+    /// For how long.
+    pub stuck_for: Option<Duration>,
+    /// In which way.
+    pub stuck: Stuck,
+}
+
+/// The ways to be stuck.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum Stuck {
+    /// RUNNING, and its step used no CPU, moved no bytes, started nothing.
+    NoProgress {
+        /// CPU that it used in all.
+        cpu: CpuTime,
+        /// Processes that it started.
+        processes: u64,
+        /// What it waited for since its start; `None` when that was not seen.
+        #[serde(default)]
+        causes: Option<Causes>,
+    },
+    /// RUNNABLE, and Batch says that it can never start as things are.
+    Blocked {
+        /// Batch's words.
+        reason: String,
+    },
+    /// RUNNING for Batch, and its last process ended.
+    ProcessGone {
+        /// How it ended.
+        end: StepEnd,
+    },
+    /// Its job is over, or nobody's, and its container goes on.
+    Orphan {
+        /// CPU that it used in all.
+        cpu: CpuTime,
+    },
+    /// The node is well, and its ECS agent has lost touch.
+    AgentDisconnected,
+    /// Agent and probe fell silent both: the machine hangs, or its network is gone.
+    HostLost {
+        /// For how long the probe has been silent.
+        silent_for: Duration,
+    },
+    /// A machine of an environment that never joined its cluster.
+    NeverJoined {
+        /// True when its probe tells that it lives; `None` without one.
+        lives: Option<bool>,
+    },
+    /// A queue or environment that Batch calls INVALID.
+    Invalid {
+        /// Batch's words.
+        reason: String,
+    },
+}
+
+impl Stuck {
+    /// The name of the way, as in JSON.
+    pub const fn slug(&self) -> &'static str {
+        match self {
+            Self::NoProgress { .. } => "no_progress",
+            Self::Blocked { .. } => "blocked",
+            Self::ProcessGone { .. } => "process_gone",
+            Self::Orphan { .. } => "orphan",
+            Self::AgentDisconnected => "agent_disconnected",
+            Self::HostLost { .. } => "host_lost",
+            Self::NeverJoined { .. } => "never_joined",
+            Self::Invalid { .. } => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for StuckJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.stuck_for.map(|time| Spoken(time).to_string());
+        let time = time.as_deref().unwrap_or("an unknown time");
+        match &self.stuck {
+            Stuck::NoProgress {
+                cpu,
+                processes,
+                causes,
+            } => {
+                write!(
+                    f,
+                    "RUNNING, but no CPU, disk or new process for {time} ({cpu} of CPU and \
+                     {processes} processes in all)"
+                )?;
+                match causes {
+                    Some(causes) => write!(f, ": {causes}"),
+                    None => Ok(()),
+                }
+            }
+            Stuck::Blocked { reason } => {
+                write!(f, "RUNNABLE for {time} and cannot start: {reason}")
+            }
+            Stuck::ProcessGone { end } => write!(
+                f,
+                "RUNNING for Batch, but its last process {end} {time} ago"
+            ),
+            Stuck::Orphan { cpu } => write!(
+                f,
+                "its job has been over for {time} and its container goes on ({cpu} of CPU in all)"
+            ),
+            Stuck::AgentDisconnected => write!(
+                f,
+                "ECS agent disconnected for {time} while the node's heartbeats are fresh"
+            ),
+            Stuck::HostLost { silent_for } => write!(
+                f,
+                "ECS agent disconnected for {time} and the probe silent for {}: the host hangs or \
+                 has no network",
+                Spoken(*silent_for)
+            ),
+            Stuck::NeverJoined { lives } => {
+                write!(f, "started {time} ago and never joined its cluster")?;
+                f.write_str(match lives {
+                    Some(true) => ", though its probe tells that it lives",
+                    Some(false) => ", and its probe is silent",
+                    None => "",
+                })
+            }
+            Stuck::Invalid { reason } => write!(f, "INVALID: {reason}"),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! When Batch is stuck, and how long it may keep a machine without a job.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// When Batch is stuck. A job that Batch itself calls misconfigured or without
+/// capacity, and an INVALID queue or environment, are reported on sight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BatchPolicy {
+    /// Seconds that a RUNNING job may go without CPU, disk or a new process.
+    pub no_progress_seconds: u64,
+    /// Seconds that an ECS agent may be disconnected while its node is well.
+    pub agent_disconnected_seconds: u64,
+    /// Seconds for which a job may be called RUNNING after its last process ended.
+    pub process_gone_seconds: u64,
+    /// Seconds that a container may outlive its job: two sweeps of ten minutes, since
+    /// one may fall between two answers of the cloud.
+    pub orphan_seconds: u64,
+    /// Seconds that a machine of an environment may take to join its cluster.
+    pub never_joined_seconds: u64,
+    /// Seconds that a machine may be held by tasks which are none of Batch's.
+    pub daemon_task_seconds: u64,
+    /// Seconds that a machine kept as minimum capacity may do nothing: an hour, since
+    /// somebody asked for it.
+    pub minimum_capacity_seconds: u64,
+}
+
+impl Default for BatchPolicy {
+    fn default() -> Self {
+        Self {
+            no_progress_seconds: 15 * 60,
+            agent_disconnected_seconds: 5 * 60,
+            process_gone_seconds: 5 * 60,
+            orphan_seconds: 20 * 60,
+            never_joined_seconds: 15 * 60,
+            daemon_task_seconds: 15 * 60,
+            minimum_capacity_seconds: 3600,
+        }
+    }
+}
+
+impl BatchPolicy {
+    /// Time that a RUNNING job may go without progress.
+    pub fn no_progress(&self) -> Duration {
+        Duration::from_secs(self.no_progress_seconds)
+    }
+
+    /// Time that an ECS agent may be disconnected.
+    pub fn agent_disconnected(&self) -> Duration {
+        Duration::from_secs(self.agent_disconnected_seconds)
+    }
+}

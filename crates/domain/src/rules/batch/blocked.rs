@@ -1,0 +1,49 @@
+//! RUNNABLE, and Batch says that the job cannot start as things are.
+
+use super::{Questions, Seen, Verdict, describe, found_job};
+use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
+use crate::fleet::Job;
+use crate::judge::Facts;
+
+/// Batch's own words for a job that cannot start as things are.
+///
+/// Source: AWS Batch "Job states", reasons of jobs that block a queue.
+const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
+
+pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let reason = job.status_reason.as_deref();
+    let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
+    q.holds(
+        "does Batch say that it cannot start?",
+        (reason.unwrap_or("no reason given"), BLOCKED.join("… or ")),
+        blocked.is_some(),
+    );
+    let reason = blocked?;
+    let advice = match reason.starts_with("CAPACITY:") {
+        true => "Allow more instance types, zones or a second environment in its queue.",
+        false => {
+            "Change what the job asks for or what its environment offers; it will never start as \
+             it is."
+        }
+    };
+    let seen = Seen {
+        window: Window {
+            from: job.created_at.unwrap_or(facts.now),
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::Blocked {
+            reason: reason.to_owned(),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "Batch itself says so".into(),
+        },
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: advice.into(),
+            command: Some(describe(job)),
+        },
+    };
+    Some(found_job(facts, job, None, seen))
+}

@@ -1,0 +1,265 @@
+//! GPUs that compute nothing on a machine that works: either nobody uses them, or a
+//! process holds their memory and lets them rest. Where the whole node rests, the idle
+//! rule speaks.
+
+use std::time::Duration;
+
+use super::{Check, Questions, Verdict, idle};
+use crate::catalogue::TypeSpec;
+use crate::finding::{
+    Action, Confidence, Evidence, Finding, FindingKind, Level, QuietGpu, Remedy, Resource, Window,
+};
+use crate::fleet::{Instance, InstanceState};
+use crate::judge::Facts;
+use crate::placement::cheapest_with;
+use crate::state::NodeState;
+use crate::units::{Bytes, Share, Spoken, UsdPerHour};
+
+/// Judges every running machine with GPUs.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let instances = facts.inventory.instances.values();
+    instances
+        .filter_map(|i| judge_one(facts, i, &mut Questions::unwritten(FindingKind::IdleGpu)))
+        .collect()
+}
+
+/// The questions about one machine; none where it has no GPUs.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut questions = Questions::of(FindingKind::IdleGpu);
+    judge_one(facts, instance, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+    let node = facts.state.nodes.get(&instance.id)?;
+    let latest = node.latest.as_ref()?;
+    let gpus = latest.hardware.gpus.filter(|gpus| *gpus > 0)?;
+    let (policy, gpu) = (&facts.policy.idle, &facts.policy.gpu);
+    let runs = instance.state == InstanceState::Running;
+    let since = |from| Duration::try_from(latest.end.duration_since(from)).unwrap_or_default();
+    let fresh = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
+    let quiet = node.active_until.map(since);
+    let from = node.gpu_active_until.max(node.gpu_watched_from);
+    let from = from.max(instance.launched_at);
+    let from = from.filter(|_| latest.coverage.gpu.is_some() && node.gpu_watched_from.is_some());
+    let rests = from.map(since);
+    let patience = Duration::from_secs(gpu.idle_after_seconds);
+    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
+    let tick = facts.policy.activity.tick();
+    let seen = from.and_then(|from| node.seen.coverage(from, latest.end, tick));
+    let (seen, enough) = (seen.unwrap_or(Share::NONE), policy.min_coverage());
+    let tag = idle::standby_tag(facts, instance);
+    // Of late: who gives idle nodes long means the GPUs of a resting one too.
+    let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
+    let goes_on = q.holds(
+        "does it run, and is its probe heard of?",
+        (Spoken(fresh), Spoken(policy.after())),
+        runs && fresh <= policy.after(),
+    ) && q.holds(
+        "is it meant to stand by?",
+        (tag.as_deref().unwrap_or("no such tag"), ""),
+        tag.is_none().then_some(true),
+    ) && q.holds(
+        "do its cores work? (where all rests, the idle rule speaks)",
+        (if works { "yes" } else { "no" }, ""),
+        works,
+    ) && q.holds(
+        "for how long did its GPUs compute nothing?",
+        (shown, Spoken(patience)),
+        rests.map(|rests| rests >= patience),
+    ) && q.holds(
+        "how much of that time was seen?",
+        (seen, enough),
+        (seen >= enough).then_some(true),
+    );
+    let window = Window {
+        from: from.filter(|_| goes_on)?,
+        to: latest.end,
+    };
+    Some(found(facts, instance, node, (window, seen, gpus)))
+}
+
+fn found(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    node: &NodeState,
+    (window, seen, gpus): (Window, Share, u32),
+) -> Verdict {
+    let gpus_held = node.latest.iter().flat_map(|latest| &latest.gpus);
+    let held: Option<u64> = gpus_held
+        .map(|gpu| gpu.memory_held.map(|held| held.0))
+        .sum();
+    let held = held.map(Bytes);
+    let holders: Vec<String> = node
+        .running()
+        .filter(|step| step.usage.detail.gpu.is_some())
+        .map(|step| step.usage.name.clone())
+        .take(5)
+        .collect();
+    let is_held = held.is_some_and(|held| held.0 >= facts.policy.gpu.held_bytes);
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let instead = spec.and_then(|spec| without_gpus(facts, instance, spec));
+    let kind = if is_held {
+        FindingKind::HeldGpuMemory
+    } else {
+        FindingKind::IdleGpu
+    };
+    let controller = facts.controller(instance);
+    let advice = match (&instead, is_held) {
+        (_, true) => "End the process that holds the memory when it is not used: a notebook's \
+                      kernel or a server without requests keeps a GPU from all others."
+            .to_owned(),
+        (Some((name, _)), false) => match &controller {
+            Some(controller) => format!("Let {controller} start {name} for this work."),
+            None => format!("Run this work on {name}, which has as many cores and as much memory."),
+        },
+        (None, false) => "Run this work on a machine without GPUs.".to_owned(),
+    };
+    let cost = facts.price_of(instance).and_then(|price| {
+        let (list, then) = (price.list?, instead.as_ref()?.1);
+        let saved = price.scaled(UsdPerHour(list.0 - then.0), list);
+        Some(saved.wasted_over(window))
+    });
+    let (region, id) = (&instance.region, &instance.id);
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(kind, region, id.as_str()),
+        kind,
+        window,
+        coverage: Some(seen),
+        evidence: Evidence::Gpu(QuietGpu {
+            gpus,
+            quiet_for: window.length(),
+            held,
+            holders,
+            instead: instead.map(|(name, _)| name),
+        }),
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!("a probe asked the devices themselves in {seen} of that time"),
+        },
+        cost,
+        remedy: Remedy {
+            action: if is_held {
+                Action::Investigate
+            } else {
+                Action::Rightsize
+            },
+            advice,
+            command: Some(format!(
+                "aws ssm start-session --region {region} --target {id}"
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(
+            instance,
+            controller,
+            node.latest.as_ref().map_or_else(
+                || crate::judge::labelled(&instance.tags),
+                |latest| latest.origin,
+            ),
+        ),
+    }))
+}
+
+/// The cheapest type without GPUs that has as many cores and as much memory, if it is
+/// cheaper.
+fn without_gpus(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    spec: &TypeSpec,
+) -> Option<(crate::identity::InstanceType, UsdPerHour)> {
+    let now = facts.catalogue.on_demand(&instance.region, &spec.name)?;
+    let placed = cheapest_with(facts.catalogue, &instance.region, |other| {
+        other.vcpus >= spec.vcpus
+            && other.memory >= spec.memory
+            && other.architecture == spec.architecture
+            && other.gpus.is_none()
+            && other.accelerators.is_none()
+            && !other.burstable
+            && !other.metal
+            && other.current_generation
+    })?;
+    (placed.per_hour < now).then_some((placed.instance_type, placed.per_hour))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::heartbeat::{GpuUse, Heartbeat};
+    use crate::identity::InstanceType;
+    use crate::rules::testing::{World, instance};
+    use crate::units::CpuTime;
+
+    fn gpu_machine() -> World {
+        let mut machine = instance(1);
+        machine.instance_type = InstanceType::new("g4dn.xlarge").expect("a type");
+        World::with([machine])
+    }
+
+    /// Cores work; the GPU does until `busy_until`, and holds so many MiB.
+    fn watch(world: &mut World, minutes: u64, busy_until: u64, held_mib: u64) {
+        world.watch(1, 0, minutes, |minute, h: &mut Heartbeat| {
+            h.workload.cpu = Some(CpuTime::from_millis(30_000));
+            h.hardware.gpus = Some(1);
+            h.coverage.gpu = Some(Share::ALL);
+            h.workload.gpu = Some(Share::from_ppm(if minute < busy_until {
+                500_000
+            } else {
+                0
+            }));
+            h.detail.gpus = vec![GpuUse {
+                memory_held: Some(Bytes::mib(held_mib)),
+                memory: Some(Bytes::gib(16)),
+                ..GpuUse::default()
+            }];
+        });
+    }
+
+    #[test]
+    fn a_gpu_is_idle_when_it_computes_nothing_while_the_cores_work() {
+        let check = |minutes, busy_until, held_mib, expect: Option<(FindingKind, &str)>| {
+            let mut world = gpu_machine();
+            watch(&mut world, minutes, busy_until, held_mib);
+            let found = world.judge().findings;
+            let said = found.first().map(|f| (f.kind, f.evidence.to_string()));
+            let said = said.as_ref().map(|(kind, text)| (*kind, text.as_str()));
+            assert_eq!(said, expect, "{minutes} {busy_until} {held_mib}");
+        };
+        let idle = "1 GPU computed nothing for 2 h 10 min, 3.0 MiB of memory held";
+        check(150, 20, 3, Some((FindingKind::IdleGpu, idle)));
+        let held = "1 GPU computed nothing for 2 h 10 min, 9.8 GiB of memory held";
+        check(150, 20, 10_000, Some((FindingKind::HeldGpuMemory, held)));
+        check(100, 0, 3, None);
+        check(150, 150, 10_000, None);
+    }
+
+    #[test]
+    fn what_is_saved_is_the_price_of_the_gpu_and_the_machine_is_named() {
+        let mut world = gpu_machine();
+        watch(&mut world, 150, 0, 0);
+        let finding = world.verdict().expect("it is idle");
+        let Evidence::Gpu(evidence) = &finding.evidence else {
+            panic!("{:?}", finding.evidence);
+        };
+        assert!(evidence.instead.is_some());
+        let cost = finding.cost.expect("a price");
+        let whole = UsdPerHour::from_micros(526_000);
+        assert!(
+            cost.per_hour < whole && cost.per_hour.0.micros() > 300_000,
+            "{cost:?}"
+        );
+    }
+
+    #[test]
+    fn a_gpu_that_nobody_watched_is_not_judged() {
+        let mut world = gpu_machine();
+        watch(&mut world, 150, 0, 0);
+        world.state = Default::default();
+        world.watch(1, 0, 150, |_, h| {
+            h.workload.cpu = Some(CpuTime::from_millis(30_000));
+            h.hardware.gpus = Some(1);
+        });
+        assert_eq!(world.judge().findings, Vec::new());
+    }
+}

@@ -1,0 +1,163 @@
+//! Old generation: a machine from before Nitro, where a newer one of its series and of
+//! the same processor's kind has as much for less.
+
+use super::Verdict;
+use crate::finding::{
+    Action, Confidence, Evidence, Finding, FindingKind, Level, Newer, Remedy, Resource, Window,
+};
+use crate::fleet::{Controller, Instance, InstanceState, Market};
+use crate::identity::InstanceType;
+use crate::judge::{Facts, labelled};
+use crate::placement::cheapest_with;
+use crate::units::UsdPerHour;
+
+const KIND: FindingKind = FindingKind::OldGeneration;
+
+/// The first generation on Nitro in most series; what is older also lacks its network
+/// and disk throughput. Between younger ones the choice is one of price, which sizing
+/// and placement make.
+///
+/// Source: EC2 User Guide, "Instances built on the AWS Nitro System".
+const NITRO: u32 = 5;
+
+/// The series and generation of a type: `m` and 4 of `m4.xlarge`. Those of burstable
+/// types are counted otherwise: `t3` is the first on Nitro.
+fn series(name: &InstanceType) -> Option<(&str, u32)> {
+    let name = name.as_str();
+    let at = name.find(|c: char| c.is_ascii_digit())?;
+    let (series, rest) = name.split_at(at);
+    let generation = rest.chars().next()?.to_digit(10)?;
+    Some((
+        series,
+        if series == "t" {
+            generation + 2
+        } else {
+            generation
+        },
+    ))
+}
+
+/// Judges every running instance on demand; what spot and reserved ones cost is not
+/// what the list says.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let instances = facts.inventory.instances.values();
+    let running =
+        instances.filter(|i| i.state == InstanceState::Running && i.market == Market::OnDemand);
+    running
+        .filter_map(|instance| judge_one(facts, instance))
+        .collect()
+}
+
+fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+    let spec = facts.catalogue.spec(&instance.instance_type)?;
+    let (series_now, generation) = series(&spec.name)?;
+    if generation >= NITRO {
+        return None;
+    }
+    let now = facts.catalogue.on_demand(&instance.region, &spec.name)?;
+    let newer = cheapest_with(facts.catalogue, &instance.region, |other| {
+        series(&other.name).is_some_and(|(series, new)| series == series_now && new >= NITRO)
+            && other.vcpus >= spec.vcpus
+            && other.memory >= spec.memory
+            && other.architecture == spec.architecture
+            && other.burstable == spec.burstable
+            && other.metal == spec.metal
+            && other.local_disk >= spec.local_disk
+            && other.accelerators == spec.accelerators
+            && match (&other.gpus, &spec.gpus) {
+                (None, None) => true,
+                (Some(new), Some(old)) => new.count >= old.count && new.memory >= old.memory,
+                _ => false,
+            }
+    })?;
+    let saved = UsdPerHour(now.0 - newer.per_hour.0);
+    let window = Window {
+        from: instance.launched_at.unwrap_or(facts.now).min(facts.now),
+        to: facts.now,
+    };
+    let cost = facts
+        .price_of(instance)?
+        .scaled(saved, now)
+        .wasted_over(window);
+    if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
+        return None;
+    }
+    let controller = facts.controller(instance);
+    let remedy = remedy(instance, controller.as_ref(), newer.instance_type.as_str());
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: None,
+        evidence: Evidence::OldGeneration(Newer {
+            instead: newer.instance_type,
+            now,
+            then: newer.per_hour,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "by cores, memory, disks and list prices; drivers for ENA and NVMe must be in \
+                     its image"
+                .into(),
+        },
+        cost: Some(cost),
+        remedy,
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, labelled(&instance.tags)),
+    })))
+}
+
+fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &str) -> Remedy {
+    let (region, id) = (&instance.region, &instance.id);
+    match controller {
+        Some(controller) => Remedy {
+            action: Action::Upgrade,
+            advice: format!("Let {controller} start {newer} instead."),
+            command: Some(format!(
+                "aws ec2 describe-instance-types --region {region} --instance-types {newer}"
+            )),
+        },
+        None => Remedy {
+            action: Action::Upgrade,
+            advice: format!("Stop it when it can rest, change its type to {newer} and start it."),
+            command: Some(format!(
+                "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
+                 --instance-type Value={newer}"
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{World, instance};
+
+    #[test]
+    fn a_machine_is_of_an_old_generation_when_a_current_type_has_as_much_for_less() {
+        let check = |name: &str, market: Market, expect: bool| {
+            let mut machine = instance(1);
+            machine.instance_type = InstanceType::new(name).expect("a type");
+            machine.market = market;
+            let world = World::with([machine]);
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            assert_eq!(found.is_some(), expect, "{name} {market:?}");
+            let Some(Evidence::OldGeneration(newer)) = found.map(|f| f.evidence) else {
+                return;
+            };
+            assert!(newer.then < newer.now, "{newer:?}");
+            let catalogue = crate::catalogue::Catalogue::built_in();
+            let old = InstanceType::new(name).expect("a type");
+            let [old, new] = [&old, &newer.instead].map(|t| catalogue.spec(t).expect("specs"));
+            assert!(new.vcpus >= old.vcpus && new.memory >= old.memory);
+            assert_eq!(new.architecture, old.architecture);
+        };
+        check("m4.xlarge", Market::OnDemand, true);
+        check("r4.2xlarge", Market::OnDemand, true);
+        check("t2.large", Market::OnDemand, true);
+        check("m4.xlarge", Market::Spot, false);
+        check("m5.xlarge", Market::OnDemand, false);
+        check("t3.medium", Market::OnDemand, false);
+    }
+}
