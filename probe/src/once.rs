@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{Heartbeat, NodeDetail, Usage};
+use ebb_domain::heartbeat::{GpuUse, Heartbeat, NodeDetail, Usage};
 use ebb_domain::step::{StepDetail, StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 use serde::Serialize;
@@ -130,6 +130,14 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
 
 /// What else is known of the node; nothing where it is not.
 fn node(out: &mut String, detail: &NodeDetail) -> std::fmt::Result {
+    if let Some(because) = &detail.sampled_because {
+        writeln!(out, "\nprocfs was sampled: {because}")?;
+    }
+    for gpu in &detail.gpus {
+        let GpuUse { number, model, .. } = gpu;
+        let (busy, held) = (or_unknown(gpu.busy), or_unknown(gpu.memory_held));
+        writeln!(out, "\nGPU {number} ({model}): {busy} busy, {held} held")?;
+    }
     if let Some(network) = &detail.network {
         writeln!(
             out,
@@ -253,135 +261,4 @@ fn percent(cpu: CpuTime, length: Duration) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Origin, ProbeCost};
-    use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-    use ebb_domain::step::{Requested, Sampled, StepId, StepKind, TaskState};
-    use ebb_domain::units::{Bytes, MilliCores, Share};
-
-    use super::*;
-
-    fn step(name: &str, cpu_ms: u64, end: StepEnd) -> StepUsage {
-        StepUsage {
-            id: StepId {
-                kind: StepKind::Tree,
-                key: name.into(),
-            },
-            name: name.into(),
-            started: BootClock::default(),
-            observed: BootClock::default(),
-            end,
-            processes: 3,
-            cpu: CpuTime::from_millis(cpu_ms),
-            peak_memory: None,
-            disk_read: Some(Bytes::mib(1)),
-            disk_written: Some(Bytes::mib(2)),
-            requested: Requested::default(),
-            peak_cores: Some(MilliCores(500)),
-            last_progress: BootClock::default(),
-            tools: Vec::new(),
-            detail: StepDetail::default(),
-        }
-    }
-
-    fn seen(steps: Vec<StepUsage>, ended: Vec<StepUsage>) -> Seen {
-        let heartbeat = Heartbeat {
-            node: NodeId::new("host").expect("valid"),
-            boot: BootId::new("boot").expect("valid"),
-            probe_start: ProbeStart::new("run").expect("valid"),
-            sequence: 0,
-            start: BootClock::default(),
-            end: BootClock::from_nanos(10_000_000_000),
-            wall_at_end: jiff::Timestamp::UNIX_EPOCH,
-            origin: Origin::Measured,
-            coverage: Coverage {
-                cpu: Some(Share::ALL),
-                memory: None,
-                disk: None,
-                network: None,
-                gpu: None,
-                short_processes: Some(Share::from_ppm(500_000)),
-            },
-            hardware: Hardware {
-                cores: MilliCores::cores(2),
-                memory: Bytes::gib(4),
-                gpus: None,
-            },
-            workload: Usage {
-                cpu: Some(CpuTime::from_millis(2_500)),
-                ..Usage::default()
-            },
-            background: Usage::default(),
-            typed_ago: None,
-            detail: Default::default(),
-            steps,
-            probe: ProbeCost {
-                cpu: CpuTime::from_millis(10),
-                ..ProbeCost::default()
-            },
-        };
-        Seen { heartbeat, ended }
-    }
-
-    #[test]
-    fn a_table_says_what_was_seen_and_what_is_unknown() {
-        let busy = step("busy", 2_000, StepEnd::Exited(3));
-        let cunning = step("cunning\u{1b}[2J", 500, StepEnd::Running);
-        let shown = table(&seen(vec![cunning], vec![busy]));
-        let lines: Vec<&str> = shown.lines().collect();
-        let check = |starts: &str, words: &[&str]| {
-            let line = lines.iter().find(|line| line.starts_with(starts));
-            let line = line.unwrap_or_else(|| panic!("no {starts}: {shown}"));
-            assert_eq!(line.split_whitespace().collect::<Vec<_>>(), words);
-        };
-        check(
-            "workload",
-            &["workload", "2.50", "s", "unknown", "unknown", "0"],
-        );
-        check(
-            "busy",
-            &[
-                "busy", "2.00", "s", "0.5", "unknown", "3.0", "MiB", "3", "exit", "3",
-            ],
-        );
-        assert!(shown.contains("cunning?[2J "), "{shown}");
-        assert!(
-            shown.contains("2 cores, 4.0 GiB of memory, unknown GPUs"),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("50 % of short processes, network no"),
-            "{shown}"
-        );
-        assert!(shown.contains("the probe: 0.10 % of one core"), "{shown}");
-        assert!(!shown.contains("SEEN AT THE SAMPLES"), "{shown}");
-        // The busiest first.
-        let place = |name: &str| shown.find(name);
-        assert!(place("busy") < place("cunning"));
-    }
-
-    #[test]
-    fn what_a_step_waited_for_is_told_the_most_first() {
-        let mut stuck = step("stuck", 10, StepEnd::Running);
-        let seen_at = |samples| Sampled {
-            samples,
-            time: Duration::from_secs(samples),
-        };
-        stuck.detail.states = [
-            (TaskState::Running, seen_at(1)),
-            (TaskState::Network, seen_at(9)),
-        ]
-        .into();
-        stuck.detail.user_cpu = Some(CpuTime::from_millis(10));
-        let shown = table(&seen(vec![stuck], vec![]));
-        let expect = "waiting for network 9, running 1; user 0.01 s\n";
-        assert!(shown.contains(expect), "{shown}");
-    }
-
-    #[test]
-    fn no_step_and_many_are_said() {
-        assert!(table(&seen(vec![], vec![])).contains("\nno steps\n"));
-        let many = (0..25).map(|n| step("x", n, StepEnd::Unknown)).collect();
-        assert!(table(&seen(vec![], many)).contains("\nand 5 more\n"));
-    }
-}
+mod tests;

@@ -91,8 +91,9 @@ fn a_busy_child_used_the_cpu_that_its_cgroup_counted() {
         return;
     };
     let (got, expect) = (step.cpu.as_secs_f64(), cpu.as_secs_f64());
+    // On a machine with more to do than cores it may have had half a second in all.
     assert!(
-        near(got, expect, 5.0),
+        near(got, expect, 5.0) || (got - expect).abs() < 0.05,
         "{got} s of CPU, the cgroup says {expect}"
     );
     // What `timeout` ends, it tells with 124.
