@@ -8,15 +8,11 @@
 #define EBB_SOCK_H
 
 /* A socket's address stands for it while it lives. */
-struct owner {
-	struct process process;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u64);
-	__type(value, struct owner);
+	__type(value, struct process);
 } owners SEC(".maps");
 
 static __always_inline bool is_loopback_v4(__be32 address)
@@ -92,11 +88,9 @@ int BPF_PROG(on_socket_state, struct sock *sk, int old_state, int state)
 	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
 		return 0;
 	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	struct owner owner = {
-		.process = {
-			.tgid = BPF_CORE_READ(leader, tgid),
-			.start_ns = BPF_CORE_READ(leader, start_boottime),
-		},
+	struct process owner = {
+		.tgid = BPF_CORE_READ(leader, tgid),
+		.start_ns = BPF_CORE_READ(leader, start_boottime),
 	};
 	__u64 key = (__u64)sk;
 
@@ -108,7 +102,7 @@ SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(on_socket_end, struct sock *sk)
 {
 	__u64 key = (__u64)sk;
-	struct owner *owner = bpf_map_lookup_elem(&owners, &key);
+	struct process *owner = bpf_map_lookup_elem(&owners, &key);
 	struct ebb_socket seen = {};
 
 	fill_socket(&seen, sk);
@@ -120,8 +114,8 @@ int BPF_PROG(on_socket_end, struct sock *sk)
 	__builtin_memset(record, 0, sizeof(*record));
 	record->head.kind = EBB_SOCKET;
 	if (owner) {
-		record->head.tgid = owner->process.tgid;
-		record->head.start_ns = owner->process.start_ns;
+		record->head.tgid = owner->tgid;
+		record->head.start_ns = owner->start_ns;
 	}
 	record->head.cgroup_id = cgroup_of_socket(sk, &record->head.flags);
 	if (is_loopback(sk))
