@@ -162,6 +162,7 @@ fn score_of(day: &Day) -> Share {
             cpu_max: Some(Share::from_ppm(percent * 10_000)),
             network_bytes: None,
             disk_bytes: None,
+            memory: None,
         });
     let series = MetricSeries {
         points: points.collect(),

@@ -4,6 +4,7 @@
 mod idle;
 mod memory_sizing;
 mod placement;
+mod prices;
 mod published;
 mod read;
 mod runtime_transfer;
@@ -20,6 +21,7 @@ use clap::{Parser, Subcommand};
 Examples:
   cargo run --release -p eval -- memory-sizing --data TRACES/memory-sizing
   cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json
+  cargo run --release -p eval -- prices --data TABLES/prices
   cargo run --release -p eval -- placement --seed 7")]
 struct Arguments {
     #[command(subcommand)]
@@ -35,8 +37,22 @@ enum Study {
     RuntimeTransfer(Input),
     /// Idle machines by CPU alone, beside published rules.
     Idle(Input),
+    /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on
+    /// public tables.
+    Prices(Tables),
     /// Machine types, regions and markets, on made-up worlds whose truth is known.
     Placement(Worlds),
+}
+
+#[derive(clap::Args)]
+struct Tables {
+    /// Folder with ec2-on-demand-us-east-1.csv (instance_type, usd_per_hour) and
+    /// spot-advisor-data.json.gz.
+    #[arg(long)]
+    data: PathBuf,
+    /// Prints JSON instead of tables.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -77,6 +93,10 @@ fn main() -> Result<()> {
         Study::Idle(input) => {
             let results = idle::score_all(&input.data)?;
             show(input.json, &results, idle::tables)
+        }
+        Study::Prices(input) => {
+            let results = prices::compare(&input.data)?;
+            show(input.json, &results, prices::tables)
         }
         Study::Placement(worlds) => {
             let results = placement::score(worlds.seed, worlds.worlds, placement::STEPS)?;

@@ -36,9 +36,10 @@ pub enum Command {
         /// The configuration
         #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
         config: PathBuf,
-        /// Put records into this folder instead of the cloud; needs no configuration
-        #[arg(long, value_name = "DIR")]
-        sink: Option<PathBuf>,
+        /// Put records into this folder, or place of an object store, instead of the
+        /// cloud; needs no configuration. `ebb sweep --lake` judges them
+        #[arg(long, value_name = "DIR|URL")]
+        sink: Option<String>,
         /// The length of an interval, instead of the configured one
         #[arg(long, value_name = "SECONDS")]
         interval: Option<u64>,

@@ -249,7 +249,7 @@ async fn cloud(config: &Config) -> Vec<Line> {
         sender,
         sink,
         rules,
-    } = match connect::to_cloud(config).await {
+    } = match connect::connect(config).await {
         Ok(connected) => connected,
         Err(error) => return vec![lacks("identity", chain(&error))],
     };

@@ -47,7 +47,9 @@ pub enum ConfigError {
         problem: &'static str,
     },
     /// The cloud's side is not named.
-    #[error("{key} is not set; `terraform output` names it, and `--sink DIR` does without a cloud")]
+    #[error(
+        "{key} is not set; `terraform output` names it, and `place` or `--sink` do without AWS"
+    )]
     Missing {
         /// The key.
         key: &'static str,
@@ -58,6 +60,9 @@ pub enum ConfigError {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// A place of an object store that takes everything, instead of queue and bucket:
+    /// `file:///srv/ebb`, `s3://bucket/ebb` or `gs://bucket/ebb`.
+    pub place: Option<String>,
     /// The queue that takes heartbeats.
     pub queue_url: Option<String>,
     /// The bucket that takes finished steps and may hold rules.
@@ -83,6 +88,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            place: None,
             queue_url: None,
             bucket: None,
             region: None,
@@ -122,6 +128,30 @@ impl Config {
             reason: error.message().to_owned(),
         })?;
         config.checked()
+    }
+
+    /// The defaults, with everything in a folder or place: what waits to be sent lies in
+    /// the folder too, or where it usually does.
+    ///
+    /// # Errors
+    /// Where there is no current folder that a relative one could be in.
+    pub fn of_place(place: &str) -> Result<Self, ConfigError> {
+        if place.contains("://") {
+            return Ok(Self {
+                place: Some(place.to_owned()),
+                ..Self::default()
+            });
+        }
+        let read = |source| ConfigError::Read {
+            path: place.into(),
+            source,
+        };
+        let folder = std::path::absolute(place).map_err(read)?;
+        Ok(Self {
+            place: Some(folder.to_string_lossy().into_owned()),
+            spool_dir: folder.join("spool"),
+            ..Self::default()
+        })
     }
 
     /// The same with intervals of another length, and passes at least as often.

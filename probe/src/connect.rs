@@ -1,16 +1,15 @@
 //! As whom and where to: this run's identity with the sink and the rules that
 //! belong to it.
 
-use std::path::Path;
-
 use anyhow::Context;
 use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
+use ebb_cloud::store::{ObjectQueue, StoreObjects};
 use ebb_domain::identity::{NodeId, attested_node};
 
 use crate::config::Config;
 use crate::daemon::report::Run;
 use crate::node;
-use crate::push::{CloudSink, FolderSink, Sink};
+use crate::push::{CloudSink, Sink};
 use crate::rules::source::Source;
 
 /// What a run of the probe is given.
@@ -27,7 +26,7 @@ pub struct Connected {
 
 /// To the deployment's queue and bucket, as whom AWS says this machine is. The
 /// credentials are found in the SDK's usual order.
-pub async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
+async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
     let cloud = config.cloud()?;
     let aws = AwsConfig::load(config.region.as_ref()).await;
     let sender = caller(&aws)
@@ -52,15 +51,28 @@ pub async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
     })
 }
 
-/// To a folder, under the machine's own name; the bytes are those that the cloud
-/// would be sent.
-pub fn to_folder(config: &Config, folder: &Path) -> anyhow::Result<Connected> {
+/// To where the configuration says.
+pub async fn connect(config: &Config) -> anyhow::Result<Connected> {
+    match &config.place {
+        Some(place) => to_place(config, place),
+        None => to_cloud(config).await,
+    }
+}
+
+/// To a place of an object store, under the machine's own name; the bytes are those that
+/// the cloud would be sent.
+fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
     let node = node::host_name()?;
+    let sender = format!("AROALOCAL:{node}");
+    let objects = StoreObjects::open(place)?;
     Ok(Connected {
-        sender: format!("AROALOCAL:{node}"),
         run: this_run(node)?,
-        sink: Box::new(FolderSink::open(folder)?),
-        rules: rules(config, || Source::BuiltIn),
+        rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
+        sink: Box::new(CloudSink {
+            queue: Box::new(ObjectQueue::heartbeats(objects.clone(), sender.as_str())),
+            objects: Box::new(objects),
+        }),
+        sender,
     })
 }
 

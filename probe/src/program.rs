@@ -61,19 +61,13 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             interval,
         } => {
             let mut config = match &sink {
-                Some(folder) => Config {
-                    spool_dir: folder.join("spool"),
-                    ..Config::default()
-                },
+                Some(place) => Config::of_place(place)?,
                 None => Config::read(&config)?,
             };
             if let Some(seconds) = interval {
                 config = config.with_interval(seconds)?;
             }
-            let connected = match &sink {
-                Some(folder) => connect::to_folder(&config, folder)?,
-                None => connect::to_cloud(&config).await?,
-            };
+            let connected = connect::connect(&config).await?;
             let rules = daemon::first_rules(&connected.rules).await?;
             // Not before: until here there is nothing to lose, and no reason to wait.
             let stop = stop_signal()?;

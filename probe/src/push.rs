@@ -6,7 +6,7 @@ mod retry;
 mod sink;
 
 pub use outbox::{Outbox, OutboxError, Urgency};
-pub use sink::{CloudSink, FolderSink, Sink, SinkError};
+pub use sink::{CloudSink, Sink, SinkError};
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The environment that the deployment gives, `terraform/sweeper.tf`, as one value
 //! that cannot be wrong.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use ebb_domain::identity::Region;
 use ebb_sweep::publish::Addresses;
 
@@ -48,7 +48,7 @@ impl Settings {
             regions,
             shard: shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
-            email: email(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
+            email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
             email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
             topic_arn: optional("EBB_TOPIC_ARN"),
         })
@@ -74,15 +74,6 @@ fn shard(shard: Option<String>, shards: Option<String>) -> Result<u16> {
         "EBB_SHARD is {shard}: shards are counted from 0 and there is {shards}"
     );
     Ok(shard)
-}
-
-fn email(from: Option<String>, to: Vec<String>) -> Result<Option<Addresses>> {
-    match (from, to.is_empty()) {
-        (None, true) => Ok(None),
-        (Some(from), false) => Ok(Some(Addresses { from, to })),
-        (Some(_), true) => bail!("EBB_EMAIL_TO is not set, and EBB_EMAIL_FROM is: set both"),
-        (None, false) => bail!("EBB_EMAIL_FROM is not set, and EBB_EMAIL_TO is: set both"),
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-domain", &[]),
     ("ebb-signal", &["ebb-domain"]),
-    ("ebb-lake", &["ebb-domain", "ebb-signal"]),
+    ("ebb-lake", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
     ("ebb-cloud", &["ebb-domain"]),
     ("ebb-gpu", &["ebb-domain"]),
     ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
@@ -33,7 +33,7 @@ const CLOUD: &str = "ebb-cloud";
 
 /// The features of [`CLOUD`] that the probe may ask for: it has no business with
 /// inventory, metrics, bill, secrets or mail.
-const PROBES_FEATURES: [&str; 3] = ["queue", "objects", "identity"];
+const PROBES_FEATURES: [&str; 4] = ["queue", "objects", "identity", "stores"];
 
 /// One dependency as a manifest names it, for whatever purpose.
 #[derive(Debug, Clone)]

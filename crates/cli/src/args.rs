@@ -1,14 +1,17 @@
 //! What the program can be told, and the help that says so.
 
 mod findings;
+mod sweep;
 mod tune;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use ebb_domain::identity::Region;
+use ebb_domain::units::{Usd, UsdPerHour};
 
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
+pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
@@ -37,6 +40,8 @@ pub(crate) enum Command {
     Scan(ScanArgs),
     /// Show what a deployment found; dismiss or snooze a finding
     Findings(FindingsArgs),
+    /// Fold what probes put into an object store, judge it, and tell people
+    Sweep(SweepArgs),
     /// Say what each step should ask for, as a table or as text to paste
     Tune(TuneArgs),
     /// Say the same from files of Nextflow, Snakemake or Slurm, without a probe
@@ -56,7 +61,14 @@ Examples:
   ebb scan --profile research --output waste.html
   ebb scan --format csv --no-bill > waste.csv
   ebb scan --demo --explain i-0b7d3f5a9c1e2d406  why that node is called idle, or not
+  ebb scan --gcp my-project --price-per-hour 0.35
+  ebb scan --metrics fleet.csv --price-per-hour 0.35
   ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
+
+Metrics of your own (--metrics): a row says what a machine did in the time since the
+row before, with bytes as sums of that time and per cents of the whole machine. Times are
+RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970. A field may be empty, and so unknown.
+A line that cannot be read is named and left out.
 
 What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7;
 Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
@@ -79,6 +91,24 @@ pub(crate) struct ScanArgs {
     /// Do not ask CloudWatch, which is charged for
     #[arg(long)]
     pub(crate) no_metrics: bool,
+    /// Look at a project of Google Cloud instead, with the credentials of its tools
+    #[arg(long, value_name = "PROJECT", conflicts_with_all = ["demo", "profile"])]
+    pub(crate) gcp: Option<String>,
+    /// Where a simulator plays its APIs, without credentials
+    #[arg(long, value_name = "URL", requires = "gcp", hide = true)]
+    pub(crate) gcp_endpoint: Option<String>,
+    /// Judge machines on metrics of your own instead: a CSV file of timestamp,
+    /// resource_id, cpu_pct, memory_pct, net_in_bytes, net_out_bytes, disk_read_bytes,
+    /// disk_write_bytes
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
+    )]
+    pub(crate) metrics: Option<PathBuf>,
+    /// What an hour of each machine costs in dollars, where the policy states no price
+    #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]
+    pub(crate) price_per_hour: Option<UsdPerHour>,
     /// A policy file instead of the default thresholds
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
@@ -109,6 +139,13 @@ pub(crate) struct AccountArgs {
     /// Do not ask Cost Explorer, which is charged for; list prices are used
     #[arg(long)]
     pub(crate) no_bill: bool,
+}
+
+fn price(text: &str) -> Result<UsdPerHour, String> {
+    let price = Usd::parse(text).filter(|usd| *usd > Usd::ZERO);
+    price
+        .map(UsdPerHour)
+        .ok_or_else(|| "a price is dollars an hour, such as 0.35".to_owned())
 }
 
 fn region(text: &str) -> Result<Region, String> {

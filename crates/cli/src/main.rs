@@ -10,6 +10,7 @@ mod output;
 mod policy;
 mod scan;
 mod serve;
+mod sweep;
 mod tune;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         Command::Scan(scan) => scan::run(scan),
         Command::Findings(args) => findings::run(args),
+        Command::Sweep(sweep) => sweep::run(sweep),
         Command::Tune(tune) => tune::run(tune),
         Command::Import(import) => import::run(import),
         Command::Serve(serve) => serve::run(serve),

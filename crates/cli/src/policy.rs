@@ -44,7 +44,9 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             let place = place::of_key(&text, key);
             (place, format!("it is {value}; {problem}"))
         }
-        PolicyError::Exemption { .. } | PolicyError::Route { .. } => (None, String::new()),
+        PolicyError::Exemption { .. } | PolicyError::Price { .. } | PolicyError::Route { .. } => {
+            (None, String::new())
+        }
     };
     match place {
         Some(place) => bail!("{shown}:{place}: {problem}"),

@@ -4,7 +4,10 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod explain;
-#[cfg(feature = "aws")]
+#[cfg(feature = "gcp")]
+mod gcp;
+mod metrics;
+#[cfg(any(feature = "aws", feature = "gcp"))]
 mod progress;
 
 #[cfg(feature = "aws")]
@@ -14,7 +17,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use ebb_domain::judge::Explanation;
-use ebb_domain::policy::Policy;
+use ebb_domain::policy::{Policy, StatedPrice};
 use ebb_domain::report::Report;
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{self, Look};
@@ -25,14 +28,21 @@ use crate::demo;
 use crate::output::{self, Outcome};
 
 pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
-    let policy = match &args.policy {
+    let mut policy = match &args.policy {
         Some(path) => crate::policy::read(path)?,
         None => Policy::default(),
     };
+    policy
+        .prices
+        .extend(args.price_per_hour.map(StatedPrice::of_all));
     let (report, explanation) = runtime()?.block_on(async {
-        match args.demo {
-            true => of_demo(args, &policy).await,
-            false => of_account(args, &policy).await,
+        match &args.metrics {
+            Some(file) => metrics::scan(file, args.explain.as_deref(), &policy),
+            None if args.demo => of_demo(args, &policy).await,
+            None => match &args.gcp {
+                Some(project) => of_project(args, project, &policy).await,
+                None => of_account(args, &policy).await,
+            },
         }
     })?;
     let output = args.output.as_deref();
@@ -79,6 +89,20 @@ async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
 #[cfg(feature = "aws")]
 async fn of_account(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     aws::scan(args, policy).await
+}
+
+#[cfg(feature = "gcp")]
+async fn of_project(args: &ScanArgs, project: &str, policy: &Policy) -> Result<Scanned> {
+    gcp::scan(args, project, policy).await
+}
+
+#[cfg(not(feature = "gcp"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
+    anyhow::bail!(
+        "this program was built without Google Cloud; build it with, in the repository:\n  \
+         cargo run --release -p ebb-cli --features gcp -- scan --gcp PROJECT"
+    )
 }
 
 #[cfg(not(feature = "aws"))]

@@ -6,11 +6,15 @@
 pub mod aws;
 pub mod failing;
 pub mod fake;
+#[cfg(feature = "gcp")]
+pub mod gcp;
 #[cfg(feature = "http")]
 mod http;
 pub mod permissions;
 pub mod ports;
 #[cfg(feature = "webhook")]
 pub mod slack;
+#[cfg(feature = "stores")]
+pub mod store;
 #[cfg(feature = "webhook")]
 pub mod webhook;

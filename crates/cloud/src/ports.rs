@@ -197,7 +197,7 @@ pub(crate) fn too_large(operation: &str, key: &str, max_bytes: u64) -> CloudErro
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "gcp", feature = "stores"))]
 /// Words of the cloud's as an error may carry them: on one line and not long.
 pub(crate) fn bounded(words: &str) -> String {
     const MAX_CHARS: usize = 500;

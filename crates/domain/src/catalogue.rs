@@ -4,6 +4,7 @@
 //! `scripts/catalogue` makes the files under `catalogue/data` and says how the
 //! prices were checked; what it refused stands in `catalogue/data/dropped.csv`.
 
+pub mod advisor;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -48,10 +49,19 @@ pub struct TypeSpec {
     pub accelerators: Option<Devices>,
     /// Network that it can sustain, in Mbit/s; `None` when the source does not tell.
     pub network_baseline_mbps: Option<u32>,
+    /// Network that it can reach for a while, in Mbit/s; `None` when the source does not
+    /// tell.
+    pub network_burst_mbps: Option<u32>,
     /// EBS bandwidth that it can sustain, in Mbit/s; `None` when the source does not tell.
     pub ebs_baseline_mbps: Option<u32>,
+    /// EBS bandwidth that it can reach for a while, in Mbit/s; `None` when the source
+    /// does not tell.
+    pub ebs_burst_mbps: Option<u32>,
     /// Local disks together; `None` when it has none.
     pub local_disk: Option<Bytes>,
+    /// Who makes its processor: `Intel`, `AMD` or `AWS`; `None` when the source does not
+    /// tell.
+    pub processor: Option<String>,
     /// Earns and spends CPU credits, so that its vCPUs are not whole for long.
     pub burstable: bool,
     /// Bare metal.
@@ -98,8 +108,8 @@ pub enum PriceBasis {
     Listed,
     /// From the list, with nothing in that region to check it against.
     Unchecked,
-    /// Size times the family's price in that region: the list has none for
-    /// this type there, or that of dedicated tenancy.
+    /// Size times the family's price in that region, or that of a region which charges
+    /// the same: the list has none for this type there, or that of dedicated tenancy.
     FromFamily,
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Controller, Instance, Market};
+use crate::fleet::{Controller, Instance, Market, Provider};
 use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
 use crate::profile::place::Offers;
@@ -60,8 +60,8 @@ impl Resource {
             region: instance.region.clone(),
             node: None,
             owner: instance.owner().map(str::to_owned),
-            instance_type: Some(instance.instance_type.clone()),
-            market: Some(instance.market),
+            instance_type: Some(instance.instance_type.clone()).filter(InstanceType::is_listed),
+            market: (instance.provider != Provider::Own).then_some(instance.market),
             controller,
             origin,
         }
@@ -124,6 +124,8 @@ pub struct Confidence {
 pub enum PriceBasis {
     /// Net amortized cost of this very resource on its last closed full day.
     Bill,
+    /// What its user states in the policy.
+    Stated,
     /// The list price of the catalogue built in.
     ListPrice,
     /// The list price stands in for a spot price that is not known: an upper
@@ -135,6 +137,7 @@ impl fmt::Display for PriceBasis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Bill => "effective cost from the bill",
+            Self::Stated => "price that you state",
             Self::ListPrice => "list price",
             Self::ListPriceAsUpperBound => "list price, an upper bound for spot",
         })

@@ -2,6 +2,7 @@
 //! Reading it is `ebb-cloud`'s business.
 
 mod batch;
+mod host;
 mod storage;
 
 pub use batch::{
@@ -16,6 +17,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::heartbeat::Hardware;
 use crate::identity::{AccountId, InstanceType, NodeId, Region};
 
 /// All that was seen, and what could not be.
@@ -104,6 +106,8 @@ pub enum Controller {
     EmrCluster(String),
     /// A cluster of AWS ParallelCluster.
     ParallelCluster(String),
+    /// A managed instance group of Compute Engine.
+    InstanceGroup(String),
 }
 
 impl fmt::Display for Controller {
@@ -115,11 +119,30 @@ impl fmt::Display for Controller {
             Self::KarpenterNodePool(name) => write!(f, "Karpenter node pool {name}"),
             Self::EmrCluster(name) => write!(f, "EMR cluster {name}"),
             Self::ParallelCluster(name) => write!(f, "ParallelCluster {name}"),
+            Self::InstanceGroup(name) => write!(f, "managed instance group {name}"),
         }
     }
 }
 
-/// One EC2 instance.
+/// Whose a machine is, and so how it is stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// Amazon EC2.
+    #[default]
+    Aws,
+    /// Google Compute Engine, in this project and zone.
+    Gcp {
+        /// The project.
+        project: String,
+        /// The zone, such as `europe-west6-a`.
+        zone: String,
+    },
+    /// The user's own, or a cloud's that Ebb does not read.
+    Own,
+}
+
+/// One machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instance {
@@ -131,6 +154,12 @@ pub struct Instance {
     pub region: Region,
     /// What it is.
     pub instance_type: InstanceType,
+    /// Whose it is.
+    #[serde(default)]
+    pub provider: Provider,
+    /// What it has, where its cloud tells and the catalogue does not know its type.
+    #[serde(default)]
+    pub hardware: Option<Hardware>,
     /// How it stands.
     pub state: InstanceState,
     /// When it was last started; `None` when the answer did not say.

@@ -100,6 +100,20 @@ names! {
     ProbeStart, "probe start";
 }
 
+impl InstanceType {
+    const UNLISTED: &str = "unlisted";
+
+    /// The type of a machine that no list of types holds, such as a host of the user's.
+    pub fn unlisted() -> Self {
+        Self(Self::UNLISTED.into())
+    }
+
+    /// Whether a list of types may hold it.
+    pub fn is_listed(&self) -> bool {
+        self.as_str() != Self::UNLISTED
+    }
+}
+
 const MAX_NAME_BYTES: usize = 256;
 
 fn checked(what: &'static str, name: String) -> Result<String, IdentityError> {

@@ -4,6 +4,7 @@
 mod batch;
 mod exempt;
 mod machine;
+mod price;
 mod route;
 mod step;
 mod storage;
@@ -11,6 +12,7 @@ mod storage;
 pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
 pub use machine::GpuPolicy;
+pub use price::StatedPrice;
 pub use route::Route;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;
@@ -45,6 +47,14 @@ pub enum PolicyError {
         /// Why not.
         problem: &'static str,
     },
+    /// A stated price that cannot work.
+    #[error("the price of {node}: {problem}")]
+    Price {
+        /// Of which node.
+        node: String,
+        /// Why not.
+        problem: &'static str,
+    },
     /// A value that cannot work.
     #[error("{key} is {value}: {problem}")]
     Value {
@@ -65,6 +75,8 @@ pub struct Policy {
     pub exempt: Vec<Exemption>,
     /// Where the word about an owner's findings goes.
     pub route: Vec<Route>,
+    /// What machines cost where only their user knows.
+    pub prices: Vec<StatedPrice>,
     /// What counts as activity.
     pub activity: ActivityPolicy,
     /// When a node is idle.
@@ -338,6 +350,7 @@ impl Policy {
         share("step.waiting_more_ppm", self.step.waiting_more_ppm)?;
         share("step.full_memory_ppm", self.step.full_memory_ppm)?;
         Route::check_all(&self.route)?;
+        self.prices.iter().try_for_each(StatedPrice::check)?;
         self.exempt.iter().try_for_each(Exemption::check)
     }
 }

@@ -1,13 +1,13 @@
 //! The lake as the rest of the program sees it: append a batch once, read what
 //! is new since a version, read some days.
 
+use ebb_cloud::store::{self, StoreError};
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::step::PlacedStep;
 use jiff::civil::Date;
 use thiserror::Error;
 
 use crate::rows::{Judged, Record};
-use crate::store::{self, StoreError};
 use crate::table::{Appended, Batched, Since, Table, TableError, TableLog, Version, Window};
 
 /// The most rows that one batch may have, and so one commit.
@@ -60,13 +60,8 @@ pub struct Lake {
 }
 
 impl Lake {
-    /// Opens `file:///…`, or `s3://bucket/path` where that is built in; nothing is
-    /// read or made yet but a local folder. Must be called on a Tokio runtime
-    /// that outlives the lake.
-    ///
-    /// For S3 region, endpoint and credentials come from the environment as for
-    /// the AWS SDKs (`AWS_REGION`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`,
-    /// `AWS_ACCESS_KEY_ID` and so on), else from the container or the instance.
+    /// Opens the tables at a URL; see [`store::open`]. Nothing is read or made yet but
+    /// a local folder. Must be called on a Tokio runtime that outlives the lake.
     pub async fn open(url: &str) -> Result<Self, LakeError> {
         let place = store::open(url)?;
         let log = |table| {

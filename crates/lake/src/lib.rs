@@ -4,10 +4,9 @@
 
 mod lake;
 mod rows;
-mod store;
 mod table;
 
+pub use ebb_cloud::store::StoreError;
 pub use lake::{Batch, Lake, LakeError, MAX_BATCH_ROWS, MAX_READ_ROWS};
 pub use rows::{ColumnError, Judged, RowError, RowsError, check_heartbeat, check_step};
-pub use store::StoreError;
 pub use table::{Appended, Since, Table, TableError, Version, Window};

@@ -20,10 +20,10 @@ use deltalake_core::logstore::{LogStore, LogStoreRef, StorageConfig, default_log
 use deltalake_core::operations::create::CreateBuilder;
 use deltalake_core::parquet::errors::ParquetError;
 use deltalake_core::{DeltaTable, DeltaTableError, TableProperty};
+use ebb_cloud::store::Place;
 use thiserror::Error;
 
 use crate::rows::{PARTITION, RowsError};
-use crate::store::Place;
 
 /// A version of one table; each commit makes one, counted from 0.
 pub type Version = u64;

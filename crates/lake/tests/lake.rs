@@ -6,7 +6,6 @@ mod findings;
 mod local;
 #[path = "lake/once.rs"]
 mod once;
-#[cfg(feature = "s3")]
 #[path = "lake/s3.rs"]
 mod s3;
 #[path = "lake/sample.rs"]

@@ -20,6 +20,8 @@ pub mod render;
 #[cfg(feature = "lake")]
 pub mod run;
 pub mod scan;
+#[cfg(feature = "lake")]
+pub mod site;
 #[cfg(feature = "arrivals")]
 pub mod stored;
 #[cfg(feature = "lake")]

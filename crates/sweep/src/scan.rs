@@ -73,6 +73,7 @@ pub(crate) async fn see<T>(
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> (T, BTreeMap<NodeId, Timestamp>) {
     let mut inventory = gather::inventory(account).await;
+    inventory.take_in_hosts(before.state, now);
     let wanted = Wanted {
         inventory: &inventory,
         fleet: before.state,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::fleet::{Controller, Instance};
+use ebb_domain::fleet::{Controller, Instance, Provider};
 use ebb_domain::identity::{AccountId, NodeId};
 use ebb_domain::judge::{MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
 use ebb_domain::units::{Share, Usd};
@@ -28,6 +28,8 @@ pub(super) fn instance(node: &Node, now: Timestamp) -> Result<Instance> {
         account: Some(AccountId::new(ACCOUNT)?),
         region: node.region.clone(),
         instance_type: node.instance_type.clone(),
+        provider: Provider::Aws,
+        hardware: None,
         state: node.state,
         launched_at: Some(launched),
         market: node.market,
@@ -55,6 +57,7 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
             cpu_max: Some(Share::from_ppm(if busy { 430_000 } else { 12_000 })),
             network_bytes: Some(if busy { 80_000_000 } else { 40_000 }),
             disk_bytes: Some(if busy { 25_000_000 } else { 0 }),
+            memory: None,
         })
     });
     MetricSeries {

@@ -247,6 +247,8 @@ mod tests {
             account: None,
             region: region(),
             instance_type: InstanceType::new("m5.large").expect("a type"),
+            provider: ebb_domain::fleet::Provider::Aws,
+            hardware: None,
             state: InstanceState::Running,
             launched_at: None,
             market: Market::OnDemand,

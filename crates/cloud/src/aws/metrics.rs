@@ -189,6 +189,7 @@ fn point(begin: Timestamp, period: &Period) -> Option<MetricPoint> {
         cpu_max: cpu.and_then(percent),
         network_bytes: both(net_in, net_out),
         disk_bytes: disk.into_iter().flatten().reduce(u64::saturating_add),
+        memory: None,
     })
 }
 

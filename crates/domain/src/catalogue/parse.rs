@@ -11,7 +11,7 @@ use crate::units::{Bytes, Usd, UsdPerHour};
 const TYPES: &str = "types.csv";
 const PRICES: &str = "prices.csv";
 
-const TYPE_COLUMNS: [&str; 15] = [
+const TYPE_COLUMNS: [&str; 18] = [
     "type",
     "arch",
     "vcpus",
@@ -24,8 +24,11 @@ const TYPE_COLUMNS: [&str; 15] = [
     "accelerators",
     "accelerator_name",
     "network_baseline_mbps",
+    "network_burst_mbps",
     "ebs_baseline_mbps",
+    "ebs_burst_mbps",
     "local_disk_gb",
+    "processor",
     "traits",
 ];
 
@@ -176,8 +179,11 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         accelerators,
         accelerator_name,
         network,
+        network_burst,
         ebs,
+        ebs_burst,
         disk,
+        processor,
         traits,
     ] = fields;
     let told = Traits::read(traits)?;
@@ -199,9 +205,12 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
             None,
         ),
         network_baseline_mbps: number("network_baseline_mbps", network)?,
+        network_burst_mbps: number("network_burst_mbps", network_burst)?,
         ebs_baseline_mbps: number("ebs_baseline_mbps", ebs)?,
+        ebs_burst_mbps: number("ebs_burst_mbps", ebs_burst)?,
         // Disks are sold in powers of ten.
         local_disk: number("local_disk_gb", disk)?.map(|gb| Bytes(u64::from(gb) * 1_000_000_000)),
+        processor: (!processor.is_empty()).then(|| processor.to_owned()),
         burstable: told.burstable,
         metal: told.metal,
         current_generation: told.current,

@@ -81,6 +81,16 @@ fn gpus_burst_and_metal_are_told() {
     assert!(spec("t4g.nano").burstable && !spec("m5.large").burstable);
     assert!(spec("m5.metal").metal && !spec("m5.large").metal);
     assert_eq!(spec("c6gd.medium").local_disk, Some(Bytes(59_000_000_000)));
+    let m5 = spec("m5.xlarge");
+    assert_eq!(m5.processor.as_deref(), Some("Intel"));
+    assert_eq!(
+        (m5.network_baseline_mbps, m5.network_burst_mbps),
+        (Some(1_250), Some(10_000))
+    );
+    assert_eq!(
+        (m5.ebs_baseline_mbps, m5.ebs_burst_mbps),
+        (Some(1_150), Some(4_750))
+    );
 }
 
 #[test]
@@ -91,7 +101,8 @@ fn a_price_says_where_it_comes_from() {
     };
     check("us-east-1", "m5.large", Some(PriceBasis::Listed));
     check("us-east-1", "m5.xlarge", Some(PriceBasis::FromFamily));
-    check("us-east-1", "p4d.24xlarge", Some(PriceBasis::Unchecked));
+    check("us-east-1", "p5.48xlarge", Some(PriceBasis::Unchecked));
+    check("us-east-1", "p4d.24xlarge", Some(PriceBasis::FromFamily));
     check("us-east-1", "m5.nosuch", None);
     check("atlantis-1", "m5.large", None);
 }
@@ -203,8 +214,8 @@ fn source_and_day_are_told() {
 fn a_bad_file_is_refused_with_its_line() {
     let head = "# source\ntype,arch,vcpus,cores,memory_mib,clock_mhz,gpus,gpu_name,\
         gpu_memory_mib,accelerators,accelerator_name,network_baseline_mbps,\
-        ebs_baseline_mbps,local_disk_gb,traits\n";
-    let good = "a1.large,arm64,2,2,4096,,,,,,,,,,spot\n";
+        network_burst_mbps,ebs_baseline_mbps,ebs_burst_mbps,local_disk_gb,processor,traits\n";
+    let good = "a1.large,arm64,2,2,4096,,,,,,,,,,,,,spot\n";
     let check = |types: &str, prices: &str, expect: &str| {
         let refused = Catalogue::parse(types, prices).expect_err(expect);
         let shown = format!("{}:{}: {}", refused.file, refused.line, refused.problem);

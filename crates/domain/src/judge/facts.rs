@@ -96,6 +96,10 @@ pub struct MetricPoint {
     pub network_bytes: Option<u64>,
     /// Bytes to and from disks; `None` without data.
     pub disk_bytes: Option<u64>,
+    /// Memory in use; `None` without data. It is shown and decides nothing: what holds
+    /// memory may yet do nothing.
+    #[serde(default)]
+    pub memory: Option<Share>,
 }
 
 /// What the bill says one resource cost, net and amortized, by closed day.
@@ -143,6 +147,7 @@ mod tests {
                 cpu_max: percent.map(|percent| Share::from_ppm(percent * 10_000)),
                 network_bytes: None,
                 disk_bytes: None,
+                memory: None,
             });
             let series = MetricSeries {
                 points: points.collect(),

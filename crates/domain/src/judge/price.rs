@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
 use crate::fleet::{Instance, Market};
+use crate::policy::StatedPrice;
 use crate::units::{Usd, UsdPerHour};
 
 /// A price with its source.
@@ -49,7 +50,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Facts<'_> {
     /// What an hour of an instance costs: the bill's last closed day in which it
-    /// ran from begin to end, else the list price; `None` when neither is known.
+    /// ran from begin to end, else what its user states, else the list price; `None`
+    /// when none is known.
     pub(crate) fn price_of(&self, instance: &Instance) -> Option<Price> {
         let list = self
             .catalogue
@@ -59,6 +61,14 @@ impl Facts<'_> {
             return Some(Price {
                 per_hour,
                 basis: PriceBasis::Bill,
+                list,
+            });
+        }
+        let covers = |stated: &&StatedPrice| stated.covers(instance.id.as_str(), instance.name());
+        if let Some(stated) = self.policy.prices.iter().find(covers) {
+            return Some(Price {
+                per_hour: stated.per_hour(),
+                basis: PriceBasis::Stated,
                 list,
             });
         }

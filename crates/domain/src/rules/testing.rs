@@ -8,7 +8,7 @@ use crate::catalogue::Catalogue;
 use crate::finding::Finding;
 use crate::fleet::{
     ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
-    JobStatus, Market, Volume,
+    JobStatus, Market, Provider, Volume,
 };
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::{InstanceType, NodeId, Region};
@@ -205,6 +205,8 @@ pub(crate) fn instance(n: u8) -> Instance {
         account: None,
         region: region(),
         instance_type: InstanceType::new("m5.xlarge").expect("a type"),
+        provider: Provider::Aws,
+        hardware: None,
         state: InstanceState::Running,
         launched_at: launched.ok(),
         market: Market::OnDemand,

@@ -91,6 +91,7 @@ const fn level(level: Level) -> &'static str {
 const fn basis(basis: PriceBasis) -> &'static str {
     match basis {
         PriceBasis::Bill => "bill",
+        PriceBasis::Stated => "stated",
         PriceBasis::ListPrice => "list_price",
         PriceBasis::ListPriceAsUpperBound => "list_price_as_upper_bound",
     }

@@ -5,6 +5,7 @@ use ebb_cloud::ports::{Chat, ChatPost, Email, Mailer, Topic};
 use ebb_domain::policy::Route;
 use ebb_domain::report::Report;
 use jiff::Timestamp;
+use thiserror::Error;
 
 use super::route::{Place, Routing};
 use super::{Failure, attempt};
@@ -19,6 +20,33 @@ pub struct Addresses {
     pub from: String,
     /// The recipients of what has no route.
     pub to: Vec<String>,
+}
+
+/// One of the two settings of email is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{missing} is not set, and {set} is: set both")]
+pub struct HalfAddressed {
+    missing: &'static str,
+    set: &'static str,
+}
+
+impl Addresses {
+    /// From the environment's `EBB_EMAIL_FROM` and `EBB_EMAIL_TO`; `None` where neither
+    /// is set.
+    ///
+    /// # Errors
+    /// When only one of them is.
+    pub fn of(from: Option<String>, to: Vec<String>) -> Result<Option<Self>, HalfAddressed> {
+        const FROM: &str = "EBB_EMAIL_FROM";
+        const TO: &str = "EBB_EMAIL_TO";
+        let half = |missing, set| Err(HalfAddressed { missing, set });
+        match (from, to.is_empty()) {
+            (None, true) => Ok(None),
+            (Some(from), false) => Ok(Some(Self { from, to })),
+            (Some(_), true) => half(TO, FROM),
+            (None, false) => half(FROM, TO),
+        }
+    }
 }
 
 /// Where people and programs are told; `None` for what is not set up.

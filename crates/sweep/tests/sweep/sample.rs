@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
 use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
 };
@@ -154,6 +154,8 @@ pub(crate) fn inventory(numbers: &[u32]) -> BTreeMap<Region, Inventory> {
             account: None,
             region: region(),
             instance_type: InstanceType::new("m5.xlarge").expect("a type"),
+            provider: Provider::Aws,
+            hardware: None,
             state: InstanceState::Running,
             launched_at: None,
             market: Market::OnDemand,

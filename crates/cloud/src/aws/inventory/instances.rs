@@ -1,7 +1,7 @@
 //! EC2 instances.
 
 use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
-use ebb_domain::fleet::{Instance, InstanceState, Market};
+use ebb_domain::fleet::{Instance, InstanceState, Market, Provider};
 use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
 use jiff::Timestamp;
 
@@ -74,6 +74,8 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
         region: region.clone(),
         instance_type: InstanceType::new(instance_type.as_str())
             .map_err(|e| about(e.to_string()))?,
+        provider: Provider::Aws,
+        hardware: None,
         state,
         launched_at: told.launch_time().and_then(timestamp),
         market: match told.instance_lifecycle() {

@@ -137,7 +137,7 @@ fn by_metrics(facts: &Facts<'_>, instance: &Instance, questions: &mut Questions)
         .get(&instance.id)
         .map_or(0, |series| series.points.len());
     questions.ask(
-        "without a probe: did CloudWatch answer?",
+        "without a probe: are there metrics of it?",
         (format!("{points} points"), "at least 1"),
         if points > 0 {
             Speaks::ForWaste

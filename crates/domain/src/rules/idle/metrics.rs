@@ -23,11 +23,7 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     else {
         return undetermined("no probe on it, and no metrics".into());
     };
-    let has_gpu = facts
-        .catalogue
-        .spec(&instance.instance_type)
-        .is_some_and(|spec| spec.gpus.is_some() || spec.accelerators.is_some());
-    if has_gpu {
+    if has_gpu(facts, instance) == Some(true) {
         return undetermined("undetermined: metrics say nothing of its GPU".into());
     }
     match quiet(facts, instance, series) {
@@ -77,15 +73,31 @@ fn quiet(
         origin: crate::judge::labelled(&instance.tags),
         confidence: Confidence {
             level: Level::Low,
-            reason: match series.hourly_peak() {
-                Some(peak) => format!(
-                    "no probe: metrics do not tell a monitoring agent from work; its hours' CPU \
-                     peaks at {peak} on average"
-                ),
-                None => "no probe: metrics do not tell a monitoring agent from work".to_owned(),
-            },
+            reason: reason(facts, instance, series),
         },
     }))
+}
+
+/// Or another accelerator; `None` where neither the catalogue nor the cloud tells.
+fn has_gpu(facts: &Facts<'_>, instance: &Instance) -> Option<bool> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let by_type = spec.map(|spec| spec.gpus.is_some() || spec.accelerators.is_some());
+    let told = || Some(instance.hardware?.gpus? > 0);
+    by_type.or_else(told)
+}
+
+fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> String {
+    let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
+    if let Some(peak) = series.hourly_peak() {
+        said += &format!("; its hours' CPU peaks at {peak} on average");
+    }
+    if let Some(memory) = series.points.iter().filter_map(|point| point.memory).max() {
+        said += &format!("; at most {memory} of its memory is in use");
+    }
+    if has_gpu(facts, instance).is_none() {
+        said += "; whether it has a GPU is not known";
+    }
+    said
 }
 
 /// From the end of the last busy point to the newest point.

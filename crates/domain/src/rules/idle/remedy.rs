@@ -3,7 +3,7 @@
 
 use super::keeper::environment;
 use crate::finding::{Action, IdleNode, KeptAliveBy, Remedy};
-use crate::fleet::{Controller, Instance};
+use crate::fleet::{Controller, Instance, Provider};
 use crate::judge::Facts;
 
 pub(super) fn of(
@@ -87,10 +87,7 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                 Some(owner) => format!("Ask {owner} whether it is still needed; if not, stop it."),
                 None => "Nobody is named as its owner; find out who needs it, or stop it.".into(),
             },
-            command: Some(format!(
-                "aws ec2 stop-instances --region {region} --instance-ids {}",
-                instance.id
-            )),
+            command: stop(instance),
         },
         Some(Controller::AutoScalingGroup(name)) => Remedy {
             action: Action::ScaleIn,
@@ -113,6 +110,14 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                  --compute-environments {}",
                 quoted(name)
             )),
+        },
+        Some(Controller::InstanceGroup(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: format!(
+                "Lower the size of managed instance group {name}; stopped by hand a machine of \
+                 it would be replaced."
+            ),
+            command: None,
         },
         Some(Controller::EksNodegroup(name)) => Remedy {
             action: Action::ScaleIn,
@@ -153,6 +158,22 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                 quoted(name)
             )),
         },
+    }
+}
+
+fn stop(instance: &Instance) -> Option<String> {
+    let (id, region) = (&instance.id, &instance.region);
+    match &instance.provider {
+        Provider::Aws => Some(format!(
+            "aws ec2 stop-instances --region {region} --instance-ids {id}"
+        )),
+        Provider::Gcp { project, zone } => Some(format!(
+            "gcloud compute instances stop {} --project {} --zone {}",
+            quoted(instance.name().unwrap_or(id.as_str())),
+            quoted(project),
+            quoted(zone)
+        )),
+        Provider::Own => None,
     }
 }
 

@@ -214,6 +214,7 @@ fn metrics(hours: u64, change: impl Fn(u64, &mut MetricPoint)) -> World {
             cpu_max: Some(Share::from_ppm(12_000)),
             network_bytes: Some(40_000),
             disk_bytes: None,
+            memory: None,
         };
         change(n, &mut point);
         point

@@ -2,7 +2,7 @@
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::CloudError;
-use ebb_domain::fleet::{Instance, Market};
+use ebb_domain::fleet::{Instance, Market, Provider};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::judge::MetricPoint;
 
@@ -24,6 +24,8 @@ fn inventory(nodes: u32) -> Inventory {
             account: None,
             region: Region::new("eu-central-1").expect("a region"),
             instance_type: InstanceType::new("m5.large").expect("a type"),
+            provider: Provider::Aws,
+            hardware: None,
             state: InstanceState::Running,
             launched_at: None,
             market: Market::OnDemand,
@@ -42,6 +44,7 @@ fn series() -> MetricSeries {
         cpu_max: None,
         network_bytes: None,
         disk_bytes: None,
+        memory: None,
     };
     MetricSeries {
         points: vec![point],

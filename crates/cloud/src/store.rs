@@ -1,8 +1,12 @@
-//! From a URL to an object store: a local folder, or a bucket where that is
-//! built in. Nothing here knows of tables.
+//! Object stores by URL: a folder, S3 or what speaks like it, Google Cloud Storage. From
+//! here come the tables' store, the port [`Objects`](crate::ports::Objects) and a queue.
 
-#[cfg(feature = "s3")]
-mod s3;
+mod bucket;
+mod objects;
+mod queue;
+
+pub use objects::StoreObjects;
+pub use queue::ObjectQueue;
 
 use std::sync::Arc;
 
@@ -11,11 +15,11 @@ use object_store::local::LocalFileSystem;
 use thiserror::Error;
 use url::Url;
 
-/// Why a lake's place cannot be opened.
+/// Why a place cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Not a URL.
-    #[error("'{text}' is no URL such as file:///srv/lake or s3://bucket/lake")]
+    #[error("'{text}' is no URL such as file:///srv/ebb, s3://bucket/ebb or gs://bucket/ebb")]
     NotAUrl {
         /// What was given.
         text: String,
@@ -30,8 +34,8 @@ pub enum StoreError {
         /// What is missing.
         what: &'static str,
     },
-    /// A scheme that this program was built without.
-    #[error("'{url}' has a scheme that this program was built without")]
+    /// A scheme that names no store known here.
+    #[error("'{url}' does not begin with file://, s3:// or gs://")]
     UnknownScheme {
         /// What was given.
         url: String,
@@ -55,14 +59,28 @@ pub enum StoreError {
 }
 
 /// A store whose root is the root of `base`'s file system or bucket.
-pub(crate) struct Place {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    /// Where the tables stand; its path ends with a slash.
-    pub(crate) base: Url,
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// Where in it; the path ends with a slash.
+    pub base: Url,
 }
 
-pub(crate) fn open(text: &str) -> Result<Place, StoreError> {
-    let mut base = Url::parse(text).map_err(|source| StoreError::NotAUrl {
+/// Opens `file:///…` or the path of a folder, `s3://bucket/path` or `gs://bucket/path`; a folder is made, else
+/// nothing is read yet. Must be called on a Tokio runtime that outlives the store.
+///
+/// For S3 region, endpoint and credentials come from the environment as for the AWS SDKs
+/// (`AWS_REGION`, `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so
+/// on), else from the container or the instance; for Google from
+/// `GOOGLE_APPLICATION_CREDENTIALS` or `GOOGLE_SERVICE_ACCOUNT`, else from the instance.
+///
+/// # Errors
+/// Names what is wrong with the URL, or why there is no such place.
+pub fn open(text: &str) -> Result<Place, StoreError> {
+    // A folder may be named by its path, too.
+    let parsed = Url::from_directory_path(text).or_else(|()| Url::parse(text));
+    let mut base = parsed.map_err(|source| StoreError::NotAUrl {
         text: text.to_owned(),
         source,
     })?;
@@ -71,8 +89,8 @@ pub(crate) fn open(text: &str) -> Result<Place, StoreError> {
     }
     let store: Arc<dyn ObjectStore> = match base.scheme() {
         "file" => folder(&base)?,
-        #[cfg(feature = "s3")]
-        "s3" => s3::bucket(&base)?,
+        "s3" => bucket::s3(&base)?,
+        "gs" => bucket::google(&base)?,
         _ => return Err(StoreError::UnknownScheme { url: base.into() }),
     };
     Ok(Place { store, base })

@@ -1,0 +1,150 @@
+//! A scan of metrics that the user has: no cloud is asked, and the machines are judged by
+//! the rules for nodes without a probe.
+
+mod read;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::fleet::{Gap, Instance, Inventory};
+use ebb_domain::judge::{Facts, explain, judge};
+use ebb_domain::policy::Policy;
+use ebb_domain::state::FleetState;
+
+use super::Scanned;
+use read::{BadLine, Metrics};
+
+/// Lines that are named one by one; more of them are counted.
+const NAMED: usize = 20;
+
+/// Reads the file and judges as of its newest row.
+pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+    let shown = path.display();
+    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let read = read::read(file).with_context(|| shown.to_string())?;
+    for line in read.bad_lines.iter().take(NAMED) {
+        eprintln!("{shown}:{line}");
+    }
+    let Some(now) = read.newest() else {
+        bail!(
+            "{shown} has no row that can be used; {} were refused",
+            read.bad_lines.len() as u64 + read.more_bad_lines
+        );
+    };
+    let inventory = Inventory {
+        instances: read
+            .series
+            .keys()
+            .map(|id| (id.clone(), Instance::host(id.clone())))
+            .collect(),
+        gaps: gaps(path, &read),
+        ..Inventory::default()
+    };
+    let facts = Facts {
+        now,
+        state: &FleetState::default(),
+        inventory: &inventory,
+        metrics: &read.series,
+        bill: &BTreeMap::new(),
+        finished: &[],
+        disconnected_since: &BTreeMap::new(),
+        policy,
+        catalogue: Catalogue::built_in(),
+    };
+    let explanation = resource.map(|resource| explain(&facts, resource));
+    Ok((judge(&facts), explanation))
+}
+
+/// What of the file could not be used, as the report says it.
+fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    let file = file.to_string_lossy();
+    let named = read.bad_lines.iter().take(NAMED);
+    let mut gaps: Vec<Gap> = named
+        .map(|BadLine { line, field, why }| Gap {
+            scope: format!("{file}:{line}: {field}"),
+            reason: why.clone(),
+        })
+        .collect();
+    let more = read.bad_lines.len().saturating_sub(NAMED) as u64 + read.more_bad_lines;
+    if more > 0 {
+        gaps.push(Gap {
+            scope: file.to_string(),
+            reason: format!("{more} more lines cannot be used"),
+        });
+    }
+    for column in &read.unread_columns {
+        gaps.push(Gap {
+            scope: format!("{file}: {column}"),
+            reason: "a column of this name is not read".to_owned(),
+        });
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use ebb_domain::policy::StatedPrice;
+    use ebb_domain::units::UsdPerHour;
+
+    use super::*;
+
+    /// Twelve hours of one machine that does nothing and one that works, and lines that
+    /// cannot be read.
+    fn file() -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let mut put = |line: String| writeln!(file, "{line}").expect("written");
+        put("timestamp,resource_id,cpu_pct,memory_pct,net_in_bytes,net_out_bytes".to_owned());
+        for n in 0..144 {
+            let at = 1_790_000_000 + n * 300;
+            put(format!("{at},rack-1,1.5,63,2000,1000"));
+            put(format!("{at},rack-2,71,12,9000000,4000000"));
+        }
+        put("soon,rack-1,1,1,1,1".to_owned());
+        put("1790043500,rack-1,many,1,1,1".to_owned());
+        file
+    }
+
+    #[test]
+    fn a_machine_whose_own_metrics_are_quiet_is_idle_at_the_price_its_user_states() {
+        let file = file();
+        let mut policy = Policy::default();
+        let (report, _) = scan(file.path(), None, &policy).expect("it is read");
+        assert_eq!(report.totals.running_instances, 2);
+        let [finding] = report.findings.as_slice() else {
+            panic!("one is idle: {:?}", report.findings)
+        };
+        assert_eq!(finding.id, "idle_node/on-premises/rack-1");
+        assert_eq!(finding.cost, None);
+        let why = &finding.confidence.reason;
+        assert!(why.contains("at most 63 % of its memory"), "{why}");
+        let scopes: Vec<_> = report.gaps.iter().map(|gap| gap.scope.clone()).collect();
+        let name = file.path().file_name().expect("a name").to_string_lossy();
+        assert_eq!(
+            scopes,
+            [
+                format!("{name}:290: timestamp"),
+                format!("{name}:291: cpu_pct")
+            ]
+        );
+
+        let price = UsdPerHour::from_micros(350_000);
+        policy.prices = vec![StatedPrice::of_all(price)];
+        let (report, explained) = scan(file.path(), Some("rack-2"), &policy).expect("it is read");
+        assert_eq!(report.totals.waste_per_hour, price);
+        assert!(explained.is_some_and(|e| e.findings.is_empty() && !e.checks.is_empty()));
+    }
+
+    #[test]
+    fn a_file_without_a_row_to_use_fails_and_says_so() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "timestamp,resource_id,cpu_pct\nsoon,a,1").expect("written");
+        let error = scan(file.path(), None, &Policy::default()).expect_err("no row");
+        assert!(error.to_string().ends_with("1 were refused"), "{error}");
+    }
+}

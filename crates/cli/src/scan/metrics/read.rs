@@ -1,0 +1,357 @@
+//! Reads metrics out of CSV. A line that cannot be read is named by its number and field,
+//! and the rest goes on. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+
+use anyhow::{Result, bail};
+use csv::StringRecord;
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{MetricPoint, MetricSeries};
+use ebb_domain::units::Share;
+use jiff::Timestamp;
+
+const TIMESTAMP: &str = "timestamp";
+const RESOURCE: &str = "resource_id";
+const VALUES: [&str; 6] = [
+    "cpu_pct",
+    "memory_pct",
+    "net_in_bytes",
+    "net_out_bytes",
+    "disk_read_bytes",
+    "disk_write_bytes",
+];
+
+/// Rows that are kept, at about 100 bytes each; later ones are refused and counted.
+const MAX_ROWS: usize = 5_000_000;
+
+/// Lines of which more than their number is kept.
+const MAX_BAD_LINES: usize = 1_000;
+
+/// A line that is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadLine {
+    /// Its number, counted from one.
+    pub(super) line: u64,
+    /// The field, as the header names it.
+    pub(super) field: &'static str,
+    /// What is wrong with it.
+    pub(super) why: String,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}; left out", self.line, self.field, self.why)
+    }
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    /// By machine, in order of time.
+    pub(super) series: BTreeMap<NodeId, MetricSeries>,
+    /// Lines that are left out, the first ones in words.
+    pub(super) bad_lines: Vec<BadLine>,
+    /// How many more there are.
+    pub(super) more_bad_lines: u64,
+    /// Columns that mean nothing here.
+    pub(super) unread_columns: Vec<String>,
+}
+
+impl Metrics {
+    /// The time of the newest row.
+    pub(super) fn newest(&self) -> Option<Timestamp> {
+        let last = self
+            .series
+            .values()
+            .filter_map(|series| series.points.last());
+        last.map(|point| point.end).max()
+    }
+
+    fn refuse(&mut self, bad: BadLine) {
+        match self.bad_lines.len() < MAX_BAD_LINES {
+            true => self.bad_lines.push(bad),
+            false => self.more_bad_lines += 1,
+        }
+    }
+}
+
+/// Reads all of it; errs when the header is not one of metrics.
+pub(super) fn read(source: impl Read) -> Result<Metrics> {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(source);
+    let mut metrics = Metrics::default();
+    let columns = Columns::of(reader.headers()?, &mut metrics)?;
+    let mut rows: BTreeMap<NodeId, BTreeMap<Timestamp, Values>> = BTreeMap::new();
+    let mut kept = 0;
+    let mut record = StringRecord::new();
+    loop {
+        let line = reader.position().line();
+        match reader.read_record(&mut record) {
+            Ok(false) => break,
+            // What is not UTF-8 is skipped as a line; a file that cannot be read ends it.
+            Err(error) if !matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => bail!(error),
+            Err(_) => {
+                metrics.refuse(bad(line, TIMESTAMP, "the line is not UTF-8"));
+                continue;
+            }
+            Ok(true) => {}
+        }
+        let line = record.position().map_or(line, csv::Position::line);
+        let taken = columns.row(&record, line).and_then(|(id, at, values)| {
+            if kept == MAX_ROWS {
+                return Err(bad(line, RESOURCE, format!("more than {MAX_ROWS} rows")));
+            }
+            let of_machine = rows.entry(id).or_default();
+            if of_machine.contains_key(&at) {
+                return Err(bad(line, TIMESTAMP, "the machine has a row of this time"));
+            }
+            of_machine.insert(at, values);
+            kept += 1;
+            Ok(())
+        });
+        if let Err(refused) = taken {
+            metrics.refuse(refused);
+        }
+    }
+    let series = rows.into_iter().map(|(id, rows)| (id, series(&rows)));
+    metrics.series = series.collect();
+    Ok(metrics)
+}
+
+fn bad(line: u64, field: &'static str, why: impl Into<String>) -> BadLine {
+    let why = why.into();
+    BadLine { line, field, why }
+}
+
+/// What a row says beside machine and time; `None` where it says nothing.
+#[derive(Debug, Clone, Copy)]
+struct Values {
+    cpu: Option<Share>,
+    memory: Option<Share>,
+    network: Option<u64>,
+    disk: Option<u64>,
+}
+
+/// Where each field stands in a row.
+struct Columns {
+    timestamp: usize,
+    resource: usize,
+    values: [Option<usize>; VALUES.len()],
+}
+
+impl Columns {
+    fn of(header: &StringRecord, metrics: &mut Metrics) -> Result<Self> {
+        // A byte order mark is how spreadsheets begin a file.
+        let names: Vec<&str> = header
+            .iter()
+            .map(|name| name.trim_start_matches('\u{feff}'))
+            .collect();
+        let at = |wanted: &str| names.iter().position(|name| *name == wanted);
+        let (Some(timestamp), Some(resource)) = (at(TIMESTAMP), at(RESOURCE)) else {
+            bail!(
+                "the first line must name the columns: {TIMESTAMP},{RESOURCE},{}",
+                VALUES.join(",")
+            );
+        };
+        let known = BTreeSet::from_iter([TIMESTAMP, RESOURCE].into_iter().chain(VALUES));
+        let unread = names.iter().filter(|name| !known.contains(**name));
+        metrics.unread_columns = unread
+            .map(|name| name.escape_default().to_string())
+            .collect();
+        Ok(Self {
+            timestamp,
+            resource,
+            values: VALUES.map(at),
+        })
+    }
+
+    fn row(
+        &self,
+        record: &StringRecord,
+        line: u64,
+    ) -> Result<(NodeId, Timestamp, Values), BadLine> {
+        let field = |at: usize| record.get(at).unwrap_or_default();
+        let time = timestamp(field(self.timestamp)).map_err(|why| bad(line, TIMESTAMP, why))?;
+        let id = NodeId::new(field(self.resource))
+            .map_err(|error| bad(line, RESOURCE, error.to_string()))?;
+        let value = |n: usize| {
+            let text = self.values[n].map_or("", field);
+            number(text).map_err(|why| bad(line, VALUES[n], why))
+        };
+        let percent = |n: usize| match value(n)? {
+            Some(percent) if percent > 100.0 => {
+                let why = format!("{percent} is more than 100 per cent of the whole machine");
+                Err(bad(line, VALUES[n], why))
+            }
+            percent => Ok(percent.map(|p| Share::from_ppm((p * 10_000.0).round() as u32))),
+        };
+        // A sum of which one half is missing is unknown, not that half.
+        let both = |a: usize, b: usize| {
+            let (a, b) = (value(a)?, value(b)?);
+            Ok::<_, BadLine>(a.zip(b).map(|(a, b)| (a + b) as u64))
+        };
+        let values = Values {
+            cpu: percent(0)?,
+            memory: percent(1)?,
+            network: both(2, 3)?,
+            disk: both(4, 5)?,
+        };
+        Ok((id, time, values))
+    }
+}
+
+/// An instant, or seconds since 1970; a time of day somewhere is neither.
+fn timestamp(text: &str) -> Result<Timestamp, String> {
+    let seconds = text.parse::<i64>().ok();
+    let told = match seconds {
+        Some(seconds) => Timestamp::from_second(seconds).ok(),
+        None => text.parse().ok(),
+    };
+    told.ok_or_else(|| {
+        let shown: String = text.escape_default().take(40).collect();
+        format!("'{shown}' is no time such as 2026-09-01T00:05:00Z, nor seconds since 1970")
+    })
+}
+
+fn number(text: &str) -> Result<Option<f64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|n| n.is_finite() && *n >= 0.0);
+    number.map(Some).ok_or_else(|| {
+        let shown: String = text.escape_default().take(40).collect();
+        format!("'{shown}' is no number from 0 up")
+    })
+}
+
+/// A row is about the time since the row before. Where that is longer than twice the
+/// usual, rows are missing, and it is about the usual time; so is the first one.
+fn series(rows: &BTreeMap<Timestamp, Values>) -> MetricSeries {
+    let times: Vec<i64> = rows.keys().map(|at| at.as_second()).collect();
+    let mut lengths: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let between = lengths.clone();
+    lengths.sort_unstable();
+    // Of a single row nobody knows how long it is about.
+    let Some(usual) = lengths.get(lengths.len() / 2).copied() else {
+        return MetricSeries::default();
+    };
+    let points = rows.iter().enumerate().map(|(n, (at, values))| {
+        let since = n.checked_sub(1).map(|before| between[before]);
+        let length = since.filter(|since| *since <= usual * 2).unwrap_or(usual);
+        MetricPoint {
+            end: *at,
+            period_seconds: u32::try_from(length).unwrap_or(u32::MAX),
+            cpu_max: values.cpu,
+            network_bytes: values.network,
+            disk_bytes: values.disk,
+            memory: values.memory,
+        }
+    });
+    MetricSeries {
+        points: points.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Metrics {
+        read(text.as_bytes()).expect("the header is one")
+    }
+
+    #[test]
+    fn columns_are_known_by_name_and_what_is_empty_is_unknown() {
+        let read = of(
+            "\u{feff}resource_id,cpu_pct,timestamp,colour,net_in_bytes,net_out_bytes\n\
+             a, 12.5 ,2026-09-01T00:05:00Z,red,7,8\n\
+             a,,2026-09-01T02:10:00+02:00,,7,\n",
+        );
+        assert_eq!(read.unread_columns, ["colour"]);
+        assert!(read.bad_lines.is_empty(), "{:?}", read.bad_lines);
+        let points = &read.series.values().next().expect("one machine").points;
+        let seen = points.iter().map(|p| {
+            let cpu = p.cpu_max.map(Share::ppm);
+            (p.end.to_string(), p.period_seconds, cpu, p.network_bytes)
+        });
+        let expect = [
+            (
+                "2026-09-01T00:05:00Z".to_owned(),
+                300,
+                Some(125_000),
+                Some(15),
+            ),
+            ("2026-09-01T00:10:00Z".to_owned(), 300, None, None),
+        ];
+        assert_eq!(seen.collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_named_and_the_rest_goes_on() {
+        let check = |row: &str, expect: &str| {
+            let text = format!(
+                "timestamp,resource_id,cpu_pct,memory_pct,disk_read_bytes\n0,a,1,1,1\n{row}\n600,a,1,1,1\n"
+            );
+            let read = of(&text);
+            let said: Vec<String> = read.bad_lines.iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), 1, "{row}: {said:?}");
+            assert!(said[0].starts_with(expect), "{row}: {said:?}");
+            let points = read.series.values().map(|series| series.points.len());
+            assert_eq!(points.sum::<usize>(), 2, "{row}");
+        };
+        check(
+            "2026-09-01 00:00,a,1,1,1",
+            "3: timestamp: '2026-09-01 00:00' is no time",
+        );
+        check("300,,1,1,1", "3: resource_id: node id is empty");
+        check("300,a b,1,1,1", "3: resource_id: node id 'a b' holds");
+        check("300,a,1%,1,1", "3: cpu_pct: '1%' is no number");
+        check("300,a,-1,1,1", "3: cpu_pct: '-1' is no number");
+        check("300,a,NaN,1,1", "3: cpu_pct: 'NaN' is no number");
+        check("300,a,1,101,1", "3: memory_pct: 101 is more than 100");
+        check("300,a,1,1,x", "3: disk_read_bytes: 'x' is no number");
+        check(
+            "0,a,1,1,1",
+            "3: timestamp: the machine has a row of this time",
+        );
+    }
+
+    #[test]
+    fn a_row_that_has_too_few_fields_lacks_only_those() {
+        let read = of("timestamp,resource_id,cpu_pct,memory_pct\n0,a,5\n300,a,6\n");
+        let points = &read.series.values().next().expect("one machine").points;
+        assert!(
+            points
+                .iter()
+                .all(|p| p.cpu_max.is_some() && p.memory.is_none())
+        );
+    }
+
+    #[test]
+    fn a_gap_between_rows_is_about_nothing() {
+        let read = of(
+            "timestamp,resource_id,cpu_pct\n900,a,1\n0,a,1\n300,a,1\n4500,a,1\n5000,a,1\n1200,a,1\n1,b,1\n",
+        );
+        let lengths = |id: &str| -> Vec<u32> {
+            let series = &read.series[&NodeId::new(id).expect("an id")];
+            series.points.iter().map(|p| p.period_seconds).collect()
+        };
+        // Of 0, 300, 900, 1200, 4500, 5000 the usual distance is 500 seconds.
+        assert_eq!(lengths("a"), [500, 300, 600, 300, 500, 500]);
+        assert_eq!(lengths("b"), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_header_that_names_no_machine_is_refused() {
+        let error = read("time,host\n1,a\n".as_bytes()).expect_err("no header");
+        assert!(
+            error.to_string().contains("timestamp,resource_id,cpu_pct"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! `ebb sweep`: what the Lambda does in a deployment, at a place of any object store.
+
+#[cfg(feature = "sweep")]
+mod at;
+
+use anyhow::Result;
+
+use crate::args::SweepArgs;
+use crate::output::Outcome;
+
+#[cfg(feature = "sweep")]
+pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
+    let summary = crate::scan::runtime()?.block_on(at::sweep(args))?;
+    crate::output::write(&format!("{summary:#}\n"), None)?;
+    Ok(Outcome::Done)
+}
+
+#[cfg(not(feature = "sweep"))]
+pub(crate) fn run(_: &SweepArgs) -> Result<Outcome> {
+    anyhow::bail!(
+        "this program was built without the lake; build it with, in the repository:\n  \
+         cargo run --release -p ebb-cli --features sweep -- sweep"
+    )
+}

@@ -1,0 +1,107 @@
+//! The ports of such a sweep, from arguments and environment. Nothing is decided here.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::{AwsConfig, AwsMailer};
+use ebb_cloud::ports::{Chat, Mailer};
+use ebb_cloud::slack::SlackChat;
+use ebb_sweep::deadline::Deadline;
+use ebb_sweep::fold::Limits;
+use ebb_sweep::gather::Account;
+use ebb_sweep::publish::{Addresses, Channels};
+use ebb_sweep::run::{self, Config};
+use ebb_sweep::site::{NoCloud, POLICY_KEY, Site};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::args::SweepArgs;
+
+/// A sweep that takes longer than the time between two has fallen behind; what it leaves
+/// is the next one's.
+const LONGEST: Duration = Duration::from_secs(300);
+
+pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
+    let site = Site::open(&args.lake).await?;
+    let config = Config {
+        policy: match &args.policy {
+            Some(path) => crate::policy::read(path)?,
+            None => run::policy(site.objects(), POLICY_KEY).await?,
+        },
+        shard: 0,
+        limits: Limits::default(),
+    };
+    let told = Told::read(|name| std::env::var(name).ok())?;
+    let chat = match &told.slack {
+        Some(secret) => Some(SlackChat::from_secret(secret).context("EBB_SLACK_WEBHOOK_URL")?),
+        None => None,
+    };
+    let mailer = match &told.email {
+        Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
+        None => None,
+    };
+    let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
+    let account = Account {
+        inventory: &NoCloud,
+        metrics: None,
+        bill: None,
+        regions: &[],
+    };
+    let channels = Channels {
+        chat: chat.as_ref().map(|chat| chat as &dyn Chat),
+        mail: mailer.zip(told.email.as_ref()),
+        topic: None,
+    };
+    let start = Timestamp::now();
+    let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
+    let ports = site.ports(account, channels);
+    let summary = run::sweep(&ports, &config, &deadline, &Timestamp::now).await?;
+    serde_json::to_value(summary).context("the summary as JSON")
+}
+
+/// Where the environment says that people are told.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    slack: Option<String>,
+    email: Option<Addresses>,
+}
+
+impl Told {
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let to = set("EBB_EMAIL_TO").unwrap_or_default();
+        let to = to.split(',').map(|part| part.trim().to_owned());
+        let to = to.filter(|part| !part.is_empty()).collect();
+        Ok(Self {
+            slack: set("EBB_SLACK_WEBHOOK_URL"),
+            email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_told_where_the_environment_says() {
+        let check = |set: &[(&str, &str)], expect: Result<(bool, usize), &str>| {
+            let find = |name: &str| set.iter().find(|(n, _)| *n == name);
+            let told = Told::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
+            let got = told.map(|told| {
+                let email = told.email.map_or(0, |email| email.to.len());
+                (told.slack.is_some(), email)
+            });
+            match (got, expect) {
+                (Ok(got), Ok(expect)) => assert_eq!(got, expect),
+                (Err(error), Err(expect)) => assert!(error.to_string().contains(expect)),
+                (got, expect) => panic!("{got:?} should be {expect:?}"),
+            }
+        };
+        check(&[], Ok((false, 0)));
+        check(&[("EBB_SLACK_WEBHOOK_URL", "https://x")], Ok((true, 0)));
+        let both = [("EBB_EMAIL_FROM", "a@x"), ("EBB_EMAIL_TO", "b@x, c@x,")];
+        check(&both, Ok((false, 2)));
+        check(&both[..1], Err("EBB_EMAIL_TO is not set"));
+    }
+}

@@ -1,0 +1,62 @@
+//! From Google's errors to the ports' own.
+
+use google_cloud_gax::client_builder::Error as BuildError;
+use google_cloud_gax::error::Error;
+
+use crate::ports::{CloudError, bounded};
+
+const LOG_IN: &str = "log in with `gcloud auth application-default login`, or name a key file by \
+     GOOGLE_APPLICATION_CREDENTIALS";
+
+/// `permission` is what IAM calls the call, such as `compute.instances.list`.
+pub(super) fn cloud_error(permission: &str, about: &str, error: &Error) -> CloudError {
+    let operation = permission.to_owned();
+    let words = bounded(&words(error));
+    match error.http_status_code() {
+        Some(404) => CloudError::Missing {
+            operation,
+            what: about.to_owned(),
+        },
+        Some(401) => CloudError::Denied {
+            operation,
+            message: format!("{words}; {LOG_IN}"),
+        },
+        Some(403) => CloudError::Denied {
+            operation,
+            message: words,
+        },
+        None if error.is_authentication() => CloudError::Denied {
+            operation,
+            message: format!("{words}; {LOG_IN}"),
+        },
+        _ => CloudError::Failed {
+            operation,
+            message: words,
+        },
+    }
+}
+
+/// A client that cannot be made has, as far as is known, no credentials.
+pub(super) fn not_built(error: &BuildError) -> CloudError {
+    CloudError::Denied {
+        operation: "Google's client".to_owned(),
+        message: format!("{}; {LOG_IN}", bounded(&error.to_string())),
+    }
+}
+
+/// The service's own words where it has some, else the client's with their causes.
+fn words(error: &Error) -> String {
+    if let Some(status) = error.status() {
+        return match error.http_status_code() {
+            Some(code) => format!("{code} {}", status.message),
+            None => status.message.clone(),
+        };
+    }
+    let mut said = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        said = format!("{said}: {cause}");
+        source = cause.source();
+    }
+    said
+}

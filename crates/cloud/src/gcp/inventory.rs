@@ -1,0 +1,278 @@
+//! What runs in a project: instances of all zones, and what their machine types have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use ebb_domain::fleet::{Controller, Gap, Instance, InstanceState, Inventory, Market, Provider};
+use ebb_domain::heartbeat::Hardware;
+use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
+use ebb_domain::units::{Bytes, MilliCores};
+use google_cloud_compute_v1::client::MachineTypes;
+use google_cloud_compute_v1::model::instance::Status;
+use google_cloud_compute_v1::model::scheduling::ProvisioningModel;
+use google_cloud_compute_v1::model::{Instance as Told, MachineType};
+use jiff::Timestamp;
+
+use super::error::cloud_error;
+use super::{GcpConfig, last_part, region_of};
+use crate::ports::{CloudError, CloudResult, InventorySource};
+
+const LIST: &str = "compute.instances.list";
+const TYPES: &str = "compute.machineTypes.get";
+
+/// The most that a page may have.
+///
+/// Source: Compute Engine API, `instances.aggregatedList`, `maxResults`.
+const PAGE: u32 = 500;
+
+/// Half a million instances; a list without end is none.
+const MAX_PAGES: usize = 1_000;
+
+/// All regions: one list has the instances of every zone.
+const EVERYWHERE: &str = "global";
+
+/// Reads Compute Engine.
+#[derive(Debug, Clone)]
+pub struct GcpInventory {
+    config: GcpConfig,
+}
+
+impl GcpInventory {
+    /// Of a project.
+    pub fn new(config: &GcpConfig) -> Self {
+        Self {
+            config: config.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl InventorySource for GcpInventory {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        Ok(Region::new(EVERYWHERE).into_iter().collect())
+    }
+
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
+        let mut gathered = Gathered::new(self.config.project());
+        let client = self.config.instances().await?;
+        let mut page = None;
+        for _ in 0..MAX_PAGES {
+            let answer = client
+                .aggregated_list()
+                .set_project(self.config.project())
+                .set_max_results(PAGE)
+                .set_or_clear_page_token(page)
+                .send()
+                .await
+                .map_err(|error| cloud_error(LIST, self.config.project(), &error))?;
+            let unreachable = answer.unreachables.iter().map(|scope| Gap {
+                scope: format!("{}: {LIST}", last_part(scope)),
+                reason: "the zone did not answer".to_owned(),
+            });
+            gathered.inventory.gaps.extend(unreachable);
+            let scopes = answer.items.into_iter();
+            let here = scopes.filter(|(scope, _)| {
+                let zone = last_part(scope);
+                region.as_str() == EVERYWHERE || region_of(zone) == region.as_str()
+            });
+            for (scope, list) in here {
+                let zone = last_part(&scope);
+                list.instances
+                    .iter()
+                    .for_each(|told| gathered.take(zone, told));
+            }
+            page = answer.next_page_token.filter(|token| !token.is_empty());
+            if page.is_none() {
+                break;
+            }
+        }
+        if page.is_some() {
+            gathered.gap(
+                LIST,
+                format!("more than {MAX_PAGES} pages; the rest is left out"),
+            );
+        }
+        gathered.with_types(&self.config).await
+    }
+}
+
+/// What was told so far.
+struct Gathered<'a> {
+    project: &'a str,
+    inventory: Inventory,
+    /// A zone in which each machine type can be asked for.
+    types: BTreeMap<InstanceType, String>,
+    /// GPUs attached to machines whose type has none of its own.
+    attached: BTreeMap<NodeId, u32>,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(project: &'a str) -> Self {
+        Self {
+            project,
+            inventory: Inventory::default(),
+            types: BTreeMap::new(),
+            attached: BTreeMap::new(),
+        }
+    }
+
+    fn gap(&mut self, what: &str, reason: String) {
+        self.inventory.gaps.push(Gap {
+            scope: format!("{}: {what}", self.project),
+            reason,
+        });
+    }
+
+    fn take(&mut self, zone: &str, told: &Told) {
+        match instance(self.project, zone, told) {
+            Ok(instance) => {
+                let types = self.types.entry(instance.instance_type.clone());
+                types.or_insert_with(|| zone.to_owned());
+                let gpus = told.guest_accelerators.iter();
+                let gpus = gpus.map(|a| count(a.accelerator_count)).sum();
+                self.attached.insert(instance.id.clone(), gpus);
+                self.inventory
+                    .instances
+                    .insert(instance.id.clone(), instance);
+            }
+            Err(reason) => self.gap(LIST, reason),
+        }
+    }
+
+    /// Adds what the machine types have. One that does not answer leaves its machines
+    /// without: whether they have GPUs is then not known.
+    async fn with_types(mut self, config: &GcpConfig) -> CloudResult<Inventory> {
+        if self.types.is_empty() {
+            return Ok(self.inventory);
+        }
+        let client = config.machine_types().await?;
+        let mut known = BTreeMap::new();
+        let mut refused: BTreeSet<String> = BTreeSet::new();
+        for (name, zone) in &self.types {
+            match machine_type(&client, self.project, (zone, name)).await {
+                Ok(hardware) => known.insert(name.clone(), hardware),
+                Err(error) => {
+                    refused.insert(error.to_string());
+                    continue;
+                }
+            };
+        }
+        refused.into_iter().for_each(|why| self.gap(TYPES, why));
+        for (id, instance) in &mut self.inventory.instances {
+            let attached = self.attached.get(id).copied().unwrap_or(0);
+            let of_type = known.get(&instance.instance_type);
+            instance.hardware = of_type.map(|of_type| Hardware {
+                gpus: of_type
+                    .gpus
+                    .map(|built_in| built_in.saturating_add(attached)),
+                ..*of_type
+            });
+        }
+        Ok(self.inventory)
+    }
+}
+
+async fn machine_type(
+    client: &MachineTypes,
+    project: &str,
+    (zone, name): (&str, &InstanceType),
+) -> CloudResult<Hardware> {
+    let asked = client
+        .get()
+        .set_project(project)
+        .set_zone(zone)
+        .set_machine_type(name.as_str());
+    let told = asked.send().await;
+    let told = told.map_err(|error| cloud_error(TYPES, name.as_str(), &error))?;
+    hardware(&told).ok_or_else(|| CloudError::Failed {
+        operation: TYPES.to_owned(),
+        message: format!("{name} says nothing of its processors or memory"),
+    })
+}
+
+fn hardware(told: &MachineType) -> Option<Hardware> {
+    let gpus = told.accelerators.iter();
+    let gpus = gpus.map(|a| count(a.guest_accelerator_count));
+    Some(Hardware {
+        cores: MilliCores::cores(u64::try_from(told.guest_cpus?).ok()?),
+        memory: Bytes::mib(u64::try_from(told.memory_mb?).ok()?),
+        gpus: Some(gpus.sum()),
+    })
+}
+
+/// One that is named without a count is one.
+fn count(told: Option<i32>) -> u32 {
+    told.map_or(1, |count| u32::try_from(count).unwrap_or(0))
+}
+
+/// Why a machine is left out, in words, where it says less than is needed.
+fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> {
+    let name = told.name.as_deref().unwrap_or("an instance without a name");
+    let about = |why: String| format!("{name}: {why}");
+    let id = told.id.ok_or_else(|| about("it has no id".to_owned()))?;
+    let machine = told.machine_type.as_deref().map(last_part);
+    let machine = machine.ok_or_else(|| about("it has no machine type".to_owned()))?;
+    let mut tags: BTreeMap<String, String> = told.labels.clone().into_iter().collect();
+    tags.insert("Name".to_owned(), name.to_owned());
+    let said = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+    Ok(Instance {
+        id: NodeId::new(id.to_string()).map_err(|e| about(e.to_string()))?,
+        account: AccountId::new(project).ok(),
+        region: Region::new(region_of(zone)).map_err(|e| about(e.to_string()))?,
+        instance_type: InstanceType::new(machine).map_err(|e| about(e.to_string()))?,
+        provider: Provider::Gcp {
+            project: project.to_owned(),
+            zone: zone.to_owned(),
+        },
+        hardware: None,
+        state: state(told.status.as_ref()).map_err(about)?,
+        launched_at: said(&told.last_start_timestamp).or_else(|| said(&told.creation_timestamp)),
+        market: market(told),
+        controller: controller(told),
+        tags,
+    })
+}
+
+/// Source: Compute Engine, "Instance life cycle": only a running instance is billed for
+/// its processors and memory.
+fn state(told: Option<&Status>) -> Result<InstanceState, String> {
+    match told {
+        Some(Status::Running) => Ok(InstanceState::Running),
+        Some(Status::Provisioning | Status::Staging | Status::Pending | Status::Repairing) => {
+            Ok(InstanceState::Pending)
+        }
+        Some(
+            Status::Stopping | Status::PendingStop | Status::Suspending | Status::Deprovisioning,
+        ) => Ok(InstanceState::Stopping),
+        Some(Status::Stopped | Status::Terminated | Status::Suspended) => {
+            Ok(InstanceState::Stopped)
+        }
+        Some(other) => Err(format!("its status {other} is not known here")),
+        None => Err("it has no status".to_owned()),
+    }
+}
+
+fn market(told: &Told) -> Market {
+    let scheduling = told.scheduling.as_ref();
+    let spot = |model: &ProvisioningModel| *model == ProvisioningModel::Spot;
+    let model = scheduling.and_then(|s| s.provisioning_model.as_ref());
+    let preemptible = scheduling.and_then(|s| s.preemptible);
+    match model.is_some_and(spot) || preemptible == Some(true) {
+        true => Market::Spot,
+        false => Market::OnDemand,
+    }
+}
+
+/// Source: Compute Engine, "Getting information about managed instance groups": its
+/// instances carry the metadata `created-by`, the group's URL. What else metadata holds
+/// is dropped unread.
+fn controller(told: &Told) -> Option<Controller> {
+    let items = &told.metadata.as_ref()?.items;
+    let created = items
+        .iter()
+        .find(|i| i.key.as_deref() == Some("created-by"))?;
+    let group = created.value.as_deref()?;
+    group
+        .contains("/instanceGroupManagers/")
+        .then(|| Controller::InstanceGroup(last_part(group).to_owned()))
+}

@@ -1,0 +1,237 @@
+//! Utilization of instances, as Cloud Monitoring aligns it to periods of five minutes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::{MetricPoint, MetricSeries};
+use ebb_domain::units::Share;
+use google_cloud_monitoring_v3::client::MetricService;
+use google_cloud_monitoring_v3::model::aggregation::{Aligner, Reducer};
+use google_cloud_monitoring_v3::model::typed_value::Value;
+use google_cloud_monitoring_v3::model::{Aggregation, Point, TimeInterval, TimeSeries};
+use jiff::Timestamp;
+
+use super::GcpConfig;
+use super::error::cloud_error;
+use crate::ports::{CloudError, CloudResult, MetricsSource};
+
+const LIST: &str = "monitoring.timeSeries.list";
+
+/// As CloudWatch's basic monitoring has them.
+const PERIOD_SECONDS: u32 = 300;
+
+/// Points of a page; more of them take long to arrive.
+const PAGE: i32 = 50_000;
+
+/// A list without end is none.
+const MAX_PAGES: usize = 1_000;
+
+const INSTANCE: &str = "instance_id";
+
+/// One number of a period, and how it comes from a metric. The metrics of one instance's
+/// interfaces and disks are added up.
+struct Asked {
+    metric: &'static str,
+    /// What else the series must be.
+    only: &'static str,
+    aligner: Aligner,
+}
+
+/// In the order of [`Period`].
+///
+/// Source: "Google Cloud metrics: compute" and "Ops Agent metrics: agent/memory". Memory
+/// is told where the agent runs.
+static ASKED: [Asked; NUMBERS] = [
+    of_instance(
+        "compute.googleapis.com/instance/cpu/utilization",
+        Aligner::AlignMax,
+    ),
+    of_instance(
+        "compute.googleapis.com/instance/network/received_bytes_count",
+        Aligner::AlignDelta,
+    ),
+    of_instance(
+        "compute.googleapis.com/instance/network/sent_bytes_count",
+        Aligner::AlignDelta,
+    ),
+    of_instance(
+        "compute.googleapis.com/instance/disk/read_bytes_count",
+        Aligner::AlignDelta,
+    ),
+    of_instance(
+        "compute.googleapis.com/instance/disk/write_bytes_count",
+        Aligner::AlignDelta,
+    ),
+    Asked {
+        metric: "agent.googleapis.com/memory/percent_used",
+        only: " AND metric.labels.state = \"used\"",
+        aligner: Aligner::AlignMax,
+    },
+];
+
+const fn of_instance(metric: &'static str, aligner: Aligner) -> Asked {
+    Asked {
+        metric,
+        only: "",
+        aligner,
+    }
+}
+
+/// Numbers of a period.
+const NUMBERS: usize = 6;
+
+type Period = [Option<f64>; NUMBERS];
+
+/// Reads Cloud Monitoring.
+#[derive(Debug)]
+pub struct GcpMetrics {
+    config: GcpConfig,
+    pages: AtomicU64,
+}
+
+impl GcpMetrics {
+    /// Of a project.
+    pub fn new(config: &GcpConfig) -> Self {
+        Self {
+            config: config.clone(),
+            pages: AtomicU64::new(0),
+        }
+    }
+
+    /// Pages asked for so far.
+    pub fn pages_requested(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    /// All series of one metric in a region.
+    async fn ask(
+        &self,
+        client: &MetricService,
+        (region, asked): (&Region, &Asked),
+        (from, to): (Timestamp, Timestamp),
+        take: &mut impl FnMut(&TimeSeries),
+    ) -> CloudResult<()> {
+        let filter = format!(
+            "metric.type = \"{}\" AND resource.type = \"gce_instance\" AND resource.labels.zone \
+             = starts_with(\"{region}-\"){}",
+            asked.metric, asked.only
+        );
+        let period = google_cloud_wkt::Duration::clamp(i64::from(PERIOD_SECONDS), 0);
+        let aligned = Aggregation::new()
+            .set_alignment_period(period)
+            .set_per_series_aligner(asked.aligner.clone())
+            .set_cross_series_reducer(Reducer::ReduceSum)
+            .set_group_by_fields(["resource.labels.instance_id"]);
+        let interval = TimeInterval::new()
+            .set_start_time(google_cloud_wkt::Timestamp::clamp(from.as_second(), 0))
+            .set_end_time(google_cloud_wkt::Timestamp::clamp(to.as_second(), 0));
+        let mut page = String::new();
+        for _ in 0..MAX_PAGES {
+            self.pages.fetch_add(1, Ordering::Relaxed);
+            let asked = client
+                .list_time_series()
+                .set_name(format!("projects/{}", self.config.project()))
+                .set_filter(&filter)
+                .set_interval(interval.clone())
+                .set_aggregation(aligned.clone())
+                .set_page_size(PAGE)
+                .set_page_token(page);
+            let answer = asked.send().await;
+            let answer =
+                answer.map_err(|error| cloud_error(LIST, self.config.project(), &error))?;
+            if let Some(error) = answer.execution_errors.first() {
+                return Err(incomplete(&error.message));
+            }
+            answer.time_series.iter().for_each(&mut *take);
+            page = answer.next_page_token;
+            if page.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(incomplete("more pages than are read"))
+    }
+}
+
+/// What is missing could be activity, so none of it is judged.
+fn incomplete(why: &str) -> CloudError {
+    CloudError::Failed {
+        operation: LIST.to_owned(),
+        message: format!("the answer is not complete: {}", crate::ports::bounded(why)),
+    }
+}
+
+#[async_trait]
+impl MetricsSource for GcpMetrics {
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let wanted: BTreeSet<&NodeId> = nodes.iter().collect();
+        let client = self.config.monitoring().await?;
+        let mut periods: BTreeMap<(NodeId, Timestamp), Period> = BTreeMap::new();
+        for (place, asked) in ASKED.iter().enumerate() {
+            let mut take = |series: &TimeSeries| {
+                let Some(node) = node(series).filter(|node| wanted.contains(node)) else {
+                    return;
+                };
+                for (end, value) in series.points.iter().filter_map(number) {
+                    let period = periods.entry((node.clone(), end)).or_default();
+                    period[place] = Some(value);
+                }
+            };
+            self.ask(&client, (region, asked), (from, to), &mut take)
+                .await?;
+        }
+        let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
+        for ((node, end), period) in periods {
+            let series = by_node.entry(node).or_default();
+            series.points.push(point(end, &period));
+        }
+        Ok(by_node)
+    }
+
+    /// Nothing is charged by the metric: a project reads a million series a month free of
+    /// charge.
+    ///
+    /// Source: "Google Cloud Observability pricing", Monitoring API calls.
+    fn metrics_requested(&self) -> u64 {
+        0
+    }
+}
+
+fn node(series: &TimeSeries) -> Option<NodeId> {
+    let labels = &series.resource.as_ref()?.labels;
+    NodeId::new(labels.get(INSTANCE)?.as_str()).ok()
+}
+
+fn number(point: &Point) -> Option<(Timestamp, f64)> {
+    let end = point.interval.as_ref()?.end_time?;
+    let value = match point.value.as_ref()?.value.as_ref()? {
+        Value::DoubleValue(value) => *value,
+        Value::Int64Value(value) => *value as f64,
+        _ => return None,
+    };
+    let real = value.is_finite() && value >= 0.0;
+    let end = Timestamp::new(end.seconds(), end.nanos()).ok()?;
+    real.then_some((end, value))
+}
+
+/// A sum of which one half is missing is unknown, not that half.
+fn point(end: Timestamp, period: &Period) -> MetricPoint {
+    let [cpu, received, sent, read, written, memory] = *period;
+    let share = |whole: f64| move |value: f64| Share::from_ppm((value / whole * 1e6) as u32);
+    let both = |a: Option<f64>, b: Option<f64>| Some((a? + b?) as u64);
+    MetricPoint {
+        end,
+        period_seconds: PERIOD_SECONDS,
+        cpu_max: cpu.map(share(1.0)),
+        network_bytes: both(received, sent),
+        disk_bytes: both(read, written),
+        memory: memory.map(share(100.0)),
+    }
+}

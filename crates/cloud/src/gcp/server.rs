@@ -1,0 +1,81 @@
+//! A server on this machine that answers as Google's documentation says, for tests.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::GcpConfig;
+
+/// What was asked, and what answers it.
+pub(super) struct Server {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+/// Status and body.
+pub(super) type Answer = (u16, String);
+
+impl Server {
+    /// Answers path and query by `answer`, until the test ends.
+    pub(super) fn start(answer: impl Fn(&str) -> Answer + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if let Some(target) = target(&stream) {
+                    let (status, body) = answer(&target);
+                    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
+                    noted.push(target);
+                    drop(noted);
+                    reply(stream, status, &body);
+                }
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// The project `lab` there.
+    pub(super) fn config(&self) -> GcpConfig {
+        let config = GcpConfig::new("lab").expect("a project id");
+        config.at(&self.address)
+    }
+
+    /// Paths and queries asked for, in order.
+    pub(super) fn asked(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.clone()
+    }
+}
+
+/// The target of a request without a body.
+fn target(stream: &TcpStream) -> Option<String> {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let first = lines.next()?;
+    // The rest of the head is read, or the client would be cut off.
+    lines.take_while(|line| !line.is_empty()).for_each(drop);
+    first.split(' ').nth(1).map(str::to_owned)
+}
+
+fn reply(mut stream: TcpStream, status: u16, body: &str) {
+    let head = format!(
+        "HTTP/1.1 {status} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
+        body.len()
+    );
+    // A client that has gone away has what it wanted.
+    let _ = stream.write_all(head.as_bytes());
+    let _ = stream.write_all(body.as_bytes());
+}
+
+/// The error that Google's services answer with.
+///
+/// Source: "Cloud APIs: Errors", HTTP mapping.
+pub(super) fn refusal(code: u16, status: &str, message: &str) -> Answer {
+    let body = serde_json::json!({
+        "error": {"code": code, "message": message, "status": status}
+    });
+    (code, body.to_string())
+}

@@ -1,0 +1,75 @@
+//! Buckets through `object_store`, configured as the clouds' own clients are: region,
+//! endpoint and credentials from the environment, else from the container or instance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use object_store::client::SpawnedReqwestConnector;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+// Names the client that the store uses, whose resolver in Rust is switched on by
+// a feature of this very crate: a static program must not load the host's
+// name-service libraries.
+use reqwest as _;
+use tokio::runtime::Handle;
+use url::Url;
+
+use super::StoreError;
+
+/// Well under the time that a sweep has left when it stops taking batches.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+
+pub(super) fn s3(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let built = AmazonS3Builder::from_env()
+        .with_bucket_name(name(base)?)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_client_options(options())
+        .with_retry(retry())
+        // The log is read on short-lived runtimes; connections must outlive them.
+        .with_http_connector(SpawnedReqwestConnector::new(Handle::current()))
+        .build();
+    Ok(Arc::new(built.map_err(|error| client(base, error))?))
+}
+
+pub(super) fn google(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    let built = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(name(base)?)
+        .with_client_options(options())
+        .with_retry(retry())
+        .with_http_connector(SpawnedReqwestConnector::new(Handle::current()))
+        .build();
+    Ok(Arc::new(built.map_err(|error| client(base, error))?))
+}
+
+fn name(base: &Url) -> Result<&str, StoreError> {
+    base.host_str().ok_or_else(|| StoreError::Incomplete {
+        url: base.to_string(),
+        what: "bucket",
+    })
+}
+
+fn client(base: &Url, source: object_store::Error) -> StoreError {
+    StoreError::Client {
+        url: base.to_string(),
+        source: Box::new(source),
+    }
+}
+
+fn options() -> ClientOptions {
+    ClientOptions::new()
+        // Its shuffling resolver asks the C library.
+        .with_config(ClientConfigKey::RandomizeAddresses, "false")
+        // Only an endpoint of the environment's can be plain HTTP.
+        .with_allow_http(true)
+        .with_connect_timeout(Duration::from_secs(5))
+        .with_timeout(GIVE_UP_AFTER)
+}
+
+fn retry() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: 5,
+        retry_timeout: GIVE_UP_AFTER,
+    }
+}

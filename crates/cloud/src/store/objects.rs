@@ -1,0 +1,379 @@
+//! The port of objects over any store. A folder lacks what buckets have, conditional
+//! replacement and metadata, so they are made up for there.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, Error, ObjectMeta, ObjectStoreExt, PutMode, PutPayload, PutResult,
+    UpdateVersion,
+};
+
+use super::{Place, StoreError, open};
+use crate::ports::{
+    CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
+};
+
+/// Held while an object of a folder is replaced on condition.
+const LOCK: &str = ".ebb-lock";
+
+/// Beside an object of a folder: what a bucket would keep as its metadata.
+const METADATA: &str = ".metadata.json";
+
+/// The objects at one place.
+#[derive(Debug, Clone)]
+pub struct StoreObjects {
+    place: Place,
+    base: Path,
+    /// The folder, where the place is one.
+    folder: Option<PathBuf>,
+}
+
+impl StoreObjects {
+    /// Those at a URL; see [`open`].
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(url: &str) -> Result<Self, StoreError> {
+        let place = open(url)?;
+        let base = Path::from_url_path(place.base.path()).map_err(|error| StoreError::Client {
+            url: place.base.to_string(),
+            source: Box::new(error.into()),
+        })?;
+        let folder = match place.base.scheme() {
+            "file" => place.base.to_file_path().ok(),
+            _ => None,
+        };
+        Ok(Self {
+            place,
+            base,
+            folder,
+        })
+    }
+
+    fn path(&self, operation: &str, key: &str) -> CloudResult<Path> {
+        let whole = match self.base.as_ref() {
+            "" => key.to_owned(),
+            base => format!("{base}/{key}"),
+        };
+        Path::parse(whole).map_err(|error| failed(operation, key, &error.into()))
+    }
+
+    fn key<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        let rest = path.as_ref().strip_prefix(self.base.as_ref())?;
+        Some(rest.trim_start_matches('/'))
+    }
+
+    /// Compares and puts under a lock: whoever does not keep to it is not Ebb.
+    async fn replace_in_folder(
+        &self,
+        (folder, key): (&std::path::Path, &str),
+        (path, payload): (&Path, PutPayload),
+        expected: &UpdateVersion,
+    ) -> CloudResult<PutResult> {
+        let conflict = || CloudError::Conflict {
+            operation: "put".to_owned(),
+            what: key.to_owned(),
+        };
+        let io = |error: std::io::Error| CloudError::Failed {
+            operation: "put".to_owned(),
+            message: format!("{}: {error}", folder.join(LOCK).display()),
+        };
+        let lock = File::create(folder.join(LOCK)).map_err(io)?;
+        lock.try_lock().map_err(|_| conflict())?;
+        let store = &self.place.store;
+        let there = match store.head(path).await {
+            Err(Error::NotFound { .. }) => return Err(conflict()),
+            there => there.map_err(|error| failed("put", key, &error))?,
+        };
+        if there.e_tag != expected.e_tag {
+            return Err(conflict());
+        }
+        let done = store.put(path, payload).await;
+        done.map_err(|error| failed("put", key, &error))
+    }
+
+    async fn keep_metadata(&self, key: &str, options: &PutOptions) -> CloudResult<()> {
+        let metadata = options.plain_metadata();
+        if self.folder.is_none() || metadata.is_empty() {
+            return Ok(());
+        }
+        let beside = format!("{key}{METADATA}");
+        let path = self.path("put", &beside)?;
+        let json = serde_json::json!(metadata).to_string();
+        let done = self.place.store.put(&path, json.into()).await;
+        done.map(drop)
+            .map_err(|error| failed("put", &beside, &error))
+    }
+}
+
+#[async_trait]
+impl Objects for StoreObjects {
+    async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object> {
+        let path = self.path("get", key)?;
+        let failed = |error: Error| failed("get", key, &error);
+        let found = self.place.store.get(&path).await.map_err(failed)?;
+        if found.meta.size > max_bytes {
+            return Err(too_large("get", key, max_bytes));
+        }
+        let (etag, modified_at) = (etag(version(&found.meta)), modified_at(&found.meta));
+        Ok(Object {
+            bytes: found.bytes().await.map_err(failed)?.to_vec(),
+            etag,
+            modified_at,
+        })
+    }
+
+    async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
+        let path = self.path("put", key)?;
+        self.keep_metadata(key, &options).await?;
+        let mode = match &options.condition {
+            PutIf::Always => PutMode::Overwrite,
+            PutIf::Absent => PutMode::Create,
+            PutIf::Matches(etag) => PutMode::Update(of_etag(etag)),
+        };
+        let payload = PutPayload::from(bytes);
+        if let (PutMode::Update(expected), Some(folder)) = (&mode, &self.folder) {
+            let done = self.replace_in_folder((folder, key), (&path, payload), expected);
+            return done.await.map(|done| etag(done.into()));
+        }
+        let attributes = match self.folder {
+            Some(_) => Attributes::default(),
+            None => attributes(&options),
+        };
+        let options = object_store::PutOptions {
+            mode,
+            attributes,
+            ..Default::default()
+        };
+        let done = self.place.store.put_opts(&path, payload, options).await;
+        done.map(|done| etag(done.into()))
+            .map_err(|error| failed("put", key, &error))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+        let path = self.path("list", prefix.trim_end_matches('/'))?;
+        let mut found = self.place.store.list(Some(&path));
+        // Buckets list in the order of their keys; a folder in none, so all of it is
+        // looked at and the first keys are kept.
+        let mut first: BTreeMap<String, Listed> = BTreeMap::new();
+        while let Some(meta) = found.next().await {
+            let meta = meta.map_err(|error| failed("list", prefix, &error))?;
+            let Some(key) = self.key(&meta.location).filter(|k| k.starts_with(prefix)) else {
+                continue;
+            };
+            let listed = Listed {
+                key: key.to_owned(),
+                bytes: meta.size,
+                modified_at: modified_at(&meta),
+            };
+            first.insert(key.to_owned(), listed);
+            if first.len() > limit {
+                first.pop_last();
+            }
+            if self.folder.is_none() && first.len() == limit {
+                break;
+            }
+        }
+        Ok(first.into_values().collect())
+    }
+
+    async fn delete(&self, keys: &[String]) -> CloudResult<()> {
+        let paths: Vec<Path> = keys
+            .iter()
+            .map(|key| self.path("delete", key))
+            .collect::<CloudResult<_>>()?;
+        let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
+        let gone = |deleted: object_store::Result<Path>| async {
+            match deleted {
+                Err(Error::NotFound { .. }) => Ok(()),
+                other => other.map(drop),
+            }
+        };
+        let deleted = self.place.store.delete_stream(paths).then(gone);
+        let all = deleted.try_collect::<Vec<()>>().await;
+        all.map(drop)
+            .map_err(|error| failed("delete", "objects", &error))
+    }
+}
+
+fn attributes(options: &PutOptions) -> Attributes {
+    let mut attributes = Attributes::new();
+    if let Some(kind) = options.content_type {
+        attributes.insert(Attribute::ContentType, kind.into());
+    }
+    for (name, value) in options.plain_metadata() {
+        attributes.insert(Attribute::Metadata(name.into()), value.into());
+    }
+    attributes
+}
+
+fn version(meta: &ObjectMeta) -> UpdateVersion {
+    UpdateVersion {
+        e_tag: meta.e_tag.clone(),
+        version: meta.version.clone(),
+    }
+}
+
+/// Google's writes are conditional on the version, S3's on the entity tag.
+fn etag(version: UpdateVersion) -> Etag {
+    let part = |text: Option<String>| text.unwrap_or_default();
+    Etag(format!(
+        "{}\n{}",
+        part(version.e_tag),
+        part(version.version)
+    ))
+}
+
+fn of_etag(etag: &Etag) -> UpdateVersion {
+    let (e_tag, version) = etag.0.split_once('\n').unwrap_or((etag.0.as_str(), ""));
+    let part = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    UpdateVersion {
+        e_tag: part(e_tag),
+        version: part(version),
+    }
+}
+
+/// A time before 1970 or beyond what a timestamp holds is none that a store has.
+fn modified_at(meta: &ObjectMeta) -> Timestamp {
+    let at = meta.last_modified;
+    let nanos = at.timestamp_subsec_nanos().min(999_999_999);
+    Timestamp::new(at.timestamp(), nanos.cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn failed(operation: &str, key: &str, error: &Error) -> CloudError {
+    let operation = operation.to_owned();
+    match error {
+        Error::NotFound { .. } => CloudError::Missing {
+            operation,
+            what: key.to_owned(),
+        },
+        Error::AlreadyExists { .. } | Error::Precondition { .. } => CloudError::Conflict {
+            operation,
+            what: key.to_owned(),
+        },
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => CloudError::Denied {
+            operation,
+            message: words(key, error),
+        },
+        _ => CloudError::Failed {
+            operation,
+            message: words(key, error),
+        },
+    }
+}
+
+fn words(key: &str, error: &Error) -> String {
+    bounded(&format!("{key}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_folder() -> (tempfile::TempDir, StoreObjects) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("file://{}/ebb", folder.path().display());
+        let objects = StoreObjects::open(&url).expect("a place");
+        (folder, objects)
+    }
+
+    fn put_if(condition: PutIf) -> PutOptions {
+        PutOptions {
+            condition,
+            ..PutOptions::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_folder_replaces_on_condition_as_a_bucket_does() {
+        let (_folder, objects) = in_folder();
+        let put = async |bytes: &[u8], condition| {
+            objects
+                .put("state/v1/0", bytes.to_vec(), put_if(condition))
+                .await
+        };
+        let first = put(b"1", PutIf::Absent).await.expect("nothing is there");
+        let again = put(b"2", PutIf::Absent).await;
+        assert!(
+            matches!(again, Err(CloudError::Conflict { .. })),
+            "{again:?}"
+        );
+        let read = objects.get("state/v1/0", 10).await.expect("it is there");
+        assert_eq!((read.bytes.as_slice(), &read.etag), (&b"1"[..], &first));
+        let second = put(b"22", PutIf::Matches(first.clone()))
+            .await
+            .expect("as expected");
+        let stale = put(b"3", PutIf::Matches(first)).await;
+        assert!(
+            matches!(stale, Err(CloudError::Conflict { .. })),
+            "{stale:?}"
+        );
+        objects
+            .delete(&["state/v1/0".to_owned()])
+            .await
+            .expect("deleted");
+        let nowhere = put(b"3", PutIf::Matches(second)).await;
+        assert!(
+            matches!(nowhere, Err(CloudError::Conflict { .. })),
+            "{nowhere:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_folder_lists_in_order_reads_within_bounds_and_keeps_metadata_beside() {
+        let (folder, objects) = in_folder();
+        let nothing = objects.list("in/", 2).await;
+        assert_eq!(nothing, Ok(Vec::new()));
+        for key in ["in/b:1/x", "in/a", "in/c", "inn/a"] {
+            let done = objects.put(key, b"1234".to_vec(), PutOptions::default());
+            done.await.expect("written");
+        }
+        let keys = async |limit| -> Vec<String> {
+            let listed = objects.list("in/", limit).await.expect("listed");
+            listed.into_iter().map(|l| l.key).collect()
+        };
+        assert_eq!(keys(9).await, ["in/a", "in/b:1/x", "in/c"]);
+        assert_eq!(keys(2).await, ["in/a", "in/b:1/x"]);
+        let large = objects.get("in/a", 3).await;
+        assert!(matches!(large, Err(CloudError::Failed { .. })), "{large:?}");
+        let missing = objects.get("in/z", 3).await;
+        assert!(
+            matches!(missing, Err(CloudError::Missing { .. })),
+            "{missing:?}"
+        );
+        objects
+            .delete(&["in/a".to_owned(), "in/gone".to_owned()])
+            .await
+            .expect("what is gone counts as deleted");
+        assert_eq!(keys(9).await, ["in/b:1/x", "in/c"]);
+
+        let options = PutOptions {
+            content_type: Some("text/html"),
+            metadata: BTreeMap::from([("reason".to_owned(), "no message".to_owned())]),
+            ..PutOptions::default()
+        };
+        objects
+            .put("dead/1", vec![1], options)
+            .await
+            .expect("written");
+        let beside = std::fs::read_to_string(folder.path().join("ebb/dead/1.metadata.json"));
+        assert_eq!(beside.expect("kept"), r#"{"reason":"no message"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_url_that_names_no_store_is_refused() {
+        let check = |url: &str, expect: &str| {
+            let error = StoreObjects::open(url).expect_err(url).to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check("srv/ebb", "is no URL such as file:///srv/ebb");
+        check("ftp://x/y", "does not begin with file://, s3:// or gs://");
+        check("s3:///ebb", "names no bucket");
+    }
+}

@@ -1,0 +1,130 @@
+//! Machines that no cloud's inventory knows and their own probe tells of: hosts of the
+//! user's, or of a cloud that Ebb does not read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Instance, InstanceState, Inventory, Market, Provider};
+use crate::identity::{InstanceType, NodeId, Region};
+use crate::state::FleetState;
+
+/// A host whose probe was silent for so long has left, as far as anyone can tell. Until
+/// then the report says that it fell silent.
+const LEFT_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Where hosts are that no cloud has.
+const PLACE: &str = "on-premises";
+
+impl Instance {
+    /// A host of the user's own, of which nothing is known but that it is there.
+    pub fn host(id: NodeId) -> Self {
+        Self {
+            id,
+            account: None,
+            region: Region::new(PLACE).expect("a plain word is a name"),
+            instance_type: InstanceType::unlisted(),
+            provider: Provider::Own,
+            hardware: None,
+            state: InstanceState::Running,
+            launched_at: None,
+            market: Market::OnDemand,
+            controller: None,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+impl Inventory {
+    /// Takes in the nodes that only their probes tell of. A node with an id of EC2 is
+    /// none of them: it is in an inventory, or gone.
+    pub fn take_in_hosts(&mut self, state: &FleetState, now: Timestamp) {
+        for (id, node) in &state.nodes {
+            let here = node.latest.as_ref().is_some_and(|latest| {
+                latest
+                    .end
+                    .checked_add(LEFT_AFTER)
+                    .is_ok_and(|left| now <= left)
+            });
+            if here && !is_of_ec2(id) {
+                let host = || Instance::host(id.clone());
+                self.instances.entry(id.clone()).or_insert_with(host);
+            }
+        }
+    }
+}
+
+/// Source: EC2 user guide, "Resource IDs": `i-` and 8 or 17 hexadecimal digits.
+fn is_of_ec2(id: &NodeId) -> bool {
+    let digits = id.as_str().strip_prefix("i-");
+    digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::PriceBasis;
+    use crate::heartbeat::Placed;
+    use crate::policy::StatedPrice;
+    use crate::rules::testing::World;
+    use crate::state::testing::{at, clock, heartbeat};
+    use crate::units::{Usd, UsdPerHour};
+
+    /// A node of this name that was quiet for so many minutes.
+    fn quiet(name: &str, minutes: u64) -> World {
+        let mut world = World::default();
+        let node = NodeId::new(name).expect("a name");
+        for minute in 0..minutes {
+            let mut h = heartbeat(clock(minute * 60), clock(minute * 60 + 60));
+            (h.node, h.sequence) = (node.clone(), minute);
+            let placed = Placed {
+                node: node.clone(),
+                end: at(minute * 60 + 60),
+                heartbeat: h,
+            };
+            let policy = &world.policy.activity;
+            world.state.fold_heartbeat(&placed, policy);
+        }
+        world.now = at(minutes * 60 + 5);
+        world
+    }
+
+    #[test]
+    fn a_host_that_only_its_probe_knows_is_judged_until_it_has_left() {
+        let check = |name: &str, silent_s: u64, expect: &str| {
+            let mut world = quiet(name, 60);
+            world.now = at(3600 + silent_s);
+            world.inventory.take_in_hosts(&world.state, world.now);
+            let said = match world.verdict() {
+                Ok(finding) => finding.id,
+                Err(why) => why,
+            };
+            assert_eq!(said, expect, "{name}");
+        };
+        check("rack3-07", 5, "idle_node/on-premises/rack3-07");
+        check("rack3-07", 7_200, "its probe fell silent 2 h 00 min ago");
+        check("rack3-07", 90_000, "well");
+        check("i-0123456789abcdef0", 5, "well");
+    }
+
+    #[test]
+    fn it_costs_what_its_user_states_and_nobody_is_told_to_ask_aws() {
+        let mut world = quiet("rack3-07", 60);
+        world.inventory.take_in_hosts(&world.state, world.now);
+        let unpriced = world.verdict().expect("it is idle");
+        assert_eq!(unpriced.cost, None);
+        assert_eq!(
+            (unpriced.resource.instance_type, unpriced.remedy.command),
+            (None, None)
+        );
+        let hour = UsdPerHour::from_micros(350_000);
+        world.policy.prices = vec![StatedPrice {
+            node: "rack3-*".to_owned(),
+            usd_micros_per_hour: 350_000,
+        }];
+        let cost = world.verdict().expect("it is idle").cost.expect("stated");
+        assert_eq!((cost.per_hour, cost.basis), (hour, PriceBasis::Stated));
+        assert_eq!(cost.spent, Usd::from_micros(350_000));
+    }
+}
