@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune
+.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune bench-inventory
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -46,10 +46,13 @@ lint:
 	RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ \
 	  $(CARGO) build $(EVERYTHING) --all-targets
 
+bench-inventory: ## Gather 100,000 instances and 50,000 jobs of 30 accounts from a fast fake; calls and their cost
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features arrivals --bench inventory
+
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep bench-tune ## Run every benchmark
+bench: bench-probe bench-sweep bench-tune bench-inventory ## Run every benchmark
 
 bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
 	@scripts/bench-probe

@@ -52,3 +52,8 @@ output "tune_function_name" {
   description = "Lambda behind the tune API."
   value       = aws_lambda_function.tune.function_name
 }
+
+output "sweeper_role_arn" {
+  description = "Role of the sweeper, which member accounts let in."
+  value       = aws_iam_role.sweeper.arn
+}

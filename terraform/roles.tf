@@ -1,6 +1,12 @@
 # Who may do what. The programs only read the account; what they write is this
 # deployment's own bucket and queues.
 
+# What the programs call, written by the code that calls it
+# (crates/cloud/src/permissions.rs), so that the two cannot differ.
+locals {
+  permissions = jsondecode(file("${path.module}/permissions.json"))
+}
+
 data "aws_iam_policy_document" "assume_lambda" {
   statement {
     actions = ["sts:AssumeRole"]
@@ -31,45 +37,38 @@ data "aws_iam_policy_document" "sweeper" {
   statement {
     sid       = "ReadInventory"
     resources = ["*"]
-
-    actions = [
-      "autoscaling:DescribeAutoScalingGroups",
-      "autoscaling:DescribeAutoScalingInstances",
-      "batch:DescribeComputeEnvironments",
-      "batch:DescribeJobDefinitions",
-      "batch:DescribeJobQueues",
-      "batch:DescribeJobs",
-      "batch:GetJobQueueSnapshot",
-      "batch:ListJobs",
-      "ec2:DescribeAddresses",
-      "ec2:DescribeAvailabilityZones",
-      "ec2:DescribeInstances",
-      "ec2:DescribeInstanceTypeOfferings",
-      "ec2:DescribeInstanceTypes",
-      "ec2:DescribeRegions",
-      "ec2:DescribeSpotPriceHistory",
-      "ec2:DescribeVolumes",
-      "ec2:GetSpotPlacementScores",
-      "ecs:DescribeClusters",
-      "ecs:DescribeContainerInstances",
-      "ecs:DescribeTasks",
-      "ecs:ListClusters",
-      "ecs:ListContainerInstances",
-      "ecs:ListTasks",
-    ]
+    actions   = local.permissions.inventory
   }
 
   statement {
     sid       = "ReadMetricsAndCost"
     resources = ["*"]
+    actions   = concat(local.permissions.metrics, local.permissions.bill, local.permissions.second_opinion)
+  }
 
-    actions = [
-      "ce:GetCostAndUsage",
-      "ce:GetCostAndUsageWithResources",
-      "cloudwatch:GetMetricData",
-      "cloudwatch:ListMetrics",
-      "pricing:GetProducts",
-    ]
+  dynamic "statement" {
+    for_each = contains(var.member_accounts, "organization") ? [true] : []
+
+    content {
+      sid       = "ListAccounts"
+      resources = ["*"]
+      actions   = ["organizations:ListAccounts"]
+    }
+  }
+
+  # In each of these accounts terraform/member makes the role.
+  dynamic "statement" {
+    for_each = length(var.member_accounts) > 0 ? [true] : []
+
+    content {
+      sid     = "EnterMembers"
+      actions = ["sts:AssumeRole"]
+
+      resources = [
+        for account in var.member_accounts :
+        "arn:${local.partition}:iam::${account == "organization" ? "*" : account}:role/${var.member_role_name}"
+      ]
+    }
   }
 
   statement {

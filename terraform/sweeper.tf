@@ -30,6 +30,9 @@ resource "aws_lambda_function" "sweeper" {
         EBB_DEAD_LETTER_QUEUE_URL = aws_sqs_queue.dead_letters.url
         EBB_POLICY_KEY            = local.policy_key
         EBB_REGIONS               = join(",", var.regions)
+        EBB_ACCOUNTS              = join(",", var.member_accounts)
+        EBB_ACCOUNT_ROLE          = var.member_role_name
+        EBB_ACCOUNT_EXTERNAL_ID   = var.member_external_id == null ? "" : var.member_external_id
         EBB_SHARD                 = "0"
         EBB_SHARDS                = tostring(var.shards)
       },

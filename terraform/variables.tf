@@ -195,6 +195,29 @@ variable "regions" {
   }
 }
 
+variable "member_accounts" {
+  description = "Accounts to look at beside this one: their ids, or \"organization\" for all of it. Each needs the role of terraform/member."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for account in var.member_accounts : account == "organization" || can(regex("^[0-9]{12}$", account))])
+    error_message = "member_accounts holds account ids of 12 digits, or \"organization\"."
+  }
+}
+
+variable "member_role_name" {
+  description = "Name of the role that is assumed in each member account."
+  type        = string
+  default     = "ebb-member"
+}
+
+variable "member_external_id" {
+  description = "What the members' roles want to hear from whoever assumes them; null for none."
+  type        = string
+  default     = null
+}
+
 variable "shards" {
   description = "How many sweeps share the nodes. Only 1 is supported so far."
   type        = number

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
-    AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMetrics, AwsObjects, AwsQueue, AwsSecrets,
-    AwsTopic,
+    self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMetrics, AwsObjects, AwsQueue,
+    AwsSecrets, AwsTopic, Beside,
 };
 use ebb_cloud::ports::{Chat, Mailer, Topic};
 use ebb_lake::Lake;
@@ -34,13 +34,34 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
     let topic = settings.topic_arn.as_ref();
     let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
-    let ports = Ports {
-        account: Account {
-            inventory: &AwsInventory::new(&aws),
-            metrics: Some(&AwsMetrics::new(&aws)),
-            bill: Some(&AwsBill::new(&aws)),
+    let own = (
+        AwsInventory::new(&aws),
+        AwsMetrics::new(&aws),
+        AwsBill::new(&aws),
+    );
+    let together = match &settings.beside {
+        Beside::Nobody => None,
+        beside => {
+            let entered = aws::enter(&aws, beside, &settings.member_role).await;
+            Some(entered.context("the other accounts")?.together())
+        }
+    };
+    let account = match &together {
+        Some(all) => Account {
+            inventory: all,
+            metrics: Some(all),
+            bill: Some(all),
             regions: &settings.regions,
         },
+        None => Account {
+            inventory: &own.0,
+            metrics: Some(&own.1),
+            bill: Some(&own.2),
+            regions: &settings.regions,
+        },
+    };
+    let ports = Ports {
+        account,
         queue: &AwsQueue::new(&aws, settings.queue_url.as_str()),
         dead_letters: &AwsQueue::new(&aws, settings.dead_letter_queue_url.as_str()),
         objects: &objects,

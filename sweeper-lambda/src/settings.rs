@@ -1,7 +1,8 @@
 //! The environment that the deployment gives, `terraform/sweeper.tf`, as one value
 //! that cannot be wrong.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use ebb_cloud::aws::{Beside, MemberRole};
 use ebb_domain::identity::Region;
 use ebb_sweep::publish::Addresses;
 
@@ -14,6 +15,9 @@ pub(crate) struct Settings {
     pub(crate) policy_key: String,
     /// None means all that are enabled.
     pub(crate) regions: Vec<Region>,
+    /// Accounts that are looked at too, and the role that is assumed in each.
+    pub(crate) beside: Beside,
+    pub(crate) member_role: MemberRole,
     pub(crate) shard: u16,
     pub(crate) slack_secret_arn: Option<String>,
     pub(crate) email: Option<Addresses>,
@@ -37,6 +41,12 @@ impl Settings {
             .into_iter()
             .map(|name| Region::new(&name).with_context(|| format!("EBB_REGIONS: '{name}'")))
             .collect::<Result<_>>()?;
+        let beside = Beside::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
+        let beside = beside.map_err(|what| anyhow!("EBB_ACCOUNTS: {what}"))?;
+        let member_role = MemberRole {
+            name: optional("EBB_ACCOUNT_ROLE").unwrap_or_else(|| "ebb-member".to_owned()),
+            external_id: optional("EBB_ACCOUNT_EXTERNAL_ID"),
+        };
         Ok(Self {
             bucket: needed("EBB_BUCKET", "the deployment's bucket")?,
             queue_url: needed("EBB_QUEUE_URL", "the queue that heartbeats arrive in")?,
@@ -46,6 +56,8 @@ impl Settings {
             )?,
             policy_key: needed("EBB_POLICY_KEY", "the policy file's key in the bucket")?,
             regions,
+            beside,
+            member_role,
             shard: shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
             email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
@@ -102,6 +114,7 @@ mod tests {
         let settings = read(&[
             ("EBB_REGIONS", "eu-central-1, us-east-1"),
             ("EBB_SHARDS", "1"),
+            ("EBB_ACCOUNTS", "organization"),
             ("EBB_EMAIL_FROM", "ebb@example.com"),
             ("EBB_EMAIL_TO", "a@example.com,b@example.com"),
             ("EBB_SLACK_WEBHOOK_SECRET_ARN", "arn:aws:secretsmanager:x"),
@@ -110,6 +123,8 @@ mod tests {
         let regions: Vec<_> = settings.regions.iter().map(Region::as_str).collect();
         assert_eq!(regions, ["eu-central-1", "us-east-1"]);
         assert_eq!(settings.email.map(|email| email.to.len()), Some(2));
+        assert_eq!(settings.beside, Beside::Organization);
+        assert_eq!(settings.member_role.name, "ebb-member");
         let bare = read(&[]).expect("whole");
         assert_eq!((bare.regions.len(), bare.email, bare.shard), (0, None, 0));
     }
@@ -125,6 +140,10 @@ mod tests {
         check(&[("EBB_QUEUE_URL", " ")], "EBB_QUEUE_URL is not set");
         check(&[("EBB_POLICY_KEY", "")], "EBB_POLICY_KEY is not set");
         check(&[("EBB_REGIONS", "eu-central-1,a b")], "EBB_REGIONS: 'a b'");
+        check(
+            &[("EBB_ACCOUNTS", "12")],
+            "EBB_ACCOUNTS: '12' is no account id",
+        );
         check(&[("EBB_SHARDS", "2")], "EBB_SHARDS is 2");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
         check(&[("EBB_SHARD", "x")], "EBB_SHARD: 'x'");

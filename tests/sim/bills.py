@@ -25,9 +25,19 @@ _LOAD = {
 }
 
 
+# What the account's other services cost a day, and what belongs to no resource.
+_OTHER_SERVICES = {"Amazon Simple Storage Service": 3.1415926535, "Amazon Elastic Block Store": 0.8}
+_NO_RESOURCE_USD = 0.07
+
+
 def add_costs(account: Account, world: World, ids: dict[str, str], now: float) -> None:
-    """Bills each instance for the hours of each day that it has lived."""
+    """Bills each instance for the hours of each day that it has lived, and other services."""
     costs = [row for node in world.nodes for row in _cost_rows(node, ids[node.key], now)]
+    today = datetime.fromtimestamp(now, timezone.utc).date()
+    for day in (today - timedelta(days=back) for back in range(_DAYS, 0, -1)):
+        nobody = {"date": day.isoformat(), "resourceId": "NoResourceId", "region": "us-east-1"}
+        costs.append({**nobody, "usd": _NO_RESOURCE_USD})
+        costs += [{**nobody, "service": name, "usd": usd} for name, usd in _OTHER_SERVICES.items()]
     account.extend("ce/resource-costs", {"costs": costs})
 
 
@@ -44,6 +54,7 @@ def _cost_rows(node: Node, instance_id: str, now: float) -> list[dict[str, Any]]
         if lived > 0:
             usd = round(hourly * lived / 3600, 8)
             rows.append({"date": day.isoformat(), "resourceId": instance_id, "region": node.region, "usd": usd})
+            rows[-1]["tags"] = {"Project": node.project}
     return rows
 
 

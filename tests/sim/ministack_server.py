@@ -18,7 +18,16 @@ import sys
 ACCOUNT = "123456789012"
 HOST = "127.0.0.1"
 _KEPT = ("HOME", "LANG", "PATH", "TMPDIR")
-_MOTO_SERVICES = ("AUTO_SCALING", "BATCH", "CLOUDWATCH", "COST_EXPLORER", "EC2", "ECS")
+_MOTO_SERVICES = (
+    "AUTO_SCALING",
+    "BATCH",
+    "CLOUDWATCH",
+    "COMPUTE_OPTIMIZER",
+    "COST_EXPLORER",
+    "COST_OPTIMIZATION_HUB",
+    "EC2",
+    "ECS",
+)
 
 
 def _environment(port: int, moto: str | None) -> dict[str, str]:

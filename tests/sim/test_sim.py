@@ -185,6 +185,13 @@ class Batch(unittest.TestCase):
         for worker in self.workers():
             self.assertGreaterEqual(worker["runningTasksCount"], 1)
 
+    def test_a_queue_tells_who_stands_at_its_front(self):
+        queue = filled().world["batch"]["queue"]
+        front = self.batch.get_job_queue_snapshot(jobQueue=queue)["frontOfQueue"]["jobs"]
+        waiting = {job["jobArn"] for job in self.jobs("RUNNABLE")}
+        self.assertEqual({job["jobArn"] for job in front}, waiting)
+        self.assertTrue(waiting)
+
     def test_the_queue_leads_to_the_cluster(self):
         queue = self.batch.describe_job_queues(jobQueues=[filled().world["batch"]["queue"]])["jobQueues"][0]
         environment = queue["computeEnvironmentOrder"][0]["computeEnvironment"]
@@ -215,7 +222,7 @@ class CostExplorer(unittest.TestCase):
     def test_each_day_lists_resources_with_decimal_amounts(self):
         days = self.ask(14)["ResultsByTime"]
         self.assertEqual(len(days), 14)
-        ids = set(instances())
+        ids = {*instances(), "NoResourceId"}
         for day in days:
             start = date.fromisoformat(day["TimePeriod"]["Start"])
             self.assertEqual(day["Estimated"], start >= datetime.now(timezone.utc).date() - timedelta(days=1))
@@ -238,6 +245,22 @@ class CostExplorer(unittest.TestCase):
         sums = [sum(float(g["Metrics"]["NetAmortizedCost"]["Amount"]) for g in grouped)]
         sums += [sum(float(d["Total"]["NetAmortizedCost"]["Amount"]) for d in total)]
         self.assertAlmostEqual(sums[0], sums[1], places=4)
+
+    def test_services_and_tags_each_add_up_to_the_day(self):
+        today = datetime.now(timezone.utc).date()
+        asked = {
+            "TimePeriod": {"Start": (today - timedelta(days=5)).isoformat(), "End": today.isoformat()},
+            "Granularity": "DAILY",
+            "Metrics": ["NetAmortizedCost"],
+        }
+        ce = filled().client("ce")
+        whole = ce.get_cost_and_usage(**asked)["ResultsByTime"]
+        for by in ({"Type": "DIMENSION", "Key": "SERVICE"}, {"Type": "TAG", "Key": "Project"}):
+            parts = ce.get_cost_and_usage(**asked, GroupBy=[by])["ResultsByTime"]
+            for day, part in zip(whole, parts, strict=True):
+                amounts = [float(group["Metrics"]["NetAmortizedCost"]["Amount"]) for group in part["Groups"]]
+                self.assertAlmostEqual(sum(amounts), float(day["Total"]["NetAmortizedCost"]["Amount"]), places=4)
+                self.assertGreater(len(amounts), 1)
 
     def test_what_it_cannot_serve_is_refused(self):
         for days, more in ((15, {}), (14, {"Granularity": "MONTHLY"}), (14, {"Metrics": ["Nonsense"]})):

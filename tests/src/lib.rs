@@ -3,4 +3,5 @@
 
 pub mod demo;
 pub mod fleet;
+pub mod simulated;
 pub mod world;

@@ -133,6 +133,12 @@ pub(crate) struct AccountArgs {
     /// A region to look at; may be given again [default: all that are enabled]
     #[arg(long, value_name = "REGION", value_parser = region)]
     pub(crate) region: Vec<Region>,
+    /// Accounts to look at too: their ids parted by commas, or `organization`
+    #[arg(long, value_name = "ACCOUNTS")]
+    pub(crate) accounts: Option<String>,
+    /// The role that is assumed in each of them
+    #[arg(long, value_name = "NAME", default_value = "ebb-member")]
+    pub(crate) account_role: String,
     /// A profile of the AWS configuration file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,

@@ -33,6 +33,8 @@ pub(crate) fn run(args: &FindingsArgs) -> Result<Outcome> {
 async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
     let account = crate::args::AccountArgs {
         region: at.region.iter().cloned().collect(),
+        accounts: None,
+        account_role: String::new(),
         profile: at.profile.clone(),
         no_bill: true,
     };

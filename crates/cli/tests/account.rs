@@ -18,10 +18,12 @@ print('told ' + json.dumps(told), flush=True)
 sys.stdin.read()
 ";
 
-const ON_MOTO: [&str; 6] = [
+const ON_MOTO: [&str; 8] = [
     "AUTO_SCALING",
     "BATCH",
     "CLOUDWATCH",
+    "COMPUTE_OPTIMIZER",
+    "COST_OPTIMIZATION_HUB",
     "COST_EXPLORER",
     "EC2",
     "ECS",

@@ -10,10 +10,14 @@ mod error;
 mod identity;
 #[cfg(feature = "inventory")]
 mod inventory;
+#[cfg(feature = "accounts")]
+mod members;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(feature = "objects")]
 mod objects;
+#[cfg(feature = "second-opinion")]
+mod opinions;
 #[cfg(feature = "queue")]
 mod queue;
 #[cfg(feature = "secrets")]
@@ -22,8 +26,6 @@ mod secrets;
 mod time;
 #[cfg(feature = "topic")]
 mod topic;
-#[cfg(any(feature = "inventory", feature = "queue"))]
-mod turns;
 
 #[cfg(feature = "bill")]
 pub use bill::AwsBill;
@@ -33,6 +35,8 @@ pub use email::AwsMailer;
 pub use identity::{Caller, Machine, caller, machine};
 #[cfg(feature = "inventory")]
 pub use inventory::AwsInventory;
+#[cfg(feature = "accounts")]
+pub use members::{Beside, Entered, MemberRole, enter};
 #[cfg(feature = "metrics")]
 pub use metrics::AwsMetrics;
 #[cfg(feature = "objects")]
@@ -69,6 +73,10 @@ const FALLBACK_REGION: &str = "us-east-1";
 /// with back-off are about ten seconds.
 const MAX_ATTEMPTS: u32 = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// All attempts of one call together: a region that does not answer must not use up
+/// the time of a sweep.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longer than SQS's longest poll, which is 20 s.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(40);
@@ -145,6 +153,24 @@ impl AwsConfig {
         Self { sdk: sdk.build() }
     }
 
+    /// The same account behind another URL: a simulator, or a private endpoint.
+    #[must_use]
+    pub fn with_endpoint(self, url: &str) -> Self {
+        let sdk = self.sdk.into_builder().endpoint_url(url);
+        Self { sdk: sdk.build() }
+    }
+
+    /// The same place, where each call may take so long in all.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT.min(patience))
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT.min(patience))
+            .operation_timeout(patience);
+        let sdk = self.sdk.into_builder().timeout_config(timeouts.build());
+        Self { sdk: sdk.build() }
+    }
+
     /// The region that is asked unless a call names another.
     pub fn region(&self) -> Option<Region> {
         Region::new(self.sdk.region()?.as_ref()).ok()
@@ -161,6 +187,7 @@ fn loader(profile: Option<&str>) -> ConfigLoader {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(CALL_TIMEOUT)
         .build();
     let loader = aws_config::defaults(BehaviorVersion::latest())
         .http_client(transport())

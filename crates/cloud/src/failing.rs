@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
@@ -156,6 +156,10 @@ impl<T: InventorySource> InventorySource for Failing<T> {
         let work = self.inner.gather(region);
         self.fault.around("inventory.gather", work).await
     }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        self.inner.not_entered()
+    }
 }
 
 #[async_trait]
@@ -181,6 +185,15 @@ impl<T: BillSource> BillSource for Failing<T> {
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let work = self.inner.by_resource(to);
         self.fault.around("bill.by_resource", work).await
+    }
+
+    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        let work = self.inner.by_day(to, tags);
+        self.fault.around("bill.by_day", work).await
+    }
+
+    fn requests(&self) -> u64 {
+        self.inner.requests()
     }
 }
 

@@ -2,6 +2,7 @@
 //! under [`aws`], each behind a feature, and [`fake`] and [`failing`] stand in for
 //! them in tests. This is the only crate that names a cloud SDK.
 
+pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod failing;
@@ -16,5 +17,6 @@ pub mod ports;
 pub mod slack;
 #[cfg(feature = "stores")]
 pub mod store;
+mod turns;
 #[cfg(feature = "webhook")]
 pub mod webhook;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use ebb_domain::units::Usd;
 use jiff::Timestamp;
 use thiserror::Error;
@@ -61,6 +61,12 @@ pub trait InventorySource: Send + Sync {
 
     /// Instances and Batch of one region, at `now`.
     async fn gather(&self, region: &Region) -> CloudResult<Inventory>;
+
+    /// What was to be looked at and could not even be asked, such as an account whose
+    /// role may not be assumed.
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
+    }
 }
 
 /// Reads utilization metrics of nodes without a probe. Every call costs money,
@@ -90,13 +96,33 @@ pub const METRICS_PER_NODE: u64 = 7;
 /// Source: "Amazon CloudWatch Pricing", 0.01 USD per 1,000 metrics requested.
 pub const PRICE_PER_METRIC: Usd = Usd::from_micros(10);
 
-/// Reads the bill.
+/// What a request to Cost Explorer costs.
+///
+/// Source: "AWS Cost Management Pricing", 0.01 USD per paginated request.
+pub const PRICE_PER_BILL_REQUEST: Usd = Usd::from_micros(10_000);
+
+/// Reads the bill. Every request costs money.
 #[async_trait]
 pub trait BillSource: Send + Sync {
     /// Net amortized cost of each EC2 resource by day, the last 14 days.
     /// `Denied` or `Failed` when the account has not opted in.
+    /// What belongs to no resource comes under [`NO_RESOURCE`].
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>>;
+
+    /// The same days in all, by service and by these cost allocation tags; nothing from
+    /// a source that does not tell.
+    async fn by_day(&self, _to: Timestamp, _tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        Ok(Vec::new())
+    }
+
+    /// Requests made so far, which is what is paid for.
+    fn requests(&self) -> u64 {
+        0
+    }
 }
+
+/// The key of what the bill charges to no resource.
+pub const NO_RESOURCE: &str = "NoResourceId";
 
 /// A message as the queue hands it out.
 #[derive(Debug, Clone, PartialEq, Eq)]

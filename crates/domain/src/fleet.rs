@@ -6,10 +6,11 @@ mod host;
 mod storage;
 
 pub use batch::{
-    BatchFleet, ComputeEnvironment, ContainerInstance, Job, JobId, JobQueue, JobStatus, task_id,
+    Attempt, BatchFleet, ComputeEnvironment, ContainerInstance, FrontJob, Health, Job, JobId,
+    JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
 };
 
-pub use storage::{Address, Storage, Volume};
+pub use storage::{Address, Snapshot, Storage, Volume};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::heartbeat::Hardware;
 use crate::identity::{AccountId, InstanceType, NodeId, Region};
+use crate::report::SecondOpinion;
 
 /// All that was seen, and what could not be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -31,6 +33,9 @@ pub struct Inventory {
     /// Volumes and addresses.
     #[serde(default)]
     pub storage: Storage,
+    /// What the cloud's own advisers say, where they are switched on.
+    #[serde(default)]
+    pub opinions: Vec<SecondOpinion>,
     /// What could not be seen and why.
     pub gaps: Vec<Gap>,
 }
@@ -41,6 +46,7 @@ impl Inventory {
         self.instances.extend(other.instances);
         self.batch.absorb(other.batch);
         self.storage.absorb(other.storage);
+        self.opinions.extend(other.opinions);
         self.gaps.extend(other.gaps);
     }
 }
@@ -78,6 +84,9 @@ pub enum Market {
     OnDemand,
     /// Spare capacity that can be taken back.
     Spot,
+    /// Capacity that was reserved ahead (an On-Demand Capacity Reservation, a
+    /// Capacity Block, scheduled instances) and is paid for, used or not.
+    Reserved,
 }
 
 impl fmt::Display for Market {
@@ -85,6 +94,7 @@ impl fmt::Display for Market {
         f.pad(match self {
             Self::OnDemand => "on demand",
             Self::Spot => "spot",
+            Self::Reserved => "reserved capacity",
         })
     }
 }
@@ -170,9 +180,40 @@ pub struct Instance {
     pub controller: Option<Controller>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
+    /// The image it was started from.
+    #[serde(default)]
+    pub image: Option<String>,
+    /// Since when it stands as it does; told for stopped and terminated ones only.
+    #[serde(default)]
+    pub state_since: Option<Timestamp>,
 }
 
 impl Instance {
+    /// One of which nothing more is known.
+    pub fn new(
+        id: NodeId,
+        region: Region,
+        instance_type: InstanceType,
+        state: InstanceState,
+        market: Market,
+    ) -> Self {
+        Self {
+            id,
+            account: None,
+            region,
+            instance_type,
+            provider: Provider::Aws,
+            hardware: None,
+            state,
+            launched_at: None,
+            market,
+            controller: None,
+            tags: BTreeMap::new(),
+            image: None,
+            state_since: None,
+        }
+    }
+
     /// The tag `Name`.
     pub fn name(&self) -> Option<&str> {
         name_of(&self.tags)

@@ -11,7 +11,7 @@ mod price;
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
 pub use facts::{
-    Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
+    BilledDay, Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
 };
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
@@ -19,9 +19,10 @@ pub(crate) use price::Price;
 use crate::finding::Finding;
 use crate::fleet::InstanceState;
 use crate::heartbeat::Origin;
+use crate::ledger;
 use crate::life::History;
 use crate::profile::{advice, gather};
-use crate::report::{NotJudged, Report, Totals};
+use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
 use crate::timeline;
 
@@ -62,6 +63,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let timeline = timeline::of(facts, &findings);
     let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
     let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
+    let ledger = ledger::divide(facts, &findings);
+    let second_opinions = beside(facts, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
@@ -82,7 +85,29 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         nodes_left_out,
         timeline,
         history: History::default(),
+        ledger,
+        second_opinions,
     }
+}
+
+/// Each second opinion with our finding about the same resource, the greatest saving
+/// first.
+fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
+    let ours: std::collections::BTreeMap<&str, &str> = findings
+        .iter()
+        .map(|finding| (finding.resource.id.as_str(), finding.id.as_str()))
+        .collect();
+    let mut opinions = facts.inventory.opinions.clone();
+    for opinion in &mut opinions {
+        let same = ours.get(opinion.resource.as_str());
+        opinion.ours = same.map(|id| (*id).to_owned());
+    }
+    opinions.sort_by(|a, b| {
+        b.saving_a_month
+            .cmp(&a.saving_a_month)
+            .then_with(|| a.cmp(b))
+    });
+    opinions
 }
 
 fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {

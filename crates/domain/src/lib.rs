@@ -10,6 +10,7 @@ pub mod gpu;
 pub mod heartbeat;
 pub mod identity;
 pub mod judge;
+pub mod ledger;
 pub mod life;
 pub mod placement;
 pub mod policy;

@@ -2,6 +2,7 @@
 //! How it looks is the renderers' business.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
 use crate::judge::NodeSummary;
+use crate::ledger::LedgerDay;
 use crate::life::History;
 use crate::profile::advice::StepAdvice;
 use crate::timeline::Timeline;
@@ -52,6 +54,51 @@ pub struct Report {
     /// What earlier sweeps and people's decisions add.
     #[serde(default)]
     pub history: History,
+    /// Where each day of the bill went, the oldest first; nothing without a bill.
+    #[serde(default)]
+    pub ledger: Vec<LedgerDay>,
+    /// What the cloud's own advisers say of the same machines, the greatest saving
+    /// first; nothing where they are not switched on.
+    #[serde(default)]
+    pub second_opinions: Vec<SecondOpinion>,
+}
+
+/// Who else gives advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adviser {
+    /// AWS Compute Optimizer.
+    ComputeOptimizer,
+    /// AWS Cost Optimization Hub.
+    CostOptimizationHub,
+}
+
+impl fmt::Display for Adviser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ComputeOptimizer => "Compute Optimizer",
+            Self::CostOptimizationHub => "Cost Optimization Hub",
+        })
+    }
+}
+
+/// Advice of the cloud's own, shown beside ours and never mixed into it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecondOpinion {
+    /// Who says it.
+    pub adviser: Adviser,
+    /// The id of what it is about, such as an instance's.
+    pub resource: String,
+    /// What it finds, in its words, such as `OVER_PROVISIONED` or `Stop`.
+    pub finding: String,
+    /// What it would have instead, such as a machine type.
+    pub instead: Option<String>,
+    /// What it says that saves a month.
+    pub saving_a_month: Option<Usd>,
+    /// The finding of this report about the same resource.
+    #[serde(default)]
+    pub ours: Option<String>,
 }
 
 impl Report {
@@ -84,6 +131,8 @@ impl Report {
                 life: self.history.life.clone(),
                 ..History::default()
             },
+            ledger: Vec::new(),
+            second_opinions: Vec::new(),
         }
     }
 }

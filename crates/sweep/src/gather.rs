@@ -44,6 +44,7 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
             }),
         }
     }
+    all.gaps.extend(account.inventory.not_entered());
     regions.sort();
     regions.dedup();
     let asked = regions.into_iter().map(|region| async move {

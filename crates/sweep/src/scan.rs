@@ -90,6 +90,7 @@ pub(crate) async fn see<T>(
         inventory: &inventory,
         metrics: &paid.series(),
         bill: &paid.costs(),
+        billed: paid.days(),
         finished: before.finished,
         disconnected_since: &disconnected_since,
         policy,

@@ -2,8 +2,8 @@
 
 Follows the Batch API reference, pages `JobDetail` (`createdAt`, `startedAt`,
 `stoppedAt`, `statusReason`, `attempts`), `ContainerDetail`
-(`containerInstanceArn`, `taskArn`, `resourceRequirements`, `exitCode`) and
-`AttemptDetail`; reasons of blocked jobs after the Batch User Guide, page "Jobs
+(`containerInstanceArn`, `taskArn`, `resourceRequirements`, `exitCode`),
+`AttemptDetail` and `GetJobQueueSnapshot` (the first 100 RUNNABLE jobs); reasons of blocked jobs after the Batch User Guide, page "Jobs
 stuck in a RUNNABLE status". moto 5.2.5 either runs Docker or jumps to
 SUCCEEDED, and writes "TBD" for the worker.
 
@@ -15,9 +15,13 @@ SUCCEEDED, and writes "TBD" for the worker.
   stands for the newest job of a queue that moves.
 """
 
+import json
+import time
 from datetime import datetime, timedelta
 from typing import Any
 
+from moto.batch import urls
+from moto.batch.responses import BatchResponse
 from moto.batch.models import Job, batch_backends
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.moto_api import state_manager
@@ -103,6 +107,14 @@ def _describe_with_worker(self: Job) -> Body:
     return result
 
 
+def _get_job_queue_snapshot(self: BatchResponse) -> str:
+    queue = self._get_param("jobQueue")
+    waiting = self.batch_backend.list_jobs(queue, None, "RUNNABLE")
+    told = [_describe(job) for job in sorted(waiting, key=lambda job: job.job_created_at)][:100]
+    jobs = [{"jobArn": job["jobArn"], "earliestTimeAtPosition": job["createdAt"]} for job in told]
+    return json.dumps({"frontOfQueue": {"jobs": jobs, "lastUpdatedAt": int(time.time() * 1000)}})
+
+
 def install() -> None:
     """Holds jobs where they are put and adds the endpoint."""
     # A moto job is a thread that runs Docker; it is never started here.
@@ -110,4 +122,6 @@ def install() -> None:
     Job.describe = _describe_with_worker
     Job.describe_short = _describe_short_with_age
     state_manager.set_transition("batch::job", _NEVER)
+    BatchResponse.getjobqueuesnapshot = _get_job_queue_snapshot
+    urls.url_paths["{0}/v1/getjobqueuesnapshot$"] = BatchResponse.dispatch
     register("batch/jobs", _put_jobs)

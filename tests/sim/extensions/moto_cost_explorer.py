@@ -1,13 +1,14 @@
-"""Cost Explorer: cost by resource and day, for the last 14 days.
+"""Cost Explorer: cost by resource, service and tag and day, for the last 14 days.
 
-Follows the Cost Explorer API reference, page `GetCostAndUsageWithResources`:
-daily or hourly, `Filter` required, at most two `GroupBy`, 14 days back, pages
+Follows the Cost Explorer API reference, pages `GetCostAndUsageWithResources` and
+`GetCostAndUsage` (keys of tag groups are `Tag$value`): daily or hourly, `Filter` required, at most two `GroupBy`, 14 days back, pages
 by `NextPageToken`, `Estimated` for open days; amounts are decimal strings. moto
-5.2.5 answers 500. Filters are understood as far as `SERVICE` and `RESOURCE_ID`
-with `And`; anything else is refused rather than ignored.
+5.2.5 answers 500, and nothing of its own. Filters are understood as far as `SERVICE`
+and `RESOURCE_ID` with `And`; anything else is refused rather than ignored.
 
 - POST `/moto-api/ebb/ce/resource-costs` `{"costs": [{"date", "resourceId",
-  "region", "usd"}]}`, all of it EC2 compute.
+  "region", "usd", "service"?, "tags"?}]}`, EC2 compute unless it says otherwise; a
+  service's rows without a resource have the id `NoResourceId`.
 """
 
 import json
@@ -26,7 +27,7 @@ _METRICS = {"AmortizedCost", "BlendedCost", "NetAmortizedCost", "NetUnblendedCos
 _DIMENSIONS: dict[str, Callable[[Body], str]] = {
     "RESOURCE_ID": lambda row: row["resourceId"],
     "REGION": lambda row: row["region"],
-    "SERVICE": lambda row: EC2_SERVICE,
+    "SERVICE": lambda row: row["service"],
 }
 
 _rows: list[Body] = []
@@ -41,7 +42,9 @@ class ValidationException(JsonRESTError):
 
 def _add_costs(body: Body) -> None:
     for row in body["costs"]:
-        _rows.append({"date": date.fromisoformat(row["date"]), **{k: row[k] for k in ("resourceId", "region", "usd")}})
+        plain = {k: row[k] for k in ("resourceId", "region", "usd")}
+        more = {"service": row.get("service", EC2_SERVICE), "tags": row.get("tags", {})}
+        _rows.append({"date": date.fromisoformat(row["date"]), **plain, **more})
 
 
 def _matches(expression: Body, row: Body) -> bool:
@@ -66,10 +69,16 @@ def _period(request: Body) -> tuple[date, date]:
     return start, end
 
 
-def _groups(rows: list[Body], keys: list[str], metrics: list[str]) -> list[Body]:
+def _key(by: Body, row: Body) -> str:
+    if by["Type"] == "TAG":
+        return f"{by['Key']}${row['tags'].get(by['Key'], '')}"
+    return _DIMENSIONS[by["Key"]](row)
+
+
+def _groups(rows: list[Body], keys: list[Body], metrics: list[str]) -> list[Body]:
     sums: dict[tuple[str, ...], float] = {}
     for row in rows:
-        group = tuple(_DIMENSIONS[key](row) for key in keys)
+        group = tuple(_key(by, row) for by in keys)
         sums[group] = sums.get(group, 0.0) + row["usd"]
     return [{"Keys": list(group), "Metrics": _amounts(usd, metrics)} for group, usd in sorted(sums.items())]
 
@@ -81,16 +90,18 @@ def _amounts(usd: float, metrics: list[str]) -> Body:
 def _days(request: Body) -> list[Body]:
     """One `ResultByTime` a day of the period."""
     start, end = _period(request)
-    keys = [group["Key"] for group in request.get("GroupBy", [])]
+    keys = request.get("GroupBy", [])
     metrics = request.get("Metrics", ["UnblendedCost"])
-    if len(keys) > 2 or not set(keys) <= set(_DIMENSIONS):
-        raise ValidationException(f"cannot group by {', '.join(keys)}")
+    known = [by["Type"] == "TAG" or by["Key"] in _DIMENSIONS for by in keys]
+    if len(keys) > 2 or not all(known):
+        raise ValidationException(f"cannot group by {', '.join(by['Key'] for by in keys)}")
     if not set(metrics) <= _METRICS:
         raise ValidationException(f"unknown metric in {', '.join(metrics)}")
     today = datetime.now(timezone.utc).date()
     results = []
     for day in (start + timedelta(days=n) for n in range((end - start).days)):
-        rows = [r for r in _rows if r["date"] == day and _matches(request["Filter"], r)]
+        wanted = request.get("Filter")
+        rows = [r for r in _rows if r["date"] == day and (wanted is None or _matches(wanted, r))]
         results.append(
             {
                 "TimePeriod": {"Start": day.isoformat(), "End": (day + timedelta(days=1)).isoformat()},
@@ -126,7 +137,16 @@ def _get_cost_and_usage_with_resources(self: CostExplorerResponse) -> str:
     return json.dumps({**page, "GroupDefinitions": request.get("GroupBy", []), "DimensionValueAttributes": []})
 
 
+def _get_cost_and_usage(self: CostExplorerResponse) -> str:
+    request = json.loads(self.body)
+    if request.get("Granularity") != "DAILY":
+        raise ValidationException("the simulator has DAILY granularity only")
+    page = _page(_days(request), int(request.get("NextPageToken") or 0))
+    return json.dumps({**page, "GroupDefinitions": request.get("GroupBy", []), "DimensionValueAttributes": []})
+
+
 def install() -> None:
-    """Adds the call and the endpoint that fills it."""
+    """Adds the calls and the endpoint that fills them."""
+    CostExplorerResponse.get_cost_and_usage = _get_cost_and_usage
     CostExplorerResponse.get_cost_and_usage_with_resources = _get_cost_and_usage_with_resources
     register("ce/resource-costs", _add_costs)

@@ -23,30 +23,27 @@ pub(super) fn batch(account: &Account) -> Result<BatchFleet> {
         let jobs = account.jobs.iter();
         let running = jobs.filter(|job| job.node.as_ref() == Some(&node.id));
         let instance = ContainerInstance {
-            node: node.id.clone(),
-            cluster_arn: cluster_arn.clone(),
-            region: node.region.clone(),
             agent_connected: Some(node.agent_lost.is_none()),
             running_tasks: u32::try_from(running.count()).ok(),
+            ..ContainerInstance::new(node.id.clone(), &cluster_arn, node.region.clone())
         };
         (worker_arn(account, &node.id), instance)
     });
     let jobs = account.jobs.iter().map(|spec| job(account, spec));
     Ok(BatchFleet {
         environments: vec![ComputeEnvironment {
-            name: environment.name.clone(),
-            region: environment.region.clone(),
             status: Some("VALID".to_owned()),
             cluster_arn: Some(cluster_arn.clone()),
             min_vcpus: Some(0),
+            ..ComputeEnvironment::new(&environment.name, environment.region.clone())
         }],
         queues: vec![JobQueue {
-            name: environment.queue.clone(),
-            region: environment.region.clone(),
             status: Some("VALID".to_owned()),
+            ..JobQueue::new(&environment.queue, environment.region.clone())
         }],
         container_instances: container_instances.collect(),
         jobs: jobs.collect::<Result<_>>()?,
+        tasks: BTreeMap::new(),
     })
 }
 
@@ -63,16 +60,9 @@ fn job(account: &Account, spec: &JobSpec) -> Result<(JobId, Job)> {
         (SIMULATED_TAG.to_owned(), "true".to_owned()),
     ]);
     let job = Job {
-        id: id.clone(),
-        name: spec.name.clone(),
-        definition: None,
-        queue: account.environment.queue.clone(),
-        region: account.environment.region.clone(),
-        status: spec.status,
         status_reason: spec.reason.clone(),
         created_at: Some(created),
         started_at: started.transpose()?,
-        stopped_at: None,
         container_instance_arn: spec
             .node
             .as_ref()
@@ -81,6 +71,13 @@ fn job(account: &Account, spec: &JobSpec) -> Result<(JobId, Job)> {
         task_arn,
         requested: spec.asked.into(),
         tags,
+        ..Job::new(
+            id.clone(),
+            &spec.name,
+            &account.environment.queue,
+            account.environment.region.clone(),
+            spec.status,
+        )
     };
     Ok((id, job))
 }

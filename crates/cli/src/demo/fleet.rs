@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::fleet::{Controller, Instance, Provider};
+use ebb_domain::fleet::{Controller, Instance};
 use ebb_domain::identity::{AccountId, NodeId};
 use ebb_domain::judge::{MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
 use ebb_domain::units::{Share, Usd};
@@ -24,17 +24,17 @@ pub(super) fn instance(node: &Node, now: Timestamp) -> Result<Instance> {
         tags.insert("ebb:standby".to_owned(), "true".to_owned());
     }
     Ok(Instance {
-        id: node.id.clone(),
         account: Some(AccountId::new(ACCOUNT)?),
-        region: node.region.clone(),
-        instance_type: node.instance_type.clone(),
-        provider: Provider::Aws,
-        hardware: None,
-        state: node.state,
         launched_at: Some(launched),
-        market: node.market,
         controller: node.group.clone().map(Controller::AutoScalingGroup),
         tags,
+        ..Instance::new(
+            node.id.clone(),
+            node.region.clone(),
+            node.instance_type.clone(),
+            node.state,
+            node.market,
+        )
     })
 }
 

@@ -244,11 +244,7 @@ mod tests {
     fn a_permission_is_judged_by_the_calls_that_were_made() {
         let (a, b) = (region("eu-west-1"), region("us-east-1"));
         let mut open = Inventory::default();
-        open.batch.queues.push(JobQueue {
-            name: "q".to_owned(),
-            region: a.clone(),
-            status: None,
-        });
+        open.batch.queues.push(JobQueue::new("q", a.clone()));
         let denying = Inventory {
             gaps: vec![Gap {
                 scope: "us-east-1: batch:DescribeJobQueues".to_owned(),

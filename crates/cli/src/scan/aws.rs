@@ -1,8 +1,11 @@
 //! A scan of the user's own account, with the user's own credentials.
 
-use anyhow::{Context, Result, bail};
-use ebb_cloud::aws::{AwsBill, AwsConfig, AwsInventory, AwsMetrics, Caller, caller};
-use ebb_cloud::ports::{MetricsSource, PRICE_PER_METRIC};
+use anyhow::{Context, Result, anyhow, bail};
+use ebb_cloud::accounts::Accounts;
+use ebb_cloud::aws::{
+    AwsBill, AwsConfig, AwsInventory, AwsMetrics, Beside, Caller, MemberRole, caller, enter,
+};
+use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
 use ebb_domain::policy::Policy;
 use ebb_domain::units::Usd;
 use ebb_sweep::gather::Account;
@@ -29,14 +32,22 @@ pub(crate) async fn connect(args: &AccountArgs) -> Result<(AwsConfig, Caller)> {
 
 pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     let (config, who) = connect(&args.account).await?;
-    let inventory = AwsInventory::new(&config);
-    let metrics = AwsMetrics::new(&config);
-    let bill = AwsBill::new(&config);
-    let progress = Progress::new(&inventory, args.account.region.len());
+    let own: (AwsInventory, AwsMetrics, AwsBill) = (
+        AwsInventory::new(&config),
+        AwsMetrics::new(&config),
+        AwsBill::new(&config),
+    );
+    let together = beside(&args.account, &config).await?;
+    let (inventory, metrics, bill): (&dyn InventorySource, &dyn MetricsSource, &dyn BillSource) =
+        match &together {
+            Some(all) => (all, all, all),
+            None => (&own.0, &own.1, &own.2),
+        };
+    let progress = Progress::new(inventory, args.account.region.len());
     let account = Account {
         inventory: &progress,
-        metrics: (!args.no_metrics).then_some(&metrics as _),
-        bill: (!args.account.no_bill).then_some(&bill as _),
+        metrics: (!args.no_metrics).then_some(metrics),
+        bill: (!args.account.no_bill).then_some(bill),
         regions: &args.account.region,
     };
     let known = Known::default();
@@ -50,6 +61,23 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
     }
     eprintln!("{}", asked(&who, args, metrics.metrics_requested()));
     Ok(scanned)
+}
+
+/// The other accounts that the arguments name, and this one, as one.
+async fn beside(args: &AccountArgs, config: &AwsConfig) -> Result<Option<Accounts>> {
+    let named = args.accounts.as_deref().unwrap_or_default();
+    let beside = Beside::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
+    if beside == Beside::Nobody {
+        return Ok(None);
+    }
+    let role = MemberRole {
+        name: args.account_role.clone(),
+        external_id: None,
+    };
+    let entered = enter(config, &beside, &role).await;
+    Ok(Some(
+        entered.context("entering the other accounts")?.together(),
+    ))
 }
 
 /// Who asked, and what of it is charged for.

@@ -49,6 +49,7 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
         inventory: &inventory,
         metrics: &read.series,
         bill: &BTreeMap::new(),
+        billed: &[],
         finished: &[],
         disconnected_since: &BTreeMap::new(),
         policy,

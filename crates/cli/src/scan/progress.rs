@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_cloud::ports::{CloudResult, InventorySource};
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use tokio::time::{Instant, interval_at};
 
@@ -120,6 +120,10 @@ impl InventorySource for Progress<'_> {
         let answer = self.inventory.gather(region).await;
         self.count(&answer, &self.answered);
         answer
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        self.inventory.not_entered()
     }
 }
 

@@ -1,6 +1,8 @@
-//! The bill by resource, from Cost Explorer. One call is 0.01 USD.
+//! The bill by resource, service and tag, from Cost Explorer. One request is 0.01 USD.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use aws_sdk_costexplorer::Client;
@@ -9,7 +11,7 @@ use aws_sdk_costexplorer::types::{
     GroupDefinitionType, ResultByTime,
 };
 use ebb_domain::identity::NodeId;
-use ebb_domain::judge::ResourceCost;
+use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::Usd;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -17,7 +19,7 @@ use jiff::{Timestamp, ToSpan};
 
 use super::AwsConfig;
 use super::error::cloud_error;
-use crate::permissions::GET_COST_WITH_RESOURCES;
+use crate::permissions::{GET_COST, GET_COST_WITH_RESOURCES};
 use crate::ports::{BillSource, CloudError, CloudResult};
 
 /// How far back Cost Explorer tells cost by resource.
@@ -26,13 +28,15 @@ const DAYS: i32 = 14;
 const SERVICE: &str = "Amazon Elastic Compute Cloud - Compute";
 const METRIC: &str = "NetAmortizedCost";
 
-/// More pages than this are a fault: each costs money.
-const MAX_PAGES: usize = 100;
+/// More pages than this are a fault: each costs money. A hundred thousand machines for
+/// a fortnight are some hundreds.
+const MAX_PAGES: usize = 500;
 
 /// Cost Explorer of the account.
 #[derive(Debug, Clone)]
 pub struct AwsBill {
     client: Client,
+    requests: Arc<AtomicU64>,
 }
 
 impl AwsBill {
@@ -40,35 +44,53 @@ impl AwsBill {
     pub fn new(config: &AwsConfig) -> Self {
         Self {
             client: Client::new(&config.sdk),
+            requests: Arc::default(),
         }
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Every group of every day, in the order in which they come.
+    async fn grouped(
+        &self,
+        days: DateInterval,
+        by: GroupDefinition,
+        mut read: impl FnMut(&ResultByTime) -> CloudResult<()> + Send,
+    ) -> CloudResult<()> {
+        let call = self.client.get_cost_and_usage().time_period(days);
+        let call = call.granularity(Granularity::Daily).metrics(METRIC);
+        let call = call.group_by(by);
+        let mut next = None;
+        for _ in 0..MAX_PAGES {
+            self.count();
+            let page = call.clone().set_next_page_token(next).send().await;
+            let page = page.map_err(|e| cloud_error(GET_COST, "the bill", &e))?;
+            page.results_by_time().iter().try_for_each(&mut read)?;
+            next = page.next_page_token;
+            if next.is_none() {
+                return Ok(());
+            }
+        }
+        Err(failed("the bill has too many pages"))
     }
 }
 
 #[async_trait]
 impl BillSource for AwsBill {
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
-        let (first, end) = window(to).ok_or_else(|| failed("the time is out of range"))?;
-        let days = DateInterval::builder()
-            .start(first.to_string())
-            .end(end.to_string())
-            .build()
-            .expect("start and end are set");
-        let call = self
-            .client
-            .get_cost_and_usage_with_resources()
-            .time_period(days)
+        let call = self.client.get_cost_and_usage_with_resources();
+        let call = call
+            .time_period(interval(to)?)
             .granularity(Granularity::Daily)
             .metrics(METRIC)
             .filter(of_compute())
-            .group_by(
-                GroupDefinition::builder()
-                    .r#type(GroupDefinitionType::Dimension)
-                    .key(Dimension::ResourceId.as_str())
-                    .build(),
-            );
+            .group_by(by_dimension(Dimension::ResourceId.as_str()));
         let mut costs = BTreeMap::new();
         let mut next = None;
         for _ in 0..MAX_PAGES {
+            self.count();
             let page = call.clone().set_next_page_token(next).send().await;
             let page = page.map_err(|e| cloud_error(GET_COST_WITH_RESOURCES, "the bill", &e))?;
             for day in page.results_by_time() {
@@ -81,6 +103,99 @@ impl BillSource for AwsBill {
         }
         Err(failed("the bill has too many pages"))
     }
+
+    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        let mut days: BTreeMap<String, BilledDay> = BTreeMap::new();
+        let by_service = by_dimension(Dimension::Service.as_str());
+        self.grouped(interval(to)?, by_service, |told| {
+            of_services(told, &mut days)
+        })
+        .await?;
+        for tag in tags {
+            let by_tag = GroupDefinition::builder().r#type(GroupDefinitionType::Tag);
+            let by_tag = by_tag.key(tag).build();
+            self.grouped(interval(to)?, by_tag, |told| of_tag(tag, told, &mut days))
+                .await?;
+        }
+        Ok(days.into_values().collect())
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+fn interval(to: Timestamp) -> CloudResult<DateInterval> {
+    let (first, end) = window(to).ok_or_else(|| failed("the time is out of range"))?;
+    let days = DateInterval::builder().start(first.to_string());
+    let days = days.end(end.to_string()).build();
+    Ok(days.expect("start and end are set"))
+}
+
+fn by_dimension(key: &str) -> GroupDefinition {
+    let by = GroupDefinition::builder().r#type(GroupDefinitionType::Dimension);
+    by.key(key).build()
+}
+
+fn of_services(told: &ResultByTime, days: &mut BTreeMap<String, BilledDay>) -> CloudResult<()> {
+    let Some(date) = told.time_period().map(DateInterval::start) else {
+        return Ok(());
+    };
+    let day = days.entry(date.to_owned()).or_default();
+    date.clone_into(&mut day.day);
+    day.estimated |= told.estimated();
+    for (service, amount) in amounts(told)? {
+        if service == SERVICE {
+            day.of_machines = Some(day.of_machines.unwrap_or_default() + amount);
+        }
+        day.total = day.total + amount;
+        let sum = day.by_service.entry(service).or_default();
+        *sum = *sum + amount;
+    }
+    Ok(())
+}
+
+/// A group's key is `Tag$value`, and `Tag$` for what has no such tag.
+///
+/// Source: Cost Explorer API reference, `GetCostAndUsage`, "GroupBy".
+fn of_tag(
+    tag: &str,
+    told: &ResultByTime,
+    days: &mut BTreeMap<String, BilledDay>,
+) -> CloudResult<()> {
+    let date = told.time_period().map(DateInterval::start);
+    let Some(day) = date.and_then(|date| days.get_mut(date)) else {
+        return Ok(());
+    };
+    for (key, amount) in amounts(told)? {
+        let value = key.split_once('$').map_or(key.as_str(), |(_, value)| value);
+        let by_value = day.by_tag.entry(tag.to_owned()).or_default();
+        let sum = by_value.entry(value.to_owned()).or_default();
+        *sum = *sum + amount;
+    }
+    Ok(())
+}
+
+/// Each group's key and amount; those of nothing are left out.
+fn amounts(told: &ResultByTime) -> CloudResult<Vec<(String, Usd)>> {
+    let mut all = Vec::new();
+    for group in told.groups() {
+        let Some(key) = group.keys().first() else {
+            continue;
+        };
+        let Some(value) = group.metrics().and_then(|metrics| metrics.get(METRIC)) else {
+            continue;
+        };
+        if value.unit().is_some_and(|unit| unit != "USD") {
+            return Err(failed("the bill is not in USD"));
+        }
+        let amount = value.amount().and_then(dollars);
+        let amount = amount.ok_or_else(|| failed("an amount is not a number"))?;
+        if amount != Usd::ZERO {
+            all.push((key.clone(), amount));
+        }
+    }
+    Ok(all)
 }
 
 fn of_compute() -> Expression {
@@ -102,25 +217,10 @@ fn read(day: &ResultByTime, costs: &mut BTreeMap<NodeId, ResourceCost>) -> Cloud
     let Some(date) = day.time_period().map(DateInterval::start) else {
         return Ok(());
     };
-    for group in day.groups() {
-        // Cost that belongs to no resource comes under the key `NoResourceId`.
-        let key = group.keys().first().filter(|key| *key != "NoResourceId");
-        let Some(node) = key.and_then(|key| NodeId::new(key.as_str()).ok()) else {
-            continue;
-        };
-        let Some(told) = group.metrics().and_then(|metrics| metrics.get(METRIC)) else {
-            continue;
-        };
-        if told.unit().is_some_and(|unit| unit != "USD") {
-            return Err(failed("the bill is not in USD"));
-        }
-        let amount = told.amount().and_then(dollars);
-        let amount = amount.ok_or_else(|| failed("an amount is not a number"))?;
-        if amount == Usd::ZERO {
-            continue;
-        }
+    for (key, amount) in amounts(day)? {
+        let Ok(node) = NodeId::new(key) else { continue };
         let by_day = &mut costs.entry(node).or_default().by_day;
-        let sum = by_day.entry(date.to_owned()).or_insert(Usd::ZERO);
+        let sum = by_day.entry(date.to_owned()).or_default();
         *sum = *sum + amount;
     }
     Ok(())
@@ -147,6 +247,7 @@ mod tests {
     use aws_sdk_costexplorer::types::{Group, MetricValue};
 
     use super::*;
+    use crate::ports::NO_RESOURCE;
 
     fn day(rows: &[(&str, &str, &str)]) -> ResultByTime {
         let period = DateInterval::builder()
@@ -183,12 +284,30 @@ mod tests {
             Some(&[("i-1", 1_750_000)]),
         );
         check(
-            &[("NoResourceId", "9", "USD"), ("i-2", "0", "USD")],
-            Some(&[]),
+            &[(NO_RESOURCE, "9", "USD"), ("i-2", "0", "USD")],
+            Some(&[(NO_RESOURCE, 9_000_000)]),
         );
         check(&[("i-1", "2.5E-3", "USD")], Some(&[("i-1", 2_500)]));
         check(&[("i-1", "much", "USD")], None);
         check(&[("i-1", "1", "CNY")], None);
+    }
+
+    #[test]
+    fn a_day_is_told_by_service_and_by_tag() {
+        let mut days = BTreeMap::new();
+        let services = [
+            (SERVICE, "2.5", "USD"),
+            ("Amazon Simple Queue Service", "0.5", "USD"),
+        ];
+        of_services(&day(&services), &mut days).expect("it is read");
+        let tags = [("Project$tides", "1", "USD"), ("Project$", "2", "USD")];
+        of_tag("Project", &day(&tags), &mut days).expect("it is read");
+        let told = &days["2026-03-01"];
+        assert_eq!(told.total, Usd::from_micros(3_000_000));
+        assert_eq!(told.of_machines, Some(Usd::from_micros(2_500_000)));
+        let by_project = &told.by_tag["Project"];
+        assert_eq!(by_project["tides"], Usd::from_micros(1_000_000));
+        assert_eq!(by_project[""], Usd::from_micros(2_000_000));
     }
 
     #[test]

@@ -1,6 +1,22 @@
 //! What is there: EC2 instances, volumes and addresses, and Batch with the ECS beneath it. A part that
 //! refuses becomes a gap that names the permission, and the rest goes on.
 
+/// Reads page after page into a part, until there is none or one refuses.
+macro_rules! paged {
+    ($part:ident, $operation:expr, $what:expr, $pages:expr, |$page:ident| $read:block) => {{
+        let mut pages = $pages;
+        while let Some(page) = pages.next().await {
+            match page {
+                Ok($page) => $read,
+                Err(error) => {
+                    $part.refused.push(cloud_error($operation, $what, &error));
+                    break;
+                }
+            }
+        }
+    }};
+}
+
 mod batch;
 mod ecs;
 mod instances;
@@ -10,8 +26,12 @@ mod storage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{BatchFleet, Gap, Inventory, Job, JobQueue, Storage, controller_from_tags};
+use ebb_domain::fleet::{
+    BatchFleet, FrontJob, Gap, InstanceState, Inventory, Job, JobQueue, JobStatus, Storage,
+    controller_from_tags,
+};
 use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::report::SecondOpinion;
 use jiff::Timestamp;
 
 use super::AwsConfig;
@@ -51,10 +71,11 @@ impl InventorySource for AwsInventory {
 
     async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
         let clients = Clients::new(&self.config, region);
-        let (instances, volumes, addresses, environments, queues) = tokio::join!(
+        let (instances, volumes, addresses, snapshots, environments, queues) = tokio::join!(
             instances::describe(&clients),
             storage::volumes(&clients),
             storage::addresses(&clients),
+            storage::snapshots(&clients),
             batch::environments(&clients),
             batch::queues(&clients),
         );
@@ -68,38 +89,44 @@ impl InventorySource for AwsInventory {
             .iter()
             .filter_map(|environment| environment.cluster_arn.clone())
             .collect();
-        let (jobs, members) = tokio::join!(
-            described_jobs(&clients, &queues.found),
-            ecs::container_instances(&clients, clusters),
+        let ((jobs, fronts), members, tasks, (opinions, unsaid)) = tokio::join!(
+            jobs_and_fronts(&clients, &queues.found),
+            ecs::container_instances(&clients, clusters.clone()),
+            ecs::tasks(&clients, clusters),
+            second_opinions(&self.config, region, instances.found.len()),
         );
-        let mut gaps = Vec::new();
+        let mut gaps: Vec<Gap> = unsaid.iter().map(|error| gap(region, error)).collect();
+        let mut fronts: BTreeMap<_, _> = fronts.into_found(region, &mut gaps).into_iter().collect();
+        let mut queues = queues.into_found(region, &mut gaps);
+        for queue in &mut queues {
+            queue.front = fronts.remove(&queue.name);
+        }
+        let jobs = jobs.into_found(region, &mut gaps).into_iter();
         let batch = BatchFleet {
             environments: environments.into_found(region, &mut gaps),
-            queues: queues.into_found(region, &mut gaps),
-            jobs: jobs
-                .into_found(region, &mut gaps)
-                .into_iter()
-                .map(|job| (job.id.clone(), job))
-                .collect(),
+            queues,
+            jobs: jobs.map(|job| (job.id.clone(), job)).collect(),
             container_instances: members.into_found(region, &mut gaps).into_iter().collect(),
+            tasks: tasks.into_found(region, &mut gaps).into_iter().collect(),
         };
-        let (mut found, mut storage) = (BTreeMap::new(), Storage::default());
-        for (instance, stopped) in instances.into_found(region, &mut gaps) {
-            let since = stopped.map(|since| (instance.id.clone(), since));
-            storage.stopped_since.extend(since);
-            found.insert(instance.id.clone(), instance);
-        }
-        let volumes = volumes.into_found(region, &mut gaps).into_iter();
-        storage.volumes = volumes.map(|volume| (volume.id.clone(), volume)).collect();
-        let addresses = addresses.into_found(region, &mut gaps).into_iter();
-        storage.addresses = addresses
-            .map(|address| (address.id.clone(), address))
-            .collect();
+        let instances = instances.into_found(region, &mut gaps);
+        let stopped = instances
+            .iter()
+            .filter(|i| i.state == InstanceState::Stopped);
+        let stopped = stopped.filter_map(|i| Some((i.id.clone(), i.state_since?)));
+        let storage = Storage {
+            stopped_since: stopped.collect(),
+            volumes: by_id(volumes.into_found(region, &mut gaps), |v| &v.id),
+            addresses: by_id(addresses.into_found(region, &mut gaps), |a| &a.id),
+            snapshots: by_id(snapshots.into_found(region, &mut gaps), |s| &s.id),
+        };
+        let found = instances.into_iter().map(|i| (i.id.clone(), i)).collect();
         gaps.sort_unstable();
         let mut inventory = Inventory {
             instances: found,
             batch,
             storage,
+            opinions,
             gaps,
         };
         name_controllers(&mut inventory);
@@ -107,11 +134,50 @@ impl InventorySource for AwsInventory {
     }
 }
 
-async fn described_jobs(clients: &Clients, queues: &[JobQueue]) -> Part<Job> {
+/// Nobody has an opinion of a region without machines.
+#[cfg(feature = "second-opinion")]
+async fn second_opinions(
+    config: &AwsConfig,
+    region: &Region,
+    machines: usize,
+) -> (Vec<SecondOpinion>, Vec<CloudError>) {
+    match machines {
+        0 => Default::default(),
+        _ => super::opinions::of_region(config, region).await,
+    }
+}
+
+#[cfg(not(feature = "second-opinion"))]
+async fn second_opinions(
+    _: &AwsConfig,
+    _: &Region,
+    _: usize,
+) -> (Vec<SecondOpinion>, Vec<CloudError>) {
+    Default::default()
+}
+
+/// The jobs of these queues, and who stands at the front of those where one waits.
+async fn jobs_and_fronts(
+    clients: &Clients,
+    queues: &[JobQueue],
+) -> (Part<Job>, Part<(String, Vec<FrontJob>)>) {
     let listed = jobs::list(clients, queues, Timestamp::now()).await;
     let mut jobs = jobs::describe(clients, listed.found).await;
     jobs.refused.extend(listed.refused);
-    jobs
+    let waiting = jobs
+        .found
+        .iter()
+        .filter(|job| job.status == JobStatus::Runnable);
+    let waited_for: BTreeSet<_> = waiting.map(|job| job.queue_name().to_owned()).collect();
+    let fronts = batch::fronts(clients, waited_for).await;
+    (jobs, fronts)
+}
+
+fn by_id<T>(found: Vec<T>, id: impl Fn(&T) -> &String) -> BTreeMap<String, T> {
+    found
+        .into_iter()
+        .map(|one| (id(&one).clone(), one))
+        .collect()
 }
 
 /// Batch is asked before the tags: its instances stand in an Auto Scaling group
@@ -216,9 +282,7 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{
-        ComputeEnvironment, ContainerInstance, Controller, Instance, InstanceState, Market,
-    };
+    use ebb_domain::fleet::{ComputeEnvironment, ContainerInstance, Controller, Instance, Market};
     use ebb_domain::identity::InstanceType;
 
     use super::*;
@@ -242,37 +306,23 @@ mod tests {
     fn batch_owns_its_instances_whatever_their_group_is_called() {
         let node = |id: &str| NodeId::new(id).expect("a node");
         let group = ("aws:autoscaling:groupName".to_owned(), "g".to_owned());
-        let instance = |id: &str| Instance {
-            id: node(id),
-            account: None,
-            region: region(),
-            instance_type: InstanceType::new("m5.large").expect("a type"),
-            provider: ebb_domain::fleet::Provider::Aws,
-            hardware: None,
-            state: InstanceState::Running,
-            launched_at: None,
-            market: Market::OnDemand,
-            controller: None,
-            tags: BTreeMap::from([group.clone()]),
+        let instance = |id: &str| {
+            let kind = InstanceType::new("m5.large").expect("a type");
+            let running = InstanceState::Running;
+            Instance {
+                tags: BTreeMap::from([group.clone()]),
+                ..Instance::new(node(id), region(), kind, running, Market::OnDemand)
+            }
         };
         let mut inventory = Inventory::default();
         for id in ["i-1", "i-2"] {
             inventory.instances.insert(node(id), instance(id));
         }
         inventory.batch.environments.push(ComputeEnvironment {
-            name: "ce".to_owned(),
-            region: region(),
-            status: None,
             cluster_arn: Some("cluster".to_owned()),
-            min_vcpus: None,
+            ..ComputeEnvironment::new("ce", region())
         });
-        let member = ContainerInstance {
-            node: node("i-1"),
-            cluster_arn: "cluster".to_owned(),
-            region: region(),
-            agent_connected: None,
-            running_tasks: None,
-        };
+        let member = ContainerInstance::new(node("i-1"), "cluster", region());
         let members = &mut inventory.batch.container_instances;
         members.insert("arn".to_owned(), member);
         name_controllers(&mut inventory);

@@ -12,9 +12,9 @@ use jiff::Timestamp;
 
 use super::AwsConfig;
 use super::error::cloud_error;
-use super::turns::{AT_ONCE, in_turns};
 use crate::permissions::{DELETE_MESSAGE, RECEIVE_MESSAGE, SEND_MESSAGE};
 use crate::ports::{CloudError, CloudResult, Queue, Received, bounded};
+use crate::turns::{AT_ONCE, in_turns};
 
 /// The most that one call receives or deletes.
 const BATCH: usize = 10;

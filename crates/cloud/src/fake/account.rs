@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use super::Shared;
@@ -96,18 +96,42 @@ impl MetricsSource for FakeMetrics {
 
 /// A bill, or the refusal of an account that has not opted in.
 #[derive(Debug, Clone)]
-pub struct FakeBill(CloudResult<BTreeMap<NodeId, ResourceCost>>);
+pub struct FakeBill {
+    by_resource: CloudResult<BTreeMap<NodeId, ResourceCost>>,
+    by_day: Vec<BilledDay>,
+    requests: Shared<u64>,
+}
 
 impl FakeBill {
     /// That answers so.
     pub fn new(answer: CloudResult<BTreeMap<NodeId, ResourceCost>>) -> Self {
-        Self(answer)
+        Self {
+            by_resource: answer,
+            by_day: Vec::new(),
+            requests: Shared::default(),
+        }
+    }
+
+    /// With these days in all.
+    #[must_use]
+    pub fn with_days(self, by_day: Vec<BilledDay>) -> Self {
+        Self { by_day, ..self }
     }
 }
 
 #[async_trait]
 impl BillSource for FakeBill {
     async fn by_resource(&self, _to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
-        self.0.clone()
+        *self.requests.lock() += 1;
+        self.by_resource.clone()
+    }
+
+    async fn by_day(&self, _to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        *self.requests.lock() += 1 + tags.len() as u64;
+        Ok(self.by_day.clone())
+    }
+
+    fn requests(&self) -> u64 {
+        *self.requests.lock()
     }
 }

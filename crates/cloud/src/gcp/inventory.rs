@@ -230,6 +230,8 @@ fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> 
         market: market(told),
         controller: controller(told),
         tags,
+        image: None,
+        state_since: None,
     })
 }
 

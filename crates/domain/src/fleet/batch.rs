@@ -1,4 +1,12 @@
-//! AWS Batch and the ECS container instances beneath it.
+//! AWS Batch and the ECS beneath it.
+
+mod job;
+mod queued;
+mod task;
+
+pub use job::{Attempt, Job, JobId, JobStatus};
+pub use queued::{QueueTime, WaitCause};
+pub use task::{Health, Task, task_id};
 
 use std::collections::BTreeMap;
 
@@ -6,8 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Controller;
-use crate::identity::{IdentityError, NodeId, Region};
-use crate::step::Requested;
+use crate::identity::{NodeId, Region};
 
 /// Compute environments, queues, jobs and container instances.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -21,6 +28,9 @@ pub struct BatchFleet {
     pub jobs: BTreeMap<JobId, Job>,
     /// Container instances by ARN.
     pub container_instances: BTreeMap<String, ContainerInstance>,
+    /// ECS tasks by ARN, those of Batch jobs and what else runs in its clusters.
+    #[serde(default)]
+    pub tasks: BTreeMap<String, Task>,
 }
 
 impl BatchFleet {
@@ -29,12 +39,20 @@ impl BatchFleet {
         self.queues.extend(other.queues);
         self.jobs.extend(other.jobs);
         self.container_instances.extend(other.container_instances);
+        self.tasks.extend(other.tasks);
+    }
+
+    /// The ECS task of a job; `None` before it has one or when ECS has forgotten it,
+    /// which it does an hour after the end.
+    pub fn task_of(&self, job: &Job) -> Option<&Task> {
+        self.tasks.get(job.task_arn.as_ref()?)
     }
 
     /// The node that a job's container instance is; `None` before it is placed
     /// or when ECS does not know the container instance.
     pub fn node_of(&self, job: &Job) -> Option<&NodeId> {
-        let arn = job.container_instance_arn.as_ref()?;
+        let arn = job.container_instance_arn.as_ref();
+        let arn = arn.or_else(|| self.task_of(job)?.container_instance_arn.as_ref())?;
         self.container_instances
             .get(arn)
             .map(|instance| &instance.node)
@@ -54,107 +72,6 @@ impl BatchFleet {
     }
 }
 
-/// A job's id: a UUID, with `:index` for a child of an array.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct JobId(String);
-
-impl JobId {
-    /// Takes an id under the same rule as a node's.
-    pub fn new(id: impl Into<String>) -> Result<Self, IdentityError> {
-        NodeId::new(id).map(|checked| Self(String::from(checked)))
-    }
-
-    /// The id itself.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for JobId {
-    type Error = IdentityError;
-
-    fn try_from(id: String) -> Result<Self, IdentityError> {
-        Self::new(id)
-    }
-}
-
-impl From<JobId> for String {
-    fn from(id: JobId) -> Self {
-        id.0
-    }
-}
-
-/// How a job stands; the names are AWS Batch's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum JobStatus {
-    /// Accepted, not yet looked at.
-    Submitted,
-    /// Waits for another job.
-    Pending,
-    /// Waits for a machine.
-    Runnable,
-    /// Its container is being made.
-    Starting,
-    /// Its container runs.
-    Running,
-    /// It ended well.
-    Succeeded,
-    /// It ended badly.
-    Failed,
-}
-
-/// One job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// Its id.
-    pub id: JobId,
-    /// Its name.
-    pub name: String,
-    /// The name of its definition, revision left out; `None` when unknown.
-    pub definition: Option<String>,
-    /// Its queue's ARN or name.
-    pub queue: String,
-    /// Where it is.
-    pub region: Region,
-    /// How it stands.
-    pub status: JobStatus,
-    /// Batch's word about that.
-    pub status_reason: Option<String>,
-    /// When it was submitted.
-    pub created_at: Option<Timestamp>,
-    /// When its container started.
-    pub started_at: Option<Timestamp>,
-    /// When it ended.
-    pub stopped_at: Option<Timestamp>,
-    /// The container instance it was placed on.
-    pub container_instance_arn: Option<String>,
-    /// Its ECS task.
-    pub task_arn: Option<String>,
-    /// What it asked for.
-    pub requested: Requested,
-    /// Its tags.
-    pub tags: BTreeMap<String, String>,
-}
-
-impl Job {
-    /// The id of its ECS task, which is what the probe sees in the cgroup.
-    pub fn task_id(&self) -> Option<&str> {
-        self.task_arn.as_deref().and_then(task_id)
-    }
-}
-
-/// The task id at the end of an ECS task's ARN.
-///
-/// Source: ECS "Account settings", long ARN format
-/// `arn:aws:ecs:region:account:task/cluster-name/task-id`.
-pub fn task_id(arn: &str) -> Option<&str> {
-    let (head, id) = arn.rsplit_once('/')?;
-    (head.contains(":task") && !id.is_empty()).then_some(id)
-}
-
 /// One container instance of ECS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -169,6 +86,35 @@ pub struct ContainerInstance {
     pub agent_connected: Option<bool>,
     /// Tasks that run on it; `None` when ECS did not say.
     pub running_tasks: Option<u32>,
+    /// Tasks that are being started on it; `None` when ECS did not say.
+    #[serde(default)]
+    pub pending_tasks: Option<u32>,
+    /// ECS's word, such as `ACTIVE`, `DRAINING` or `REGISTRATION_FAILED`.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// How its container runtime is, by its own health check.
+    #[serde(default)]
+    pub health: Option<Health>,
+    /// When it joined the cluster.
+    #[serde(default)]
+    pub registered_at: Option<Timestamp>,
+}
+
+impl ContainerInstance {
+    /// One of which nothing more is known.
+    pub fn new(node: NodeId, cluster_arn: impl Into<String>, region: Region) -> Self {
+        Self {
+            node,
+            cluster_arn: cluster_arn.into(),
+            region,
+            agent_connected: None,
+            running_tasks: None,
+            pending_tasks: None,
+            status: None,
+            health: None,
+            registered_at: None,
+        }
+    }
 }
 
 /// One compute environment.
@@ -185,6 +131,43 @@ pub struct ComputeEnvironment {
     pub cluster_arn: Option<String>,
     /// The vCPUs that it keeps at all times.
     pub min_vcpus: Option<u32>,
+    /// The vCPUs that it has or is getting.
+    #[serde(default)]
+    pub desired_vcpus: Option<u32>,
+    /// The vCPUs that it may have at most.
+    #[serde(default)]
+    pub max_vcpus: Option<u32>,
+    /// Batch's word about its status.
+    #[serde(default)]
+    pub status_reason: Option<String>,
+    /// `false` when it is switched off; `None` when Batch did not say.
+    #[serde(default)]
+    pub enabled: Option<bool>,
+    /// What it runs on, such as `EC2`, `SPOT` or `FARGATE`.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// Minutes that an instance is kept after its last job; `None` when not set.
+    #[serde(default)]
+    pub scale_down_delay_minutes: Option<u32>,
+}
+
+impl ComputeEnvironment {
+    /// One of which nothing more is known.
+    pub fn new(name: impl Into<String>, region: Region) -> Self {
+        Self {
+            name: name.into(),
+            region,
+            status: None,
+            cluster_arn: None,
+            min_vcpus: None,
+            desired_vcpus: None,
+            max_vcpus: None,
+            status_reason: None,
+            enabled: None,
+            kind: None,
+            scale_down_delay_minutes: None,
+        }
+    }
 }
 
 /// One job queue.
@@ -197,4 +180,42 @@ pub struct JobQueue {
     pub region: Region,
     /// Batch's status of it.
     pub status: Option<String>,
+    /// `false` when it takes no jobs; `None` when Batch did not say.
+    #[serde(default)]
+    pub enabled: Option<bool>,
+    /// The greater, the sooner it is served.
+    #[serde(default)]
+    pub priority: Option<i32>,
+    /// Its compute environments, names in the order in which they are tried.
+    #[serde(default)]
+    pub environments: Vec<String>,
+    /// The RUNNABLE jobs at its front in order, at most 100; `None` when Batch did
+    /// not say.
+    #[serde(default)]
+    pub front: Option<Vec<FrontJob>>,
+}
+
+impl JobQueue {
+    /// One of which nothing more is known.
+    pub fn new(name: impl Into<String>, region: Region) -> Self {
+        Self {
+            name: name.into(),
+            region,
+            status: None,
+            enabled: None,
+            priority: None,
+            environments: Vec::new(),
+            front: None,
+        }
+    }
+}
+
+/// A job near the front of its queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontJob {
+    /// Which.
+    pub job: JobId,
+    /// Since when it has stood at this place.
+    pub since: Option<Timestamp>,
 }

@@ -32,6 +32,8 @@ impl Instance {
             market: Market::OnDemand,
             controller: None,
             tags: BTreeMap::new(),
+            image: None,
+            state_since: None,
         }
     }
 }

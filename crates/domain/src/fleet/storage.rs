@@ -15,6 +15,8 @@ pub struct Storage {
     pub volumes: BTreeMap<String, Volume>,
     /// Elastic addresses by allocation id.
     pub addresses: BTreeMap<String, Address>,
+    /// Snapshots of EBS by id, the account's own.
+    pub snapshots: BTreeMap<String, Snapshot>,
     /// Since when machines have been stopped, where the cloud says so.
     pub stopped_since: BTreeMap<NodeId, Timestamp>,
 }
@@ -24,13 +26,16 @@ impl Storage {
     pub fn absorb(&mut self, other: Self) {
         self.volumes.extend(other.volumes);
         self.addresses.extend(other.addresses);
+        self.snapshots.extend(other.snapshots);
         self.stopped_since.extend(other.stopped_since);
     }
 
-    /// The tags of a volume or address.
+    /// The tags of a volume, address or snapshot.
     pub fn tags_of(&self, id: &str) -> Option<&BTreeMap<String, String>> {
         let volume = self.volumes.get(id).map(|volume| &volume.tags);
-        volume.or_else(|| self.addresses.get(id).map(|address| &address.tags))
+        volume
+            .or_else(|| self.addresses.get(id).map(|address| &address.tags))
+            .or_else(|| self.snapshots.get(id).map(|snapshot| &snapshot.tags))
     }
 }
 
@@ -67,6 +72,31 @@ pub struct Address {
     /// What it is associated with, a machine, interface or gateway; `None` for
     /// nothing.
     pub association: Option<String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// One snapshot of EBS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub region: Region,
+    /// The volume it was made of, which may be gone; `None` for a copy, whose volume
+    /// EC2 calls `vol-ffffffff`.
+    pub volume: Option<String>,
+    /// The size of that volume; what is billed is what of it was written, and less.
+    pub size_gib: u64,
+    /// What of it is stored, when it were restored alone; `None` when not told.
+    pub stored_bytes: Option<u64>,
+    /// When it was made; `None` when the answer did not say.
+    pub created_at: Option<Timestamp>,
+    /// Images of the account that are made of it; `None` when they could not be read.
+    pub images: Option<Vec<String>>,
+    /// True when it lies in the archive tier, which costs a quarter.
+    pub archived: bool,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
 }

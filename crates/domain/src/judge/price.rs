@@ -73,7 +73,7 @@ impl Facts<'_> {
             });
         }
         let basis = match instance.market {
-            Market::OnDemand => PriceBasis::ListPrice,
+            Market::OnDemand | Market::Reserved => PriceBasis::ListPrice,
             Market::Spot => PriceBasis::ListPriceAsUpperBound,
         };
         list.map(|per_hour| Price {

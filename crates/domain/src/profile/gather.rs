@@ -104,7 +104,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
 
 /// Every run on a known machine, the newest record of it, whether the lake or the
 /// state has it or both.
-fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
+pub(crate) fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
     let (state, inventory) = (facts.state, facts.inventory);
     let kept = state.nodes.values().flat_map(|node| node.steps());
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();

@@ -8,11 +8,11 @@ use crate::catalogue::Catalogue;
 use crate::finding::Finding;
 use crate::fleet::{
     ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
-    JobStatus, Market, Provider, Volume,
+    JobStatus, Market, Volume,
 };
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::{InstanceType, NodeId, Region};
-use crate::judge::{Facts, MetricSeries, ResourceCost, judge};
+use crate::judge::{BilledDay, Facts, MetricSeries, ResourceCost, judge};
 use crate::policy::Policy;
 use crate::report::Report;
 use crate::state::FleetState;
@@ -26,6 +26,7 @@ pub(crate) struct World {
     pub(crate) inventory: Inventory,
     pub(crate) metrics: BTreeMap<NodeId, MetricSeries>,
     pub(crate) bill: BTreeMap<NodeId, ResourceCost>,
+    pub(crate) billed: Vec<BilledDay>,
     pub(crate) finished: Vec<PlacedStep>,
     pub(crate) disconnected_since: BTreeMap<NodeId, Timestamp>,
     pub(crate) policy: Policy,
@@ -39,6 +40,7 @@ impl Default for World {
             inventory: Inventory::default(),
             metrics: BTreeMap::new(),
             bill: BTreeMap::new(),
+            billed: Vec::new(),
             finished: Vec::new(),
             disconnected_since: BTreeMap::new(),
             policy: Policy::default(),
@@ -96,6 +98,7 @@ impl World {
             inventory: &self.inventory,
             metrics: &self.metrics,
             bill: &self.bill,
+            billed: &self.billed,
             finished: &self.finished,
             disconnected_since: &self.disconnected_since,
             policy: &self.policy,
@@ -147,21 +150,18 @@ impl World {
         let batch = &mut self.inventory.batch;
         let cluster = "arn:aws:ecs:us-east-1:1:cluster/b".to_owned();
         batch.environments.push(ComputeEnvironment {
-            name: "env".into(),
-            region: region(),
             status: Some("VALID".into()),
             cluster_arn: Some(cluster.clone()),
             min_vcpus: Some(0),
+            ..ComputeEnvironment::new("env", region())
         });
         for id in self.inventory.instances.keys() {
             batch.container_instances.insert(
                 format!("arn:{id}"),
                 ContainerInstance {
-                    node: id.clone(),
-                    cluster_arn: cluster.clone(),
-                    region: region(),
                     agent_connected: Some(true),
                     running_tasks: Some(1),
+                    ..ContainerInstance::new(id.clone(), &cluster, region())
                 },
             );
         }
@@ -169,20 +169,13 @@ impl World {
         batch.jobs.insert(
             id.clone(),
             Job {
-                id,
-                name: "align".into(),
                 definition: Some("align-def".into()),
-                queue: "q".into(),
-                region: region(),
-                status,
-                status_reason: None,
                 created_at: Some(at(0)),
                 started_at: Some(at(0)),
-                stopped_at: None,
                 container_instance_arn: Some(format!("arn:{}", node(1))),
                 task_arn: Some(format!("arn:aws:ecs:us-east-1:1:task/b/{:032x}", 1)),
                 requested,
-                tags: BTreeMap::new(),
+                ..Job::new(id, "align", "q", region(), status)
             },
         );
         self
@@ -205,18 +198,12 @@ pub(crate) fn region() -> Region {
 /// A running m5.xlarge, on demand, launched a fortnight before the clock's zero.
 pub(crate) fn instance(n: u8) -> Instance {
     let launched = at(0).checked_sub(std::time::Duration::from_secs(14 * 86_400));
+    let kind = InstanceType::new("m5.xlarge").expect("a type");
+    let running = InstanceState::Running;
     Instance {
-        id: node(n),
-        account: None,
-        region: region(),
-        instance_type: InstanceType::new("m5.xlarge").expect("a type"),
-        provider: Provider::Aws,
-        hardware: None,
-        state: InstanceState::Running,
         launched_at: launched.ok(),
-        market: Market::OnDemand,
-        controller: None,
         tags: BTreeMap::from([("Owner".to_owned(), "ada".to_owned())]),
+        ..Instance::new(node(n), region(), kind, running, Market::OnDemand)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
 use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
 };
@@ -207,21 +207,14 @@ fn service(minute: u64) -> StepUsage {
 pub(crate) fn inventory(nodes: u32) -> BTreeMap<Region, Inventory> {
     let mut inventory = Inventory::default();
     for number in 0..nodes {
+        let kind = InstanceType::new("m5.xlarge").expect("a type");
+        let running = InstanceState::Running;
         let instance = Instance {
-            id: node(number),
-            account: None,
-            region: region(),
-            instance_type: InstanceType::new("m5.xlarge").expect("a type"),
-            provider: Provider::Aws,
-            hardware: None,
-            state: InstanceState::Running,
-            launched_at: None,
-            market: Market::OnDemand,
-            controller: None,
             tags: BTreeMap::from([
                 ("Name".to_owned(), format!("worker-{number}")),
                 ("Owner".to_owned(), format!("team-{}", number % 8)),
             ]),
+            ..Instance::new(node(number), region(), kind, running, Market::OnDemand)
         };
         inventory.instances.insert(instance.id.clone(), instance);
     }

@@ -92,6 +92,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         inventory: &inventory,
         metrics: &metrics,
         bill: &bill,
+        billed: &[],
         finished: &[],
         disconnected_since: &disconnected,
         policy: &policy,

@@ -7,7 +7,7 @@ use super::Paid;
 use crate::stored::inflate;
 
 const KEY: &str = "state/v1/paid.zst";
-const SCHEMA: &str = "ebb.paid/2\n";
+const SCHEMA: &str = "ebb.paid/3\n";
 const ZSTD_LEVEL: i32 = 3;
 
 /// 100,000 nodes with six hours of metrics take less.

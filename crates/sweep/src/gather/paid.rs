@@ -7,10 +7,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource, PRICE_PER_METRIC};
+use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource, PRICE_PER_BILL_REQUEST, PRICE_PER_METRIC};
 use ebb_domain::fleet::{Gap, InstanceState, Inventory};
 use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use ebb_domain::policy::MetricsPolicy;
 use ebb_domain::state::FleetState;
 use ebb_domain::units::Usd;
@@ -18,11 +18,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Account;
-
-/// What a request to Cost Explorer costs.
-///
-/// Source: "AWS Cost Management Pricing", 0.01 USD per paginated request.
-const PRICE_PER_BILL: Usd = Usd::from_micros(10_000);
 
 /// Cost Explorer refreshes what it knows at least once a day.
 const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
@@ -34,6 +29,8 @@ const METRICS_PER_IDLE_TIME: u32 = 6;
 /// Periods end late and are told later; looking back further costs nothing, because
 /// a metric is paid for whatever its length.
 const METRICS_SLACK: Duration = Duration::from_secs(15 * 60);
+
+const BY_RESOURCE: &str = "bill by resource";
 
 /// How the opt-in is switched on.
 const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
@@ -60,6 +57,11 @@ struct Asked {
 struct Bill {
     at: Timestamp,
     by_node: BTreeMap<NodeId, ResourceCost>,
+    days: Vec<BilledDay>,
+    /// Why there is nothing by resource.
+    refused: Option<String>,
+    /// Requests that it took, each of which was paid for.
+    requests: u64,
 }
 
 /// Why something is asked for.
@@ -107,6 +109,11 @@ impl Paid {
             .unwrap_or_default()
     }
 
+    /// What whole days cost; nothing without a bill.
+    pub fn days(&self) -> &[BilledDay] {
+        self.bill.as_ref().map_or(&[], |bill| &bill.days)
+    }
+
     fn left(&self, policy: &MetricsPolicy) -> Usd {
         Usd::from_micros(policy.paid_calls_usd_micros_a_day) - self.spent
     }
@@ -119,28 +126,55 @@ impl Paid {
     ) {
         let fresh = |bill: &Bill| !is_older(bill.at, wanted.now, BILL_AGE);
         let Some(source) = account.bill else { return };
-        if self.bill.as_ref().is_some_and(fresh) {
-            return;
-        }
-        let mut gap = |reason| {
+        let mut gap = |scope: &str, reason| {
             gaps.push(Gap {
-                scope: "bill by resource".to_owned(),
+                scope: scope.to_owned(),
                 reason,
             });
         };
-        if self.left(wanted.policy) < PRICE_PER_BILL {
-            return gap("today's budget for paid calls is spent".to_owned());
-        }
-        match source.by_resource(wanted.now).await {
-            Ok(by_node) => {
-                self.spent = self.spent + PRICE_PER_BILL;
-                self.bill = Some(Bill {
-                    at: wanted.now,
-                    by_node,
-                });
+        if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
+            // Asking again at every sweep would cost money for the same refusal.
+            if let Some(reason) = &kept.refused {
+                gap(BY_RESOURCE, reason.clone());
             }
-            Err(error) => gap(format!("{error}; {OPT_IN}")),
+            return;
         }
+        let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
+        // By resource, by service and by each tag, a page each at least; as many as the
+        // last time where that is known.
+        let least = 2 + tags.len() as u64;
+        let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
+        if self.left(wanted.policy) < requests_for(least.max(likely)) {
+            return gap(
+                BY_RESOURCE,
+                "today's budget for paid calls is spent".to_owned(),
+            );
+        }
+        let before = source.requests();
+        let by_node = source.by_resource(wanted.now).await;
+        let days = source.by_day(wanted.now, &tags).await;
+        let made = source.requests().saturating_sub(before);
+        self.spent = self.spent + requests_for(made);
+        let mut bill = Bill {
+            at: wanted.now,
+            by_node: BTreeMap::new(),
+            days: Vec::new(),
+            refused: None,
+            requests: made,
+        };
+        match by_node {
+            Ok(by_node) => bill.by_node = by_node,
+            Err(error) => {
+                let reason = format!("{error}; {OPT_IN}");
+                gap(BY_RESOURCE, reason.clone());
+                bill.refused = Some(reason);
+            }
+        }
+        match days {
+            Ok(days) => bill.days = days,
+            Err(error) => gap("bill by service", error.to_string()),
+        }
+        self.bill = Some(bill);
     }
 
     async fn refresh_metrics(
@@ -229,6 +263,11 @@ fn nodes_without_probe(wanted: &Wanted<'_>) -> Vec<(Region, NodeId)> {
         })
         .map(|i| (i.region.clone(), i.id.clone()))
         .collect()
+}
+
+fn requests_for(number: u64) -> Usd {
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    Usd::from_micros(number.saturating_mul(PRICE_PER_BILL_REQUEST.micros()))
 }
 
 fn affordable(left: Usd) -> usize {

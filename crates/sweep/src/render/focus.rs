@@ -110,7 +110,7 @@ fn cell(finding: &Finding, column: &str) -> Option<String> {
         "ListCost" => decimal(at_list_price(finding)?),
         "ListUnitPrice" => decimal(cost?.list_per_hour?.0),
         "PricingCategory" => match resource.market? {
-            Market::OnDemand => "Standard".to_owned(),
+            Market::OnDemand | Market::Reserved => "Standard".to_owned(),
             Market::Spot => "Dynamic".to_owned(),
         },
         "PricingQuantity" => {

@@ -47,6 +47,12 @@ pub fn markdown(report: &Report) -> String {
             out.push_str(&format!("- {} × {rule}: {reason}\n", group.count));
         }
     }
+    for section in &page.beside {
+        out.push_str(&format!("\n## {}\n\n", section.title));
+        for line in &section.lines {
+            out.push_str(&format!("- {}\n", escaped(line)));
+        }
+    }
     if !page.gaps.is_empty() {
         out.push_str("\n## Not seen\n\n");
         for gap in &page.gaps {

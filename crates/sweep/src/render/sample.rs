@@ -209,6 +209,8 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         nodes_left_out: 0,
         timeline: Timeline::default(),
         history: History::default(),
+        ledger: Vec::new(),
+        second_opinions: Vec::new(),
     }
 }
 

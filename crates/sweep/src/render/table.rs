@@ -65,6 +65,7 @@ pub(super) fn of_page(page: &Page, look: &Look) -> String {
     }
     sheet.totals(page);
     sheet.not_judged(page);
+    sheet.beside(page);
     sheet.gaps(page);
     sheet.out
 }
@@ -172,6 +173,16 @@ impl Sheet {
                 more.unwrap_or_default()
             );
             self.paragraph("", &text, 2);
+        }
+    }
+
+    fn beside(&mut self, page: &Page) {
+        for section in &page.beside {
+            self.out.push('\n');
+            self.line(BOLD, section.title);
+            for line in &section.lines {
+                self.paragraph("", line, 2);
+            }
         }
     }
 

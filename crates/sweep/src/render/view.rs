@@ -2,10 +2,12 @@
 //! prepared once. Text from outside is made one line here; escaping for a form's
 //! own syntax is the form's.
 
+mod beside;
 mod card;
 mod groups;
 mod history;
 
+pub(super) use beside::Beside;
 pub(super) use card::Card;
 pub(super) use groups::{Bar, Group};
 pub(super) use history::{HoursRow, TrendWords, resolved_line};
@@ -51,6 +53,8 @@ pub(super) struct Page {
     pub(super) owners: Vec<Bar>,
     /// What was not judged, by reason.
     pub(super) not_judged: Vec<Group>,
+    /// What stands beside the findings: the bill and who else gives advice.
+    pub(super) beside: Vec<Beside>,
     /// What could not be seen at all.
     pub(super) gaps: Vec<Gap>,
     /// What changed since the reader was last told.
@@ -138,6 +142,7 @@ impl Page {
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
             not_judged: groups::not_judged(&report.not_judged),
+            beside: beside::of(report),
             gaps: report
                 .gaps
                 .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
 use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
 };
@@ -149,19 +149,9 @@ pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
 pub(crate) fn inventory(numbers: &[u32]) -> BTreeMap<Region, Inventory> {
     let mut inventory = Inventory::default();
     for number in numbers {
-        let instance = Instance {
-            id: node(*number),
-            account: None,
-            region: region(),
-            instance_type: InstanceType::new("m5.xlarge").expect("a type"),
-            provider: Provider::Aws,
-            hardware: None,
-            state: InstanceState::Running,
-            launched_at: None,
-            market: Market::OnDemand,
-            controller: None,
-            tags: BTreeMap::new(),
-        };
+        let kind = InstanceType::new("m5.xlarge").expect("a type");
+        let running = InstanceState::Running;
+        let instance = Instance::new(node(*number), region(), kind, running, Market::OnDemand);
         inventory.instances.insert(node(*number), instance);
     }
     BTreeMap::from([(region(), inventory)])

@@ -1,59 +1,81 @@
 //! Compute environments and job queues of Batch.
 
-use aws_sdk_batch::types::{ComputeEnvironmentDetail, JobQueueDetail};
-use ebb_domain::fleet::{ComputeEnvironment, JobQueue};
+use aws_sdk_batch::types::{
+    CeState, ComputeEnvironmentDetail, FrontOfQueueJobSummary, JobQueueDetail, JqState,
+};
+use ebb_domain::fleet::{ComputeEnvironment, FrontJob, JobId, JobQueue};
 use ebb_domain::identity::Region;
+use jiff::Timestamp;
 
 use super::super::error::cloud_error;
 use super::{Clients, Part};
-use crate::permissions::{DESCRIBE_COMPUTE_ENVIRONMENTS, DESCRIBE_JOB_QUEUES};
+use crate::permissions::{
+    DESCRIBE_COMPUTE_ENVIRONMENTS, DESCRIBE_JOB_QUEUES, GET_JOB_QUEUE_SNAPSHOT,
+};
+use crate::ports::CloudError;
+use crate::turns::in_turns;
 
 /// All compute environments of the region.
 pub(super) async fn environments(clients: &Clients) -> Part<ComputeEnvironment> {
     let mut part = Part::default();
-    let mut pages = clients
-        .batch
-        .describe_compute_environments()
-        .into_paginator()
-        .send();
-    while let Some(page) = pages.next().await {
-        match page {
-            Ok(page) => {
-                for told in page.compute_environments() {
-                    let read = environment(told, &clients.region);
-                    part.take(DESCRIBE_COMPUTE_ENVIRONMENTS, read);
-                }
-            }
-            Err(error) => {
-                let what = "compute environments";
-                let refused = cloud_error(DESCRIBE_COMPUTE_ENVIRONMENTS, what, &error);
-                part.refused.push(refused);
-                break;
-            }
+    let call = clients.batch.describe_compute_environments();
+    let pages = call.into_paginator().send();
+    let operation = DESCRIBE_COMPUTE_ENVIRONMENTS;
+    paged!(part, operation, "compute environments", pages, |page| {
+        for told in page.compute_environments() {
+            part.take(operation, environment(told, &clients.region));
         }
-    }
+    });
     part
 }
 
 /// All job queues of the region.
 pub(super) async fn queues(clients: &Clients) -> Part<JobQueue> {
     let mut part = Part::default();
-    let mut pages = clients.batch.describe_job_queues().into_paginator().send();
-    while let Some(page) = pages.next().await {
-        match page {
-            Ok(page) => {
-                for told in page.job_queues() {
-                    part.take(DESCRIBE_JOB_QUEUES, queue(told, &clients.region));
-                }
-            }
-            Err(error) => {
-                let refused = cloud_error(DESCRIBE_JOB_QUEUES, "job queues", &error);
-                part.refused.push(refused);
-                break;
-            }
+    let pages = clients.batch.describe_job_queues().into_paginator().send();
+    paged!(part, DESCRIBE_JOB_QUEUES, "job queues", pages, |page| {
+        for told in page.job_queues() {
+            part.take(DESCRIBE_JOB_QUEUES, queue(told, &clients.region));
+        }
+    });
+    part
+}
+
+/// Who stands at the front of each of these queues, by the queue's name.
+pub(super) async fn fronts(
+    clients: &Clients,
+    queues: impl IntoIterator<Item = String>,
+) -> Part<(String, Vec<FrontJob>)> {
+    let calls = queues
+        .into_iter()
+        .map(|queue| front(clients.clone(), queue));
+    let mut all = Part::default();
+    for answer in in_turns(calls.collect::<Vec<_>>()).await {
+        match answer {
+            Ok(told) => all.found.push(told),
+            Err(refused) => all.refused.push(refused),
         }
     }
-    part
+    all
+}
+
+async fn front(clients: Clients, queue: String) -> Result<(String, Vec<FrontJob>), CloudError> {
+    let call = clients.batch.get_job_queue_snapshot().job_queue(&queue);
+    let answer = call.send().await;
+    let answer = answer.map_err(|e| cloud_error(GET_JOB_QUEUE_SNAPSHOT, &queue, &e))?;
+    let jobs = answer
+        .front_of_queue()
+        .map_or(&[][..], |front| front.jobs());
+    Ok((queue, jobs.iter().filter_map(front_job).collect()))
+}
+
+fn front_job(told: &FrontOfQueueJobSummary) -> Option<FrontJob> {
+    let id = told.job_arn()?.rsplit('/').next()?;
+    let since = told.earliest_time_at_position();
+    Some(FrontJob {
+        job: JobId::new(id).ok()?,
+        since: since.and_then(|millis| Timestamp::from_millisecond(millis).ok()),
+    })
 }
 
 fn environment(
@@ -63,28 +85,41 @@ fn environment(
     let name = told
         .compute_environment_name()
         .ok_or("a compute environment has no name")?;
-    let least = told.compute_resources().and_then(|r| r.minv_cpus());
+    let resources = told.compute_resources();
+    let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
+    let scaling = resources.and_then(|r| r.scaling_policy());
     Ok(ComputeEnvironment {
-        name: name.to_owned(),
-        region: region.clone(),
         status: told.status().map(|s| s.as_str().to_owned()),
+        status_reason: told.status_reason().map(str::to_owned),
+        enabled: told.state().map(|state| *state == CeState::Enabled),
+        kind: resources.and_then(|r| Some(r.r#type()?.as_str().to_owned())),
         cluster_arn: told.ecs_cluster_arn().map(str::to_owned),
-        min_vcpus: least.and_then(|n| u32::try_from(n).ok()),
+        min_vcpus: whole(resources.and_then(|r| r.minv_cpus())),
+        desired_vcpus: whole(resources.and_then(|r| r.desiredv_cpus())),
+        max_vcpus: whole(resources.and_then(|r| r.maxv_cpus())),
+        scale_down_delay_minutes: whole(scaling.and_then(|s| s.min_scale_down_delay_minutes())),
+        ..ComputeEnvironment::new(name, region.clone())
     })
 }
 
 fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
     let name = told.job_queue_name().ok_or("a job queue has no name")?;
+    let mut order: Vec<_> = told.compute_environment_order().iter().collect();
+    order.sort_by_key(|one| one.order());
+    let named = |one: &str| one.rsplit('/').next().unwrap_or(one).to_owned();
+    let environments = order.iter().filter_map(|one| one.compute_environment());
     Ok(JobQueue {
-        name: name.to_owned(),
-        region: region.clone(),
         status: told.status().map(|s| s.as_str().to_owned()),
+        enabled: told.state().map(|state| *state == JqState::Enabled),
+        priority: told.priority(),
+        environments: environments.map(named).collect(),
+        ..JobQueue::new(name, region.clone())
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_batch::types::{CeStatus, ComputeResource, JqStatus};
+    use aws_sdk_batch::types::{CeStatus, ComputeEnvironmentOrder, ComputeResource, JqStatus};
 
     use super::*;
 
@@ -94,7 +129,10 @@ mod tests {
 
     #[test]
     fn an_environment_is_read_as_it_is_told() {
-        let resources = ComputeResource::builder().minv_cpus(4).build();
+        let resources = ComputeResource::builder()
+            .minv_cpus(4)
+            .maxv_cpus(64)
+            .build();
         let told = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
             .ecs_cluster_arn("arn:cluster")
@@ -103,7 +141,7 @@ mod tests {
             .build();
         let read = environment(&told, &region()).expect("it has a name");
         assert_eq!(read.status.as_deref(), Some("INVALID"));
-        assert_eq!(read.min_vcpus, Some(4));
+        assert_eq!((read.min_vcpus, read.max_vcpus), (Some(4), Some(64)));
         let bare = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
             .build();
@@ -115,12 +153,21 @@ mod tests {
 
     #[test]
     fn a_queue_is_read_as_it_is_told() {
+        let order = |place: i32, arn: &str| {
+            let one = ComputeEnvironmentOrder::builder().order(place);
+            one.compute_environment(arn).build()
+        };
         let told = JobQueueDetail::builder()
             .job_queue_name("q")
             .status(JqStatus::Valid)
+            .state(JqState::Disabled)
+            .compute_environment_order(order(2, "arn:aws:batch:r:a:compute-environment/b"))
+            .compute_environment_order(order(1, "a"))
             .build();
         let read = queue(&told, &region()).expect("it has a name");
         assert_eq!(read.status.as_deref(), Some("VALID"));
+        assert_eq!(read.enabled, Some(false));
+        assert_eq!(read.environments, ["a", "b"]);
         assert!(queue(&JobQueueDetail::builder().build(), &region()).is_err());
     }
 }

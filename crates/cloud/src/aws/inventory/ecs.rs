@@ -1,18 +1,30 @@
-//! Container instances of ECS: which node is beneath a Batch job.
+//! Container instances and tasks of ECS: which node is beneath a Batch job, and what
+//! its cgroup there is called.
 
 use std::collections::BTreeSet;
 
-use aws_sdk_ecs::types::ContainerInstance as Told;
-use ebb_domain::fleet::ContainerInstance;
+use aws_sdk_ecs::types::{
+    Connectivity, ContainerInstance as Told, ContainerInstanceField, DesiredStatus, HealthStatus,
+    InstanceHealthCheckState, Task as ToldTask,
+};
+use ebb_domain::fleet::{ContainerInstance, Health, Task};
 use ebb_domain::identity::{NodeId, Region};
 
 use super::super::error::cloud_error;
-use super::super::turns::in_turns;
+use super::super::time::timestamp;
 use super::{Clients, Part, unreadable};
-use crate::permissions::{DESCRIBE_CONTAINER_INSTANCES, LIST_CONTAINER_INSTANCES};
+use crate::permissions::{
+    DESCRIBE_CONTAINER_INSTANCES, DESCRIBE_TASKS, LIST_CONTAINER_INSTANCES, LIST_TASKS,
+};
+use crate::turns::in_turns;
 
 /// The most that one call describes.
 const PAGE: usize = 100;
+
+/// ECS's word for something that is not there, or no more.
+///
+/// Source: ECS developer guide, "API failure reasons".
+const MISSING: &str = "MISSING";
 
 /// The container instances of these clusters, each with its ARN.
 pub(super) async fn container_instances(
@@ -31,24 +43,12 @@ pub(super) async fn container_instances(
 
 async fn of_cluster(clients: Clients, cluster: String) -> Part<(String, ContainerInstance)> {
     let mut part = Part::default();
-    let mut arns = Vec::new();
-    let mut pages = clients
-        .ecs
-        .list_container_instances()
-        .cluster(&cluster)
-        .into_paginator()
-        .items()
-        .send();
-    while let Some(arn) = pages.next().await {
-        match arn {
-            Ok(arn) => arns.push(arn),
-            Err(error) => {
-                let refused = cloud_error(LIST_CONTAINER_INSTANCES, &cluster, &error);
-                part.refused.push(refused);
-                break;
-            }
-        }
-    }
+    let mut arns: Vec<String> = Vec::new();
+    let call = clients.ecs.list_container_instances().cluster(&cluster);
+    let pages = call.into_paginator().send();
+    paged!(part, LIST_CONTAINER_INSTANCES, &cluster, pages, |page| {
+        arns.extend_from_slice(page.container_instance_arns());
+    });
     for page in arns.chunks(PAGE) {
         describe(&clients, &cluster, page, &mut part).await;
     }
@@ -66,6 +66,7 @@ async fn describe(
         .describe_container_instances()
         .cluster(cluster)
         .set_container_instances(Some(arns.to_vec()))
+        .include(ContainerInstanceField::ContainerInstanceHealth)
         .send()
         .await;
     let answer = match answer {
@@ -80,7 +81,9 @@ async fn describe(
         let read = container_instance(told, cluster, &clients.region);
         part.take(DESCRIBE_CONTAINER_INSTANCES, read);
     }
-    for failure in answer.failures() {
+    // One that has left between the two calls is no loss.
+    let failures = answer.failures().iter();
+    for failure in failures.filter(|failure| failure.reason() != Some(MISSING)) {
         let what = failure.arn().unwrap_or("a container instance");
         let reason = failure.reason().unwrap_or("no reason given");
         let message = format!("{what}: {reason}");
@@ -100,14 +103,94 @@ fn container_instance(
     let node = told
         .ec2_instance_id()
         .ok_or_else(|| format!("{arn}: no instance beneath"))?;
+    let node = NodeId::new(node).map_err(|e| format!("{arn}: {e}"))?;
+    let health = told.health_status().and_then(|h| h.overall_status());
     let instance = ContainerInstance {
-        node: NodeId::new(node).map_err(|e| format!("{arn}: {e}"))?,
-        cluster_arn: cluster.to_owned(),
-        region: region.clone(),
         agent_connected: Some(told.agent_connected()),
         running_tasks: u32::try_from(told.running_tasks_count()).ok(),
+        pending_tasks: u32::try_from(told.pending_tasks_count()).ok(),
+        status: told.status().map(str::to_owned),
+        health: health.and_then(|state| match state {
+            InstanceHealthCheckState::Ok => Some(Health::Ok),
+            InstanceHealthCheckState::Impaired => Some(Health::Impaired),
+            InstanceHealthCheckState::Initializing => Some(Health::Initializing),
+            _ => None,
+        }),
+        registered_at: told.registered_at().and_then(timestamp),
+        ..ContainerInstance::new(node, cluster, region.clone())
     };
     Ok((arn.to_owned(), instance))
+}
+
+/// The tasks of these clusters, each with its ARN: those that run, and those that end
+/// or ended within the hour for which ECS remembers them.
+pub(super) async fn tasks(clients: &Clients, clusters: BTreeSet<String>) -> Part<(String, Task)> {
+    let calls = clusters.into_iter().flat_map(|cluster| {
+        let wanted = [DesiredStatus::Running, DesiredStatus::Stopped];
+        wanted.map(|status| tasks_of(clients.clone(), cluster.clone(), status))
+    });
+    let mut all = Part::default();
+    for part in in_turns(calls.collect::<Vec<_>>()).await {
+        all.absorb(part);
+    }
+    all
+}
+
+async fn tasks_of(
+    clients: Clients,
+    cluster: String,
+    wanted: DesiredStatus,
+) -> Part<(String, Task)> {
+    let mut part = Part::default();
+    let mut arns: Vec<String> = Vec::new();
+    let call = clients.ecs.list_tasks().cluster(&cluster);
+    let pages = call.desired_status(wanted).into_paginator().send();
+    paged!(part, LIST_TASKS, &cluster, pages, |page| {
+        arns.extend_from_slice(page.task_arns());
+    });
+    for some in arns.chunks(PAGE) {
+        let call = clients.ecs.describe_tasks().cluster(&cluster);
+        // One that has gone between the two calls is among the failures, and no loss.
+        match call.set_tasks(Some(some.to_vec())).send().await {
+            Ok(answer) => {
+                for told in answer.tasks() {
+                    part.take(DESCRIBE_TASKS, task(told, &clients.region));
+                }
+            }
+            Err(error) => {
+                let refused = cloud_error(DESCRIBE_TASKS, &cluster, &error);
+                part.refused.push(refused);
+            }
+        }
+    }
+    part
+}
+
+fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
+    let arn = told.task_arn().ok_or("a task has no ARN")?;
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let task = Task {
+        region: Some(region.clone()),
+        cluster_arn: owned(told.cluster_arn()),
+        container_instance_arn: owned(told.container_instance_arn()),
+        group: owned(told.group()),
+        desired_status: owned(told.desired_status()),
+        last_status: owned(told.last_status()),
+        health: told.health_status().and_then(|health| match health {
+            HealthStatus::Healthy => Some(Health::Ok),
+            HealthStatus::Unhealthy => Some(Health::Impaired),
+            _ => None,
+        }),
+        connected: told.connectivity().map(|at| *at == Connectivity::Connected),
+        created_at: told.created_at().and_then(timestamp),
+        pull_started_at: told.pull_started_at().and_then(timestamp),
+        pull_stopped_at: told.pull_stopped_at().and_then(timestamp),
+        started_at: told.started_at().and_then(timestamp),
+        stopping_at: told.stopping_at().and_then(timestamp),
+        stopped_at: told.stopped_at().and_then(timestamp),
+        stopped_reason: owned(told.stopped_reason()),
+    };
+    Ok((arn.to_owned(), task))
 }
 
 #[cfg(test)]

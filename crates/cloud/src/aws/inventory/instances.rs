@@ -1,7 +1,7 @@
 //! EC2 instances.
 
 use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
-use ebb_domain::fleet::{Instance, InstanceState, Market, Provider};
+use ebb_domain::fleet::{Instance, InstanceState, Market};
 use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
 use jiff::Timestamp;
 
@@ -13,43 +13,25 @@ use crate::permissions::DESCRIBE_INSTANCES;
 /// The most that one call describes.
 const PAGE: i32 = 1_000;
 
-/// An instance, and since when it has been stopped where EC2 says so.
-pub(super) type Found = (Instance, Option<Timestamp>);
-
 /// All instances of the region, in every state.
-pub(super) async fn describe(clients: &Clients) -> Part<Found> {
+pub(super) async fn describe(clients: &Clients) -> Part<Instance> {
     let mut part = Part::default();
-    let mut pages = clients
-        .ec2
-        .describe_instances()
-        .into_paginator()
-        .page_size(PAGE)
-        .send();
-    while let Some(page) = pages.next().await {
-        match page {
-            Ok(page) => {
-                for reservation in page.reservations() {
-                    read(reservation, &clients.region, &mut part);
-                }
-            }
-            Err(error) => {
-                let refused = cloud_error(DESCRIBE_INSTANCES, "instances", &error);
-                part.refused.push(refused);
-                break;
-            }
+    let call = clients.ec2.describe_instances().into_paginator();
+    let pages = call.page_size(PAGE).send();
+    paged!(part, DESCRIBE_INSTANCES, "instances", pages, |page| {
+        for reservation in page.reservations() {
+            read(reservation, &clients.region, &mut part);
         }
-    }
+    });
     part
 }
 
-fn read(reservation: &Reservation, region: &Region, part: &mut Part<Found>) {
+fn read(reservation: &Reservation, region: &Region, part: &mut Part<Instance>) {
     let account = reservation
         .owner_id()
         .and_then(|id| AccountId::new(id).ok());
     for told in reservation.instances() {
-        let read = instance(told, account.clone(), region);
-        let read = read.map(|instance| (instance, stopped_since(told)));
-        part.take(DESCRIBE_INSTANCES, read);
+        part.take(DESCRIBE_INSTANCES, instance(told, account.clone(), region));
     }
 }
 
@@ -68,30 +50,36 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
         let value = tag.value().unwrap_or_default();
         Some((tag.key()?.to_owned(), value.to_owned()))
     });
+    let id = NodeId::new(id).map_err(|e| e.to_string())?;
+    let kind = InstanceType::new(instance_type.as_str()).map_err(|e| about(e.to_string()))?;
     Ok(Instance {
-        id: NodeId::new(id).map_err(|e| e.to_string())?,
         account,
-        region: region.clone(),
-        instance_type: InstanceType::new(instance_type.as_str())
-            .map_err(|e| about(e.to_string()))?,
-        provider: Provider::Aws,
-        hardware: None,
-        state,
         launched_at: told.launch_time().and_then(timestamp),
-        market: match told.instance_lifecycle() {
-            Some(InstanceLifecycleType::Spot) => Market::Spot,
-            _ => Market::OnDemand,
-        },
-        controller: None,
         tags: tags.collect(),
+        image: told.image_id().map(str::to_owned),
+        state_since: state_since(told),
+        ..Instance::new(id, region.clone(), kind, state, market(told))
     })
+}
+
+/// Every other lifecycle, and an instance in a reservation, is capacity that is paid
+/// for whether it is used or not.
+fn market(told: &Told) -> Market {
+    let reserved = [told.capacity_reservation_id(), told.capacity_block_id()];
+    match told.instance_lifecycle() {
+        Some(InstanceLifecycleType::Spot) => Market::Spot,
+        Some(_) => Market::Reserved,
+        None if reserved.iter().flatten().any(|id| !id.is_empty()) => Market::Reserved,
+        None => Market::OnDemand,
+    }
 }
 
 /// EC2 tells it in words: `User initiated (2026-11-01 10:00:00 GMT)`; a simulator
 /// says UTC.
-fn stopped_since(told: &Told) -> Option<Timestamp> {
-    let stopped = told.state()?.name()? == &InstanceStateName::Stopped;
-    let words = told.state_transition_reason().filter(|_| stopped)?;
+fn state_since(told: &Told) -> Option<Timestamp> {
+    let ended = [InstanceStateName::Stopped, InstanceStateName::Terminated];
+    let ended = ended.contains(told.state()?.name()?);
+    let words = told.state_transition_reason().filter(|_| ended)?;
     let (_, time) = words.split_once('(')?;
     let time = time
         .strip_suffix(" GMT)")
@@ -130,7 +118,7 @@ mod tests {
             .state(running)
     }
 
-    fn part(told: InstanceBuilder) -> Part<Found> {
+    fn part(told: InstanceBuilder) -> Part<Instance> {
         let reservation = Reservation::builder()
             .owner_id("123456789012")
             .instances(told.build())
@@ -153,7 +141,7 @@ mod tests {
                 .instance_lifecycle(InstanceLifecycleType::Spot)
                 .tags(name),
         );
-        let (instance, _) = &read.found[0];
+        let instance = &read.found[0];
         assert_eq!(instance.instance_type.as_str(), "m5.xlarge");
         assert_eq!(instance.market, Market::Spot);
         assert_eq!(instance.name(), Some("worker"));
@@ -166,21 +154,26 @@ mod tests {
             Some("123456789012")
         );
         let plain = part(told());
-        assert_eq!(plain.found[0].0.market, Market::OnDemand);
-        assert_eq!(plain.found[0].0.launched_at, None);
+        assert_eq!(plain.found[0].market, Market::OnDemand);
+        assert_eq!(plain.found[0].launched_at, None);
+        let reserved = part(told().capacity_reservation_id("cr-1").image_id("ami-1"));
+        assert_eq!(reserved.found[0].market, Market::Reserved);
+        assert_eq!(reserved.found[0].image.as_deref(), Some("ami-1"));
     }
 
     #[test]
-    fn since_when_it_has_been_stopped_is_read_from_the_words() {
+    fn since_when_it_stands_so_is_read_from_the_words() {
         let check = |name: InstanceStateName, words: &str, expect: Option<&str>| {
             let state = ToldState::builder().name(name).build();
             let read = part(told().state(state).state_transition_reason(words));
-            let since = read.found[0].1.map(|at| at.to_string());
+            let since = read.found[0].state_since.map(|at| at.to_string());
             assert_eq!(since.as_deref(), expect, "{words}");
         };
         let words = "User initiated (2026-11-01 10:00:00 GMT)";
         let stopped = InstanceStateName::Stopped;
         check(stopped.clone(), words, Some("2026-11-01T10:00:00Z"));
+        let gone = InstanceStateName::Terminated;
+        check(gone, words, Some("2026-11-01T10:00:00Z"));
         check(stopped.clone(), "User initiated", None);
         check(stopped, "", None);
         check(InstanceStateName::Running, words, None);

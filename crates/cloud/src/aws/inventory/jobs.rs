@@ -9,9 +9,9 @@ use ebb_domain::fleet::{Job, JobQueue};
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;
-use super::super::turns::in_turns;
 use super::{Clients, Part, unreadable};
 use crate::permissions::{DESCRIBE_JOBS, LIST_JOBS};
+use crate::turns::in_turns;
 
 /// The most that one call lists or describes.
 const PAGE: usize = 100;

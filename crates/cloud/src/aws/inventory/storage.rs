@@ -1,43 +1,89 @@
-//! Volumes of EBS and Elastic addresses.
+//! Volumes and snapshots of EBS, and Elastic addresses.
 
 use std::collections::BTreeMap;
 
-use aws_sdk_ec2::types::{Address as ToldAddress, Tag, Volume as ToldVolume};
-use ebb_domain::fleet::{Address, Volume};
+use aws_sdk_ec2::types::{
+    Address as ToldAddress, Image, Snapshot as ToldSnapshot, StorageTier, Tag, Volume as ToldVolume,
+};
+use ebb_domain::fleet::{Address, Snapshot, Volume};
 use ebb_domain::identity::{NodeId, Region};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
 use super::{Clients, Part};
-use crate::permissions::{DESCRIBE_ADDRESSES, DESCRIBE_VOLUMES};
+use crate::permissions::{
+    DESCRIBE_ADDRESSES, DESCRIBE_IMAGES, DESCRIBE_SNAPSHOTS, DESCRIBE_VOLUMES,
+};
 
 /// The most that one call describes.
 const PAGE: i32 = 1_000;
 
+/// Without it EC2 tells every public snapshot and image there is.
+const OWN: &str = "self";
+
+/// What EC2 names as the volume of a copy.
+///
+/// Source: EC2 API reference, `Snapshot`, `volumeId`: "Snapshots created by a copy
+/// snapshot operation have an arbitrary volume ID that you should not use".
+const NO_VOLUME: &str = "vol-ffffffff";
+
 /// All volumes of the region.
 pub(super) async fn volumes(clients: &Clients) -> Part<Volume> {
     let mut part = Part::default();
-    let mut pages = clients
-        .ec2
-        .describe_volumes()
-        .into_paginator()
-        .page_size(PAGE)
-        .send();
-    while let Some(page) = pages.next().await {
-        match page {
-            Ok(page) => {
-                for told in page.volumes() {
-                    part.take(DESCRIBE_VOLUMES, volume(told, &clients.region));
-                }
-            }
-            Err(error) => {
-                let refused = cloud_error(DESCRIBE_VOLUMES, "volumes", &error);
-                part.refused.push(refused);
-                break;
-            }
+    let call = clients.ec2.describe_volumes().into_paginator();
+    let pages = call.page_size(PAGE).send();
+    paged!(part, DESCRIBE_VOLUMES, "volumes", pages, |page| {
+        for told in page.volumes() {
+            part.take(DESCRIBE_VOLUMES, volume(told, &clients.region));
+        }
+    });
+    part
+}
+
+/// The account's own snapshots, each with the images that are made of it. Where the
+/// images could not be read, nothing tells that a snapshot is of no use.
+pub(super) async fn snapshots(clients: &Clients) -> Part<Snapshot> {
+    let mut part = Part::default();
+    let call = clients.ec2.describe_snapshots().owner_ids(OWN);
+    let pages = call.into_paginator().page_size(PAGE).send();
+    paged!(part, DESCRIBE_SNAPSHOTS, "snapshots", pages, |page| {
+        for told in page.snapshots() {
+            part.take(DESCRIBE_SNAPSHOTS, snapshot(told, &clients.region));
+        }
+    });
+    if part.found.is_empty() {
+        return part;
+    }
+    let images = images(clients).await;
+    if images.refused.is_empty() {
+        let mut by_snapshot: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (snapshot, image) in images.found {
+            by_snapshot.entry(snapshot).or_default().push(image);
+        }
+        for snapshot in &mut part.found {
+            snapshot.images = Some(by_snapshot.remove(&snapshot.id).unwrap_or_default());
         }
     }
+    part.refused.extend(images.refused);
     part
+}
+
+/// The snapshots that the account's own images are made of, each with an image.
+async fn images(clients: &Clients) -> Part<(String, String)> {
+    let mut part = Part::default();
+    let call = clients.ec2.describe_images().owners(OWN);
+    let pages = call.into_paginator().page_size(PAGE).send();
+    paged!(part, DESCRIBE_IMAGES, "images", pages, |page| {
+        part.found.extend(page.images().iter().flat_map(made_of));
+    });
+    part
+}
+
+fn made_of(image: &Image) -> impl Iterator<Item = (String, String)> {
+    let id = image.image_id().unwrap_or_default();
+    let disks = image.block_device_mappings().iter();
+    let snapshots = disks.filter_map(|disk| disk.ebs()?.snapshot_id());
+    snapshots.map(move |snapshot| (snapshot.to_owned(), id.to_owned()))
 }
 
 /// All addresses of the region; they come on one page.
@@ -97,6 +143,24 @@ fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
     })
 }
 
+fn snapshot(told: &ToldSnapshot, region: &Region) -> Result<Snapshot, String> {
+    let id = told.snapshot_id().ok_or("a snapshot has no id")?;
+    let size = told.volume_size().and_then(|gib| u64::try_from(gib).ok());
+    let of = told.volume_id().filter(|id| *id != NO_VOLUME);
+    let stored = told.full_snapshot_size_in_bytes();
+    Ok(Snapshot {
+        id: id.to_owned(),
+        region: region.clone(),
+        volume: of.map(str::to_owned),
+        size_gib: size.ok_or_else(|| format!("{id}: no size"))?,
+        stored_bytes: stored.and_then(|bytes| u64::try_from(bytes).ok()),
+        created_at: told.start_time().and_then(timestamp),
+        images: None,
+        archived: told.storage_tier() == Some(&StorageTier::Archive),
+        tags: tags(told.tags()),
+    })
+}
+
 fn tags(told: &[Tag]) -> BTreeMap<String, String> {
     let tags = told.iter().filter_map(|tag| {
         let value = tag.value().unwrap_or_default();
@@ -130,6 +194,23 @@ mod tests {
         assert!(alone.attached_to.is_empty());
         let bad = volume(&told.set_size(None).build(), &region());
         assert_eq!(bad, Err("vol-1: no size".to_owned()));
+    }
+
+    #[test]
+    fn a_snapshot_names_its_volume_and_an_image_its_snapshots() {
+        use aws_sdk_ec2::types::{BlockDeviceMapping, EbsBlockDevice};
+        let told = ToldSnapshot::builder().snapshot_id("snap-1").volume_size(8);
+        let of = |volume: &str| snapshot(&told.clone().volume_id(volume).build(), &region());
+        assert_eq!(of("vol-1").expect("whole").volume.as_deref(), Some("vol-1"));
+        assert_eq!(of(NO_VOLUME).expect("whole").volume, None);
+        let disk = EbsBlockDevice::builder().snapshot_id("snap-1").build();
+        let image = Image::builder()
+            .image_id("ami-1")
+            .block_device_mappings(BlockDeviceMapping::builder().ebs(disk).build())
+            .block_device_mappings(BlockDeviceMapping::builder().virtual_name("x").build())
+            .build();
+        let pairs: Vec<_> = made_of(&image).collect();
+        assert_eq!(pairs, [("snap-1".to_owned(), "ami-1".to_owned())]);
     }
 
     #[test]

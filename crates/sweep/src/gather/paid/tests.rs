@@ -2,7 +2,7 @@
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::CloudError;
-use ebb_domain::fleet::{Instance, Market, Provider};
+use ebb_domain::fleet::{Instance, Market};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::judge::MetricPoint;
 
@@ -19,19 +19,10 @@ fn node(number: u32) -> NodeId {
 fn inventory(nodes: u32) -> Inventory {
     let mut inventory = Inventory::default();
     for number in 0..nodes {
-        let instance = Instance {
-            id: node(number),
-            account: None,
-            region: Region::new("eu-central-1").expect("a region"),
-            instance_type: InstanceType::new("m5.large").expect("a type"),
-            provider: Provider::Aws,
-            hardware: None,
-            state: InstanceState::Running,
-            launched_at: None,
-            market: Market::OnDemand,
-            controller: None,
-            tags: BTreeMap::new(),
-        };
+        let region = Region::new("eu-central-1").expect("a region");
+        let kind = InstanceType::new("m5.large").expect("a type");
+        let running = InstanceState::Running;
+        let instance = Instance::new(node(number), region, kind, running, Market::OnDemand);
         inventory.instances.insert(node(number), instance);
     }
     inventory
@@ -127,6 +118,48 @@ async fn a_bill_that_is_refused_or_too_dear_is_a_gap() {
     }));
     let told = refreshed(0, 1_000_000, Some(&denied), &[0]).await;
     assert_eq!(told, [(0, vec!["bill by resource".to_owned()])]);
-    let spent = refreshed(0, 9_999, Some(&FakeBill::new(Ok(BTreeMap::new()))), &[0]).await;
+    let spent = refreshed(0, 19_999, Some(&FakeBill::new(Ok(BTreeMap::new()))), &[0]).await;
     assert_eq!(spent, [(0, vec!["bill by resource".to_owned()])]);
+}
+
+#[tokio::test]
+async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_for() {
+    let told = |micros, estimated| {
+        vec![BilledDay {
+            day: "2026-03-01".to_owned(),
+            total: Usd::from_micros(micros),
+            estimated,
+            ..BilledDay::default()
+        }]
+    };
+    let mut paid = Paid::default();
+    let policy = MetricsPolicy {
+        cost_tags: BTreeSet::from(["Project".to_owned()]),
+        ..MetricsPolicy::default()
+    };
+    let ask = async |paid: &mut Paid, second: i64, days: Vec<BilledDay>| {
+        let bill = FakeBill::new(Ok(BTreeMap::new())).with_days(days);
+        let account = Account {
+            inventory: &FakeInventory::default(),
+            metrics: None,
+            bill: Some(&bill),
+            regions: &[],
+        };
+        let wanted = Wanted {
+            inventory: &Inventory::default(),
+            fleet: &FleetState::default(),
+            policy: &policy,
+            now: at(second),
+        };
+        paid.refresh(&account, &wanted).await
+    };
+    assert!(ask(&mut paid, 0, told(5, true)).await.is_empty());
+    assert!(paid.days()[0].estimated);
+    assert_eq!(paid.spent, Usd::from_micros(30_000));
+    // Kept between sweeps, until Cost Explorer may know better.
+    ask(&mut paid, 5 * HOUR, told(6, false)).await;
+    assert!(paid.days()[0].estimated);
+    ask(&mut paid, 6 * HOUR, told(6, false)).await;
+    assert_eq!(paid.days(), told(6, false));
+    assert_eq!(paid.spent, Usd::from_micros(60_000));
 }

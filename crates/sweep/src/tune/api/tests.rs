@@ -120,6 +120,8 @@ fn report() -> Report {
         nodes_left_out: 0,
         timeline: Timeline::default(),
         history: History::default(),
+        ledger: Vec::new(),
+        second_opinions: Vec::new(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! One job as Batch describes it.
 
 use aws_sdk_batch::types::{
-    ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement, ResourceType,
+    AttemptDetail, ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement,
+    ResourceType,
 };
-use ebb_domain::fleet::{Job, JobId, JobStatus};
+use ebb_domain::fleet::{Attempt, Job, JobId, JobStatus};
 use ebb_domain::identity::Region;
 use ebb_domain::step::Requested;
 use ebb_domain::units::{Bytes, MilliCores};
@@ -28,19 +29,14 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         of_container,
     );
     let tags = told.tags().into_iter().flatten();
+    let name = told.job_name().ok_or_else(|| about("no name"))?;
+    let queue = told.job_queue().ok_or_else(|| about("no queue"))?;
+    let status = told.status().and_then(status);
+    let status = status.ok_or_else(|| about("no status that is known"))?;
+    let before = told.depends_on().iter().filter_map(|one| one.job_id());
+    let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     Ok(Job {
-        id: JobId::new(id).map_err(|e| e.to_string())?,
-        name: told.job_name().ok_or_else(|| about("no name"))?.to_owned(),
         definition: told.job_definition().map(definition),
-        queue: told
-            .job_queue()
-            .ok_or_else(|| about("no queue"))?
-            .to_owned(),
-        region: region.clone(),
-        status: told
-            .status()
-            .and_then(status)
-            .ok_or_else(|| about("no status that is known"))?,
         status_reason: told.status_reason().map(str::to_owned),
         created_at: told.created_at().and_then(happened),
         started_at: told.started_at().and_then(happened),
@@ -49,7 +45,34 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         task_arn: task_arn.map(str::to_owned),
         requested,
         tags: tags.map(|(k, v)| (k.clone(), v.clone())).collect(),
+        depends_on: before.filter_map(|id| JobId::new(id).ok()).collect(),
+        attempts: told.attempts().iter().map(attempt).collect(),
+        timeout_seconds: whole(told.timeout().and_then(|t| t.attempt_duration_seconds())),
+        array_size: whole(told.array_properties().and_then(|a| a.size())),
+        exit_code: container.and_then(ContainerDetail::exit_code),
+        ..Job::new(
+            JobId::new(id).map_err(|e| e.to_string())?,
+            name,
+            queue,
+            region.clone(),
+            status,
+        )
     })
+}
+
+fn attempt(told: &AttemptDetail) -> Attempt {
+    let container = told.container();
+    let reason = container.and_then(|c| c.reason()).or(told.status_reason());
+    Attempt {
+        started_at: told.started_at().and_then(happened),
+        stopped_at: told.stopped_at().and_then(happened),
+        exit_code: container.and_then(|c| c.exit_code()),
+        reason: reason.map(str::to_owned),
+        container_instance_arn: container
+            .and_then(|c| c.container_instance_arn())
+            .map(str::to_owned),
+        task_arn: container.and_then(|c| c.task_arn()).map(str::to_owned),
+    }
 }
 
 /// A time of zero is one that has not come.

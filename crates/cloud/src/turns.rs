@@ -5,11 +5,11 @@ use std::future::Future;
 use tokio::task::JoinSet;
 
 /// How many calls to one service are under way at once; more only throttle.
-pub(super) const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// Runs all `calls`, [`AT_ONCE`] of them at a time. Answers come in the order in
 /// which they end, so callers sort what they show.
-pub(super) async fn in_turns<T, F>(calls: impl IntoIterator<Item = F>) -> Vec<T>
+pub(crate) async fn in_turns<T, F>(calls: impl IntoIterator<Item = F>) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,

@@ -1,0 +1,380 @@
+//! Several accounts as one behind the same ports: each region is asked of every
+//! account that has it enabled, side by side, and what one of them refuses is a gap
+//! that names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::identity::{AccountId, NodeId, Region};
+use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
+use jiff::Timestamp;
+
+use crate::ports::{BillSource, CloudError, CloudResult, InventorySource, MetricsSource};
+use crate::turns::in_turns;
+
+/// One account and what may be asked of it.
+#[derive(Clone)]
+pub struct Member {
+    /// Which.
+    pub id: AccountId,
+    /// What is there.
+    pub inventory: Arc<dyn InventorySource>,
+    /// Utilization; `None` to leave it out.
+    pub metrics: Option<Arc<dyn MetricsSource>>,
+    /// The bill; `None` to leave it out.
+    pub bill: Option<Arc<dyn BillSource>>,
+}
+
+#[derive(Debug, Default)]
+struct Learnt {
+    /// The regions that an account has enabled, once it has said so.
+    enabled: BTreeMap<AccountId, BTreeSet<Region>>,
+    /// Which account a node was seen in.
+    owner: BTreeMap<NodeId, AccountId>,
+}
+
+/// Accounts that are looked at together; the first is asked for the bill first,
+/// because a management account has everybody's.
+#[derive(Clone)]
+pub struct Accounts {
+    members: Vec<Member>,
+    gaps: Vec<Gap>,
+    learnt: Arc<Mutex<Learnt>>,
+}
+
+impl Accounts {
+    /// These accounts; `gaps` are those that could not be entered, and why.
+    pub fn new(members: Vec<Member>, gaps: Vec<Gap>) -> Self {
+        Self {
+            members,
+            gaps,
+            learnt: Arc::default(),
+        }
+    }
+
+    fn learnt(&self) -> MutexGuard<'_, Learnt> {
+        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_region(&self, region: &Region) -> Vec<Member> {
+        let learnt = self.learnt();
+        let has = |member: &&Member| {
+            let enabled = learnt.enabled.get(&member.id);
+            enabled.is_none_or(|enabled| enabled.contains(region))
+        };
+        self.members.iter().filter(has).cloned().collect()
+    }
+
+    /// By account, in the order of the accounts.
+    fn by_owner(&self, nodes: &[NodeId]) -> Vec<(Member, Vec<NodeId>)> {
+        let learnt = self.learnt();
+        let of = |member: &Member| {
+            let mine = nodes
+                .iter()
+                .filter(|node| learnt.owner.get(*node) == Some(&member.id));
+            mine.cloned().collect::<Vec<_>>()
+        };
+        let each = self
+            .members
+            .iter()
+            .map(|member| (member.clone(), of(member)));
+        each.filter(|(_, nodes)| !nodes.is_empty()).collect()
+    }
+}
+
+fn gap(account: &AccountId, scope: &str, error: &CloudError) -> Gap {
+    Gap {
+        scope: format!("account {account} {scope}"),
+        reason: error.to_string(),
+    }
+}
+
+/// Nothing answered: the first refusal stands for all.
+fn all_refused(refusals: Vec<(AccountId, CloudError)>) -> CloudError {
+    let count = refusals.len();
+    let mut refusals = refusals;
+    refusals.sort_by(|(a, _), (b, _)| a.cmp(b));
+    match refusals.into_iter().next() {
+        Some((_, error)) if count == 1 => error,
+        Some((account, error)) => CloudError::Failed {
+            operation: "every account".to_owned(),
+            message: format!("{count} refused; {account} says: {error}"),
+        },
+        None => CloudError::Failed {
+            operation: "every account".to_owned(),
+            message: "there is none that has this region enabled".to_owned(),
+        },
+    }
+}
+
+#[async_trait]
+impl InventorySource for Accounts {
+    async fn regions(&self) -> CloudResult<Vec<Region>> {
+        let calls = self.members.iter().cloned().map(|member| async move {
+            let regions = member.inventory.regions().await;
+            (member.id, regions)
+        });
+        let (mut all, mut refusals) = (BTreeSet::new(), Vec::new());
+        for (account, answer) in in_turns(calls.collect::<Vec<_>>()).await {
+            match answer {
+                Ok(regions) => {
+                    all.extend(regions.iter().cloned());
+                    let enabled = regions.into_iter().collect();
+                    self.learnt().enabled.insert(account, enabled);
+                }
+                // It is asked in every region that another has, and says so there.
+                Err(error) => refusals.push((account, error)),
+            }
+        }
+        match all.is_empty() {
+            true => Err(all_refused(refusals)),
+            false => Ok(all.into_iter().collect()),
+        }
+    }
+
+    async fn gather(&self, region: &Region) -> CloudResult<Inventory> {
+        let calls = self.with_region(region).into_iter().map(|member| {
+            let region = region.clone();
+            async move {
+                let answer = member.inventory.gather(&region).await;
+                (member.id, answer)
+            }
+        });
+        let (mut all, mut refusals, mut answered) = (Inventory::default(), Vec::new(), false);
+        for (account, answer) in in_turns(calls.collect::<Vec<_>>()).await {
+            match answer {
+                Ok(mut found) => {
+                    answered = true;
+                    for gap in &mut found.gaps {
+                        gap.scope = format!("account {account} {}", gap.scope);
+                    }
+                    for instance in found.instances.values_mut() {
+                        instance.account.get_or_insert_with(|| account.clone());
+                    }
+                    let mut learnt = self.learnt();
+                    for node in found.instances.keys() {
+                        learnt.owner.insert(node.clone(), account.clone());
+                    }
+                    drop(learnt);
+                    all.absorb(found);
+                }
+                Err(error) => refusals.push((account, error)),
+            }
+        }
+        if !answered {
+            return Err(all_refused(refusals));
+        }
+        let scope = format!("{region}: inventory");
+        let refused = refusals
+            .iter()
+            .map(|(account, error)| gap(account, &scope, error));
+        all.gaps.extend(refused);
+        all.gaps.sort();
+        Ok(all)
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        self.gaps.clone()
+    }
+}
+
+#[async_trait]
+impl MetricsSource for Accounts {
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &[NodeId],
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
+        for (member, nodes) in self.by_owner(nodes) {
+            let Some(source) = &member.metrics else {
+                continue;
+            };
+            match source.utilization(region, &nodes, from, to).await {
+                Ok(series) => {
+                    answered = true;
+                    all.extend(series);
+                }
+                Err(error) => failed.push((member.id, error)),
+            }
+        }
+        match failed.is_empty() || answered {
+            true => Ok(all),
+            false => Err(all_refused(failed)),
+        }
+    }
+
+    fn metrics_requested(&self) -> u64 {
+        let sources = self
+            .members
+            .iter()
+            .filter_map(|member| member.metrics.as_ref());
+        sources.map(|source| source.metrics_requested()).sum()
+    }
+}
+
+#[async_trait]
+impl BillSource for Accounts {
+    /// The first account's bill; the others' are asked for only where nodes were seen
+    /// in them and not one of those is on the first, because every request costs.
+    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
+        let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
+        let (mut refusals, mut answered) = (Vec::new(), false);
+        for member in &self.members {
+            let Some(bill) = &member.bill else { continue };
+            let known = {
+                let learnt = self.learnt();
+                let mine = learnt
+                    .owner
+                    .iter()
+                    .filter(|(_, owner)| **owner == member.id);
+                let mine: Vec<_> = mine.map(|(node, _)| node).collect();
+                mine.is_empty() || mine.iter().any(|node| costs.contains_key(*node))
+            };
+            if answered && known {
+                continue;
+            }
+            match bill.by_resource(to).await {
+                Ok(told) => {
+                    answered = true;
+                    costs.extend(told);
+                }
+                Err(error) => refusals.push((member.id.clone(), error)),
+            }
+        }
+        match answered {
+            true => Ok(costs),
+            false => Err(all_refused(refusals)),
+        }
+    }
+
+    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        match self.members.first().and_then(|member| member.bill.clone()) {
+            Some(bill) => bill.by_day(to, tags).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn requests(&self) -> u64 {
+        let sources = self
+            .members
+            .iter()
+            .filter_map(|member| member.bill.as_ref());
+        sources.map(|source| source.requests()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::fleet::{Instance, InstanceState, Market};
+    use ebb_domain::identity::InstanceType;
+    use ebb_domain::units::Usd;
+
+    use super::*;
+    use crate::fake::{FakeBill, FakeInventory, FakeMetrics};
+
+    fn account(n: u8) -> AccountId {
+        AccountId::new(format!("{n:012}")).expect("an account")
+    }
+
+    fn region(name: &str) -> Region {
+        Region::new(name).expect("a region")
+    }
+
+    fn node(id: &str) -> NodeId {
+        NodeId::new(id).expect("a node")
+    }
+
+    fn with(id: &str, at: &Region) -> Inventory {
+        let kind = InstanceType::new("m5.large").expect("a type");
+        let running = InstanceState::Running;
+        let one = Instance::new(node(id), at.clone(), kind, running, Market::OnDemand);
+        let mut inventory = Inventory::default();
+        inventory.instances.insert(node(id), one);
+        inventory
+    }
+
+    fn denied() -> CloudError {
+        CloudError::Denied {
+            operation: "ec2:DescribeInstances".to_owned(),
+            message: "no".to_owned(),
+        }
+    }
+
+    fn member(n: u8, inventory: FakeInventory, billed: &[&str]) -> Member {
+        let cost = ResourceCost {
+            by_day: BTreeMap::from([("2026-03-01".to_owned(), Usd::from_micros(1))]),
+        };
+        let costs = billed.iter().map(|id| (node(id), cost.clone()));
+        Member {
+            id: account(n),
+            inventory: Arc::new(inventory),
+            metrics: Some(Arc::new(FakeMetrics::default())),
+            bill: Some(Arc::new(FakeBill::new(Ok(costs.collect())))),
+        }
+    }
+
+    #[tokio::test]
+    async fn accounts_are_asked_where_they_are_enabled_and_a_refusal_names_its_account() {
+        let (a, b) = (region("a-1"), region("b-1"));
+        let first = FakeInventory::new(BTreeMap::from([(a.clone(), with("i-1", &a))]));
+        let second = FakeInventory::new(BTreeMap::from([
+            (a.clone(), Inventory::default()),
+            (b.clone(), with("i-2", &b)),
+        ]));
+        second.set(a.clone(), Err(denied()));
+        let all = Accounts::new(
+            vec![member(1, first, &[]), member(2, second, &[])],
+            Vec::new(),
+        );
+        assert_eq!(all.regions().await, Ok(vec![a.clone(), b.clone()]));
+        let found = all.gather(&a).await.expect("one account answers");
+        assert_eq!(found.instances.len(), 1);
+        assert_eq!(found.instances[&node("i-1")].account, Some(account(1)));
+        assert_eq!(found.gaps[0].scope, "account 000000000002 a-1: inventory");
+        let found = all
+            .gather(&b)
+            .await
+            .expect("the only one that has it answers");
+        assert!(found.gaps.is_empty(), "{:?}", found.gaps);
+    }
+
+    #[tokio::test]
+    async fn a_region_that_every_account_refuses_is_refused() {
+        let a = region("a-1");
+        let refusing = || {
+            let inventory = FakeInventory::new(BTreeMap::new());
+            inventory.set(a.clone(), Err(denied()));
+            inventory
+        };
+        let all = vec![member(1, refusing(), &[]), member(2, refusing(), &[])];
+        let error = Accounts::new(all, Vec::new()).gather(&a).await;
+        let words = error.expect_err("all refuse").to_string();
+        assert!(words.contains("2 refused; 000000000001 says"), "{words}");
+    }
+
+    #[tokio::test]
+    async fn a_management_accounts_bill_is_asked_alone() {
+        let a = region("a-1");
+        let check = async |on_the_first: &[&str], expect: usize| {
+            let holding = |id| FakeInventory::new(BTreeMap::from([(a.clone(), with(id, &a))]));
+            let members = vec![
+                member(1, holding("i-1"), on_the_first),
+                member(2, holding("i-2"), &["i-2", "i-3"]),
+            ];
+            let all = Accounts::new(members, Vec::new());
+            all.gather(&a).await.expect("both answer");
+            let costs = all
+                .by_resource(Timestamp::UNIX_EPOCH)
+                .await
+                .expect("a bill");
+            assert_eq!(costs.len(), expect, "{on_the_first:?}");
+        };
+        check(&["i-1", "i-2"], 2).await;
+        check(&["i-1"], 3).await;
+    }
+}

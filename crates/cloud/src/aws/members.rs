@@ -1,0 +1,231 @@
+//! The accounts that a role may be assumed in: those of a list, or all of the
+//! organization. Whoever looks assumes one role of the same name in each.
+
+#[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
+use std::sync::Arc;
+
+use aws_config::sts::AssumeRoleProvider;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
+use ebb_domain::fleet::Gap;
+use ebb_domain::identity::AccountId;
+
+use super::error::{chain, cloud_error};
+#[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
+use super::{AwsBill, AwsInventory, AwsMetrics};
+use super::{AwsConfig, caller};
+#[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
+use crate::accounts::{Accounts, Member};
+use crate::permissions::{ASSUME_ROLE, LIST_ACCOUNTS};
+use crate::ports::{CloudResult, bounded};
+use crate::turns::in_turns;
+
+/// How the sessions are called in the accounts' CloudTrail.
+const SESSION: &str = "ebb";
+
+/// Which accounts are looked at beside the one that the credentials belong to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Beside {
+    /// None.
+    #[default]
+    Nobody,
+    /// These.
+    Listed(Vec<AccountId>),
+    /// All active ones of the organization; only its management account and delegated
+    /// administrators may list them.
+    Organization,
+}
+
+impl Beside {
+    /// Reads `organization`, or account ids parted by commas; nothing is nobody.
+    ///
+    /// # Errors
+    /// Names what is no account id.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(Self::Nobody);
+        }
+        if text.eq_ignore_ascii_case("organization") {
+            return Ok(Self::Organization);
+        }
+        let ids = text.split(',').map(str::trim).filter(|id| !id.is_empty());
+        let account = |id: &str| {
+            let digits = id.len() == 12 && id.bytes().all(|b| b.is_ascii_digit());
+            let account = AccountId::new(id).ok().filter(|_| digits);
+            account.ok_or_else(|| format!("'{id}' is no account id, which is 12 digits"))
+        };
+        ids.map(account).collect::<Result<_, _>>().map(Self::Listed)
+    }
+}
+
+/// The role that is assumed in each account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberRole {
+    /// Its name, or its path and name.
+    pub name: String,
+    /// What the role wants to hear from whoever assumes it.
+    pub external_id: Option<String>,
+}
+
+/// The accounts as whom one may ask, home first, and those that refused.
+#[derive(Debug, Clone, Default)]
+pub struct Entered {
+    /// Each with a configuration of its own.
+    pub accounts: Vec<(AccountId, AwsConfig)>,
+    /// Which could not be entered, and why.
+    pub gaps: Vec<Gap>,
+}
+
+#[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
+impl Entered {
+    /// All that can be asked of them, as one account.
+    pub fn together(self) -> Accounts {
+        let members = self.accounts.into_iter().map(|(id, config)| Member {
+            id,
+            inventory: Arc::new(AwsInventory::new(&config)),
+            metrics: Some(Arc::new(AwsMetrics::new(&config))),
+            bill: Some(Arc::new(AwsBill::new(&config))),
+        });
+        Accounts::new(members.collect(), self.gaps)
+    }
+}
+
+/// Finds and enters the accounts.
+///
+/// # Errors
+/// When AWS does not know the credentials of `home` themselves.
+pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> CloudResult<Entered> {
+    let who = caller(home).await?;
+    let mut entered = Entered::default();
+    let partition = who.arn.as_deref().and_then(|arn| arn.split(':').nth(1));
+    let partition = partition.unwrap_or("aws").to_owned();
+    let listed = match beside {
+        Beside::Nobody => Vec::new(),
+        Beside::Listed(ids) => ids.clone(),
+        Beside::Organization => match organization(home).await {
+            Ok(ids) => ids,
+            Err(error) => {
+                entered.gaps.push(Gap {
+                    scope: "accounts of the organization".to_owned(),
+                    reason: error.to_string(),
+                });
+                Vec::new()
+            }
+        },
+    };
+    let mut others: Vec<_> = listed
+        .into_iter()
+        .filter(|id| who.account.as_ref() != Some(id))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    entered
+        .accounts
+        .extend(who.account.map(|id| (id, home.clone())));
+    let calls = others.into_iter().map(|id| {
+        let arn = format!(
+            "arn:{partition}:iam::{id}:role/{}",
+            role.name.trim_start_matches('/')
+        );
+        let (home, external_id) = (home.clone(), role.external_id.clone());
+        async move {
+            let config = home.assuming(&arn, external_id.as_deref()).await;
+            (id, config)
+        }
+    });
+    for (id, config) in in_turns(calls.collect::<Vec<_>>()).await {
+        match config {
+            Ok(config) => entered.accounts.push((id, config)),
+            Err(reason) => entered.gaps.push(Gap {
+                scope: format!("account {id}: {ASSUME_ROLE}"),
+                reason,
+            }),
+        }
+    }
+    // Home stays first.
+    let home = usize::from(!entered.accounts.is_empty());
+    entered.accounts[home..].sort_by(|(a, _), (b, _)| a.cmp(b));
+    entered.gaps.sort();
+    Ok(entered)
+}
+
+async fn organization(home: &AwsConfig) -> CloudResult<Vec<AccountId>> {
+    let client = aws_sdk_organizations::Client::new(&home.sdk);
+    let mut pages = client.list_accounts().into_paginator().send();
+    let mut ids = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|e| cloud_error(LIST_ACCOUNTS, "accounts", &e))?;
+        ids.extend(page.accounts().iter().filter_map(active));
+    }
+    Ok(ids)
+}
+
+/// `state` has replaced `status`; a closed account has nothing to look at.
+fn active(account: &Account) -> Option<AccountId> {
+    let active = match (account.state(), account.status()) {
+        (Some(state), _) => *state == AccountState::Active,
+        (None, status) => status == Some(&AccountStatus::Active),
+    };
+    account
+        .id()
+        .filter(|_| active)
+        .and_then(|id| AccountId::new(id).ok())
+}
+
+impl AwsConfig {
+    /// The same place as a role of another account. The role is assumed once here, so
+    /// that a refusal is known before anything is asked.
+    async fn assuming(&self, arn: &str, external_id: Option<&str>) -> Result<Self, String> {
+        let role = AssumeRoleProvider::builder(arn)
+            .configure(&self.sdk)
+            .session_name(SESSION);
+        let role = match external_id {
+            Some(id) => role.external_id(id),
+            None => role,
+        };
+        let provider = SharedCredentialsProvider::new(role.build().await);
+        let credentials = provider.provide_credentials().await;
+        credentials.map_err(|error| bounded(&format!("{arn}: {}", chain(&error))))?;
+        let sdk = self
+            .sdk
+            .clone()
+            .into_builder()
+            .credentials_provider(provider);
+        Ok(Self { sdk: sdk.build() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_accounts_are_meant_is_read_from_one_setting() {
+        let ids = |ids: &[&str]| {
+            ids.iter()
+                .filter_map(|id| AccountId::new(*id).ok())
+                .collect()
+        };
+        let check = |text: &str, expect: Result<Beside, &str>| {
+            assert_eq!(Beside::parse(text), expect.map_err(str::to_owned), "{text}");
+        };
+        check("", Ok(Beside::Nobody));
+        check(" Organization ", Ok(Beside::Organization));
+        let two = Beside::Listed(ids(&["111111111111", "222222222222"]));
+        check("111111111111, 222222222222,", Ok(two));
+        check("11", Err("'11' is no account id, which is 12 digits"));
+        check("all", Err("'all' is no account id, which is 12 digits"));
+    }
+
+    #[test]
+    fn only_active_accounts_are_entered() {
+        let account = Account::builder().id("111111111111");
+        let state = |state| active(&account.clone().state(state).build()).is_some();
+        assert!(state(AccountState::Active));
+        assert!(!state(AccountState::Suspended));
+        let old = account.clone().status(AccountStatus::Active).build();
+        assert!(active(&old).is_some());
+        assert!(active(&account.build()).is_none());
+    }
+}

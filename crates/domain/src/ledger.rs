@@ -1,0 +1,214 @@
+//! The bill of each day, divided: what steps used, what findings cost, what else of
+//! watched machines stood idle, and what nobody can be charged with. The parts of a
+//! day add up to its bill, to the millionth of a dollar.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Finding, FindingKind, Window};
+use crate::identity::NodeId;
+use crate::judge::{BilledDay, Facts};
+use crate::placement::share_of_price;
+use crate::profile::gather::{self, SeenRun};
+use crate::units::{Usd, UsdPerHour};
+
+/// One day of the bill and where it went.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LedgerDay {
+    /// `YYYY-MM-DD`, UTC.
+    pub day: String,
+    /// True while the cloud still changes what it bills for this day.
+    pub estimated: bool,
+    /// What the day cost in all; the sum of the six below.
+    pub billed: Usd,
+    /// What steps occupied of their machines.
+    pub steps: Usd,
+    /// What is said to be wasted on machines in a finding, where no step was.
+    pub findings: Usd,
+    /// The rest of machines with a probe.
+    pub idle: Usd,
+    /// Machines without a probe, where no finding speaks of them.
+    pub unwatched: Usd,
+    /// What is billed and belongs to no machine that was seen, other services first of
+    /// all. With `unwatched` it is what is not allocated.
+    pub elsewhere: Usd,
+    /// What rounding each resource to a millionth of a dollar left over.
+    pub rounding: Usd,
+    /// By service, as the bill names it.
+    pub by_service: BTreeMap<String, Usd>,
+    /// By cost allocation tag and its value; `""` where a resource has none.
+    pub by_tag: BTreeMap<String, BTreeMap<String, Usd>>,
+}
+
+impl LedgerDay {
+    /// What nobody is charged with.
+    pub fn unallocated(&self) -> Usd {
+        self.unwatched + self.elsewhere + self.rounding
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A share of a machine in parts per million.
+const WHOLE: u128 = 1_000_000;
+
+/// Divides each day of the bill. Days without a sum of their own are the sum of their
+/// resources.
+pub fn divide(facts: &Facts<'_>, findings: &[Finding]) -> Vec<LedgerDay> {
+    let mut runs: BTreeMap<&NodeId, Vec<SeenRun<'_>>> = BTreeMap::new();
+    for run in gather::seen(facts) {
+        runs.entry(&run.step.node).or_default().push(run);
+    }
+    let mut windows: BTreeMap<&str, Vec<Window>> = BTreeMap::new();
+    for finding in findings.iter().filter(|finding| takes_the_machine(finding)) {
+        let id = finding.resource.id.as_str();
+        windows.entry(id).or_default().push(finding.window);
+    }
+    let told: BTreeMap<&str, &BilledDay> = facts
+        .billed
+        .iter()
+        .map(|day| (day.day.as_str(), day))
+        .collect();
+    let mut days: BTreeMap<&str, LedgerDay> = BTreeMap::new();
+    for day in told.keys() {
+        days.entry(day).or_default();
+    }
+    for (node, cost) in facts.bill {
+        for (day, usd) in &cost.by_day {
+            let entry = days.entry(day).or_default();
+            let runs = runs.get(node).map_or(&[][..], Vec::as_slice);
+            let windows = windows.get(node.as_str()).map_or(&[][..], Vec::as_slice);
+            charge(facts, (node, day, *usd), (runs, windows), entry);
+        }
+    }
+    days.into_iter()
+        .map(|(day, entry)| closed(facts, day, told.get(day).copied(), entry))
+        .collect()
+}
+
+/// A finding about a whole machine; those about jobs and steps are steps.
+fn takes_the_machine(finding: &Finding) -> bool {
+    let about_a_node = matches!(
+        finding.kind,
+        FindingKind::IdleNode | FindingKind::LowDutyNode | FindingKind::StuckBatchJob
+    );
+    about_a_node && finding.resource.node.is_none()
+}
+
+fn charge(
+    facts: &Facts<'_>,
+    (node, day, usd): (&NodeId, &str, Usd),
+    (runs, windows): (&[SeenRun<'_>], &[Window]),
+    entry: &mut LedgerDay,
+) {
+    let Some(instance) = facts.inventory.instances.get(node) else {
+        entry.elsewhere = entry.elsewhere + usd;
+        return;
+    };
+    let launched = instance.launched_at.unwrap_or(Timestamp::MIN);
+    let Some(lived) = of_day(day).map(|window| Window {
+        from: window.from.max(launched),
+        to: window.to.min(facts.now).max(launched),
+    }) else {
+        entry.elsewhere = entry.elsewhere + usd;
+        return;
+    };
+    let length = lived.length().as_nanos();
+    let used: u128 = runs
+        .iter()
+        .map(|run| overlap(lived, of_run(run)) * share(facts, run))
+        .sum();
+    let steps = part(usd, used, length * WHOLE);
+    let wasted: u128 = windows.iter().map(|window| overlap(lived, *window)).sum();
+    let rest = usd - steps;
+    let found = part(usd, wasted, length).min(rest.max(Usd::ZERO));
+    let rest = rest - found;
+    let watched = facts.state.nodes.get(node);
+    let place = match watched.is_some_and(|node| node.latest.is_some()) {
+        true => &mut entry.idle,
+        false => &mut entry.unwatched,
+    };
+    *place = *place + rest;
+    entry.steps = entry.steps + steps;
+    entry.findings = entry.findings + found;
+}
+
+/// What a run occupies of its machine, in parts per million; one that asked for
+/// nothing had all of it.
+fn share(facts: &Facts<'_>, run: &SeenRun<'_>) -> u128 {
+    let whole = UsdPerHour::from_micros(1_000_000);
+    let spec = facts.catalogue.spec(&run.instance.instance_type);
+    let part = spec.and_then(|spec| share_of_price(spec, whole, run.requested().into()));
+    part.map_or(WHOLE, |part| u128::try_from(part.0.micros()).unwrap_or(0))
+}
+
+fn of_run(run: &SeenRun<'_>) -> Window {
+    Window {
+        from: run.step.started_at,
+        to: run.step.observed_at,
+    }
+}
+
+fn overlap(a: Window, b: Window) -> u128 {
+    let both = Window {
+        from: a.from.max(b.from),
+        to: a.to.min(b.to),
+    };
+    both.length().as_nanos()
+}
+
+/// `used / whole` of an amount, at most all of it and rounded down, so that no sum of
+/// parts is more than the whole.
+fn part(usd: Usd, used: u128, whole: u128) -> Usd {
+    if whole == 0 {
+        return Usd::ZERO;
+    }
+    let micros = i128::from(usd.micros());
+    let used = i128::try_from(used.min(whole)).unwrap_or(i128::MAX);
+    let whole = i128::try_from(whole).unwrap_or(i128::MAX);
+    let part = micros.saturating_mul(used) / whole;
+    Usd::from_micros(i64::try_from(part).unwrap_or(usd.micros()))
+}
+
+fn of_day(day: &str) -> Option<Window> {
+    let date: Date = day.parse().ok()?;
+    let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    let to = from.checked_add(DAY).ok()?;
+    Some(Window { from, to })
+}
+
+fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {
+    let seen = entry.steps + entry.findings + entry.idle + entry.unwatched + entry.elsewhere;
+    // Bills close about a day after the day ends.
+    let young = of_day(day).and_then(|window| window.to.checked_add(DAY).ok());
+    let (billed, other, estimated) = match told {
+        Some(told) => {
+            let other = told.total - told.of_machines.unwrap_or(seen);
+            (told.total, other, told.estimated)
+        }
+        None => (
+            seen,
+            Usd::ZERO,
+            young.is_none_or(|closes| closes > facts.now),
+        ),
+    };
+    LedgerDay {
+        day: day.to_owned(),
+        estimated,
+        billed,
+        elsewhere: entry.elsewhere + other,
+        rounding: billed - seen - other,
+        by_service: told.map(|told| told.by_service.clone()).unwrap_or_default(),
+        by_tag: told.map(|told| told.by_tag.clone()).unwrap_or_default(),
+        ..entry
+    }
+}

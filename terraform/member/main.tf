@@ -1,0 +1,64 @@
+# The role by which an account lets Ebb look at it. It reads and nothing else.
+
+terraform {
+  required_version = ">= 1.5"
+
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 5.100"
+    }
+  }
+}
+
+locals {
+  permissions = jsondecode(file("${path.module}/../permissions.json"))
+}
+
+data "aws_iam_policy_document" "assume" {
+  statement {
+    actions = ["sts:AssumeRole"]
+
+    principals {
+      type        = "AWS"
+      identifiers = [var.sweeper_role_arn]
+    }
+
+    dynamic "condition" {
+      for_each = var.external_id == null ? [] : [var.external_id]
+
+      content {
+        test     = "StringEquals"
+        variable = "sts:ExternalId"
+        values   = [condition.value]
+      }
+    }
+  }
+}
+
+data "aws_iam_policy_document" "read" {
+  statement {
+    sid       = "ReadInventoryMetricsAndCost"
+    resources = ["*"]
+
+    actions = concat(
+      local.permissions.inventory,
+      local.permissions.metrics,
+      local.permissions.bill,
+      local.permissions.second_opinion,
+    )
+  }
+}
+
+resource "aws_iam_role" "member" {
+  name               = var.role_name
+  description        = "Ebb looks at this account; it reads and nothing else."
+  assume_role_policy = data.aws_iam_policy_document.assume.json
+  tags               = var.tags
+}
+
+resource "aws_iam_role_policy" "read" {
+  name   = "read"
+  role   = aws_iam_role.member.id
+  policy = data.aws_iam_policy_document.read.json
+}

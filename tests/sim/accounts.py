@@ -1,0 +1,110 @@
+"""Two accounts in five regions of one simulator, for whoever looks at several.
+
+`python accounts.py` starts and fills the simulators as `filled.py` does, adds a second
+account of an organization with instances, a volume, a snapshot and an image in each
+region, prints one line `told {...}` and ends when its input ends.
+"""
+
+import json
+import sys
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import boto3
+
+from account import ACCOUNT_ID
+from filled import filled
+
+REGIONS = ("us-east-1", "eu-central-1", "us-west-2", "eu-west-1", "ap-southeast-2")
+MEMBER_ROLE = "ebb-member"
+_INSTANCES = 3
+
+
+def _client(service: str, region: str, keys: dict[str, str]) -> Any:
+    return boto3.client(service, region_name=region, endpoint_url=filled().sim.moto_url, **keys)
+
+
+def _second_account(home: dict[str, str]) -> str:
+    organizations = _client("organizations", "us-east-1", home)
+    organizations.create_organization(FeatureSet="ALL")
+    for name in ("second", "closed"):
+        asked = organizations.create_account(Email=f"{name}@example.org", AccountName=name)
+        account = asked["CreateAccountStatus"]["AccountId"]
+        if name == "second":
+            second = account
+        else:
+            organizations.close_account(AccountId=account)
+    return second
+
+
+def _session(home: dict[str, str], account: str) -> dict[str, str]:
+    arn = f"arn:aws:iam::{account}:role/{MEMBER_ROLE}"
+    given = _client("sts", "us-east-1", home).assume_role(RoleArn=arn, RoleSessionName="seed")["Credentials"]
+    return {
+        "aws_access_key_id": given["AccessKeyId"],
+        "aws_secret_access_key": given["SecretAccessKey"],
+        "aws_session_token": given["SessionToken"],
+    }
+
+
+def _fill(region: str, keys: dict[str, str]) -> list[str]:
+    ec2 = _client("ec2", region, keys)
+    ids = []
+    for _ in range(_INSTANCES):
+        launched = ec2.run_instances(ImageId="ami-0ebb0000000000001", InstanceType="m5.large", MinCount=1, MaxCount=1)
+        ids.append(launched["Instances"][0]["InstanceId"])
+    for _ in range(_INSTANCES):
+        volume = ec2.create_volume(AvailabilityZone=f"{region}a", Size=8)["VolumeId"]
+        ec2.create_snapshot(VolumeId=volume)
+        ec2.create_image(InstanceId=ids[0], Name=f"image-{volume}")
+    return ids
+
+
+def _second_queue(home: dict[str, str]) -> None:
+    """An environment and a queue more, so that there is a second page of both."""
+    world = filled().world["batch"]
+    batch = _client("batch", world["region"], home)
+    role = batch.describe_compute_environments()["computeEnvironments"][0]["serviceRole"]
+    made = batch.create_compute_environment(computeEnvironmentName="other", type="UNMANAGED", serviceRole=role)
+    order = [{"order": 1, "computeEnvironment": made["computeEnvironmentArn"]}]
+    batch.create_job_queue(jobQueueName="other", priority=1, state="ENABLED", computeEnvironmentOrder=order)
+
+
+def _billed(home: dict[str, str]) -> list[dict[str, Any]]:
+    """What each of the last 14 days cost in all, as the bill itself sums it up."""
+    today = datetime.now(timezone.utc).date()
+    period = {"Start": (today - timedelta(days=14)).isoformat(), "End": today.isoformat()}
+    asked = {"TimePeriod": period, "Granularity": "DAILY", "Metrics": ["NetAmortizedCost"]}
+    days = _client("ce", "us-east-1", home).get_cost_and_usage(**asked)["ResultsByTime"]
+    return [
+        {
+            "day": day["TimePeriod"]["Start"],
+            "usd": day["Total"]["NetAmortizedCost"]["Amount"],
+            "estimated": day["Estimated"],
+        }
+        for day in days
+    ]
+
+
+def main() -> None:
+    """Fills, tells, waits."""
+    home = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    second = _second_account(home)
+    keys = _session(home, second)
+    _second_queue(home)
+    told = {
+        "moto": filled().sim.moto_url,
+        "home": ACCOUNT_ID,
+        "second": second,
+        "role": MEMBER_ROLE,
+        "regions": REGIONS,
+        "instances": {region: _fill(region, keys) for region in REGIONS},
+        "billed": _billed(home),
+        "world": filled().world,
+    }
+    print("told " + json.dumps(told), flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

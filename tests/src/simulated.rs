@@ -1,0 +1,87 @@
+//! The simulators as a test starts them: a Python program that fills them, tells what
+//! it made in one line of JSON, and ends when its input does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A filled simulator.
+#[derive(Debug)]
+pub struct Simulated {
+    child: Child,
+    /// What the program told.
+    pub told: Value,
+}
+
+impl Simulated {
+    /// Starts `tests/sim/NAME` and waits until it has filled its simulators; `None`,
+    /// with the reason told, where there is no Python for it.
+    ///
+    /// # Errors
+    /// When it does not start, or ends without a word.
+    pub fn start(name: &str) -> Result<Option<Self>> {
+        let home = std::env::var_os("EBB_CACHE").map(PathBuf::from);
+        let home =
+            home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")));
+        let python = home.context("no HOME")?.join("venv/bin/python");
+        if !python.exists() {
+            println!(
+                "skipped: no {} (scripts/setup test makes it)",
+                python.display()
+            );
+            return Ok(None);
+        }
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sim");
+        let mut child = Command::new(python)
+            .arg(name)
+            .current_dir(folder)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        let stdout = child.stdout.take().context("it has no output")?;
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
+        let line = line.with_context(|| format!("{name} ended without a word"))?;
+        let told = serde_json::from_str(&line).context("what it told")?;
+        Ok(Some(Self { child, told }))
+    }
+
+    /// The text under a key of what was told.
+    pub fn text(&self, key: &str) -> &str {
+        self.told[key].as_str().unwrap_or_default()
+    }
+
+    /// Asks one of the endpoints of `tests/sim/extensions`.
+    ///
+    /// # Errors
+    /// When it does not answer with a success.
+    pub fn extension(&self, path: &str, body: &impl Serialize) -> Result<Value> {
+        let place = self.text("moto").trim_start_matches("http://");
+        let body = serde_json::to_string(body)?;
+        let mut stream = TcpStream::connect(place).with_context(|| place.to_owned())?;
+        write!(
+            stream,
+            "POST /moto-api/ebb/{path} HTTP/1.0\r\nHost: {place}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer of HTTP")?;
+        ensure!(head.split(' ').nth(1) == Some("200"), "{path}: {head}");
+        Ok(serde_json::from_str(body)?)
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

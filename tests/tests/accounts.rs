@@ -1,0 +1,222 @@
+//! Two accounts in five regions over the real SDKs: one region refuses, one throttles,
+//! one does not answer; everything comes in small pages; a machine leaves meanwhile.
+
+#[path = "accounts/money.rs"]
+mod money;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_cloud::accounts::{Accounts, Member};
+use ebb_cloud::aws::{AwsConfig, AwsInventory, Beside, Keys, MemberRole, enter};
+use ebb_cloud::permissions::PERMISSIONS;
+use ebb_domain::fleet::{Inventory, WaitCause};
+use ebb_domain::identity::{AccountId, Region};
+use ebb_domain::units::Usd;
+use ebb_sweep::gather::{self, Account};
+use ebb_tests::simulated::Simulated;
+use serde_json::{Value, json};
+
+/// How long a call may take in all; the hanging region takes longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Calls that tell in pages, all of which must have been seen to.
+const PAGED: [&str; 10] = [
+    "DescribeInstances",
+    "DescribeVolumes",
+    "DescribeSnapshots",
+    "DescribeImages",
+    "DescribeComputeEnvironments",
+    "DescribeJobQueues",
+    "ListJobs",
+    "ListContainerInstances",
+    "ListTasks",
+    "ListAccounts",
+];
+
+async fn home(account: &Simulated) -> Result<AwsConfig> {
+    let region = Region::new("us-east-1")?;
+    let keys = Keys {
+        access_key_id: "test".to_owned(),
+        secret_access_key: "test".to_owned(),
+        session_token: None,
+    };
+    let home = AwsConfig::load(Some(&region)).await;
+    let home = home
+        .with_endpoint(account.text("moto"))
+        .with_credentials(keys);
+    Ok(home.with_patience(PATIENCE))
+}
+
+async fn accounts(account: &Simulated) -> Result<Accounts> {
+    let home = home(account).await?;
+    let role = MemberRole {
+        name: account.text("role").to_owned(),
+        external_id: None,
+    };
+    let entered = enter(&home, &Beside::Organization, &role).await?;
+    let members = entered.accounts.into_iter().map(|(id, config)| Member {
+        id,
+        inventory: Arc::new(AwsInventory::new(&config)),
+        metrics: None,
+        bill: None,
+    });
+    Ok(Accounts::new(members.collect(), entered.gaps))
+}
+
+async fn gathered(account: &Simulated) -> Result<Inventory> {
+    let names = account.told["regions"].as_array().context("regions")?;
+    let regions = names.iter().filter_map(Value::as_str).map(Region::new);
+    let regions = regions.collect::<Result<Vec<_>, _>>()?;
+    let all = accounts(account).await?;
+    let asked = Account {
+        inventory: &all,
+        metrics: None,
+        bill: None,
+        regions: &regions,
+    };
+    Ok(gather::inventory(&asked).await)
+}
+
+/// The instances of the second account by region.
+fn of_the_second(account: &Simulated, found: &Inventory) -> Result<BTreeMap<String, usize>> {
+    let second = AccountId::new(account.text("second"))?;
+    let mut count = BTreeMap::new();
+    for instance in found.instances.values() {
+        if instance.account.as_ref() == Some(&second) {
+            *count.entry(instance.region.to_string()).or_default() += 1;
+        }
+    }
+    Ok(count)
+}
+
+#[tokio::test]
+async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Result<()> {
+    let Some(account) = Simulated::start("accounts.py")? else {
+        return Ok(());
+    };
+    let second = account.text("second");
+    let faults = json!({"pages": 2, "faults": [
+        {"kind": "refuse", "region": "eu-west-1", "account": second},
+        {"kind": "throttle", "region": "us-west-2", "service": "ec2", "times": 2},
+        {"kind": "hang", "region": "ap-southeast-2", "account": second, "seconds": 60},
+        {"kind": "vanish", "service": "ecs"},
+    ]});
+    account.extension("faults", &faults)?;
+    let first = &account.told["instances"]["us-east-1"][0];
+    let advised = first.as_str().context("an instance")?;
+    account.extension("advisers", &advice(second, advised))?;
+    let found = gathered(&account).await?;
+
+    let whole = ["eu-central-1", "us-east-1", "us-west-2"].map(|name| (name.to_owned(), 3));
+    assert_eq!(of_the_second(&account, &found)?, BTreeMap::from(whole));
+    let gaps: Vec<String> = found
+        .gaps
+        .iter()
+        .map(|g| format!("{}: {}", g.scope, g.reason))
+        .collect();
+    let about = |region: &str, words: &str| {
+        let scope = format!("account {second} {region}: inventory");
+        let told = gaps
+            .iter()
+            .any(|gap| gap.starts_with(&scope) && gap.contains(words));
+        assert!(told, "{scope} .. {words} in {gaps:#?}");
+    };
+    about("eu-west-1", "UnauthorizedOperation");
+    about("ap-southeast-2", "timed out");
+    assert_eq!(gaps.len(), 2, "{gaps:#?}");
+
+    let calls = account.extension("calls", &json!({}))?;
+    let calls = calls.as_array().context("calls")?;
+    let text = |call: &Value, key: &str| call[key].as_str().unwrap_or_default().to_owned();
+    let paged: BTreeSet<String> = calls
+        .iter()
+        .filter(|call| !call["token"].is_null())
+        .map(|call| text(call, "action"))
+        .collect();
+    for action in PAGED {
+        assert!(
+            paged.contains(action),
+            "{action} was not seen to page: {paged:?}"
+        );
+    }
+    for call in calls {
+        let action = format!("{}:{}", text(call, "service"), text(call, "action"));
+        let listed = PERMISSIONS
+            .iter()
+            .any(|permission| permission.action == action);
+        assert!(listed, "{action} is not on the list of permissions");
+    }
+    let about = found
+        .opinions
+        .iter()
+        .filter(|opinion| opinion.resource == advised);
+    let savings: Vec<_> = about.map(|opinion| opinion.saving_a_month).collect();
+    assert!(
+        savings.contains(&Some(Usd::from_micros(9_500_000))),
+        "{savings:?}"
+    );
+    assert!(savings.contains(&None), "the Hub told none: {savings:?}");
+    joined(&account, &found)?;
+    money::adds_up(&account).await?;
+    money::without_the_opt_in(&account).await
+}
+
+/// What AWS's two advisers say of one machine.
+fn advice(account: &str, instance: &str) -> Value {
+    let saving = json!({"estimatedMonthlySavings": {"currency": "USD", "value": 9.5}});
+    let best = json!({"instanceType": "t3.medium", "rank": 1, "savingsOpportunity": saving});
+    json!({
+        "optimizer": [{
+            "instanceArn": format!("arn:aws:ec2:us-east-1:{account}:instance/{instance}"),
+            "finding": "OVER_PROVISIONED",
+            "recommendationOptions": [best],
+        }],
+        "hub": [{"resourceId": instance, "region": "us-east-1", "actionType": "Rightsize"}],
+    })
+}
+
+/// Job, task, container instance and machine are one; the worker that left is none.
+fn joined(account: &Simulated, found: &Inventory) -> Result<()> {
+    let batch = &found.batch;
+    let lost = 1;
+    let workers = account.told["world"]["nodes"].as_array().context("nodes")?;
+    let with_steps = workers
+        .iter()
+        .filter(|node| node["steps"].as_array().is_some_and(|s| !s.is_empty()));
+    assert!(batch.container_instances.len() + lost >= with_steps.count());
+    let mut joined = 0;
+    for job in batch.jobs.values() {
+        let (Some(task), Some(node)) = (batch.task_of(job), batch.node_of(job)) else {
+            continue;
+        };
+        assert!(found.instances.contains_key(node));
+        assert_eq!(task.container_instance_arn, job.container_instance_arn);
+        joined += 1;
+        let time = batch.queue_time(job);
+        assert!(
+            time.created_at.is_some() && time.starting_at.is_some(),
+            "{time:?}"
+        );
+    }
+    assert!(joined > 0, "no job was joined to its machine");
+    let blocked = batch.jobs.values().map(|job| batch.queue_time(job).cause);
+    let blocked = blocked.filter(|cause| matches!(cause, Some(WaitCause::Blocked { .. })));
+    assert!(blocked.count() > 0, "the blocked jobs say why");
+    let fronts = batch.queues.iter().filter_map(|queue| queue.front.as_ref());
+    assert!(
+        fronts.map(Vec::len).sum::<usize>() > 0,
+        "the queue tells who stands at its front"
+    );
+    assert!(!found.storage.snapshots.is_empty());
+    assert!(
+        found
+            .storage
+            .snapshots
+            .values()
+            .all(|snapshot| snapshot.images.is_some())
+    );
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The parts of the seeded account's bill add up to it, to the cent.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::{AwsBill, AwsInventory};
+use ebb_domain::identity::Region;
+use ebb_domain::policy::Policy;
+use ebb_domain::report::Report;
+use ebb_domain::units::Usd;
+use ebb_sweep::gather::Account;
+use ebb_sweep::scan::{Known, scan};
+use ebb_tests::simulated::Simulated;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::home;
+
+/// What the seed bills beside machines each day: two services, and what belongs to none.
+const BESIDE_MACHINES: i64 = 3_141_593 + 800_000 + 70_000;
+
+const A_CENT: i64 = 10_000;
+
+async fn scanned(account: &Simulated) -> Result<Report> {
+    let config = home(account).await?;
+    let names = account.told["world"]["regions"]
+        .as_array()
+        .context("regions")?;
+    let regions = names
+        .iter()
+        .filter_map(|name| Region::new(name.as_str()?).ok());
+    let regions: Vec<Region> = regions.collect();
+    let asked = Account {
+        inventory: &AwsInventory::new(&config),
+        metrics: None,
+        bill: Some(&AwsBill::new(&config)),
+        regions: &regions,
+    };
+    let mut policy = Policy::default();
+    policy.metrics.cost_tags.insert("Project".to_owned());
+    Ok(scan(&asked, &Known::default(), &policy, Timestamp::now()).await)
+}
+
+/// What each day was billed in all, by the bill's own sum.
+fn billed(account: &Simulated) -> Result<BTreeMap<String, (Usd, bool)>> {
+    let days = account.told["billed"].as_array().context("days")?;
+    let day = |told: &serde_json::Value| {
+        let usd = Usd::parse(told["usd"].as_str()?)?;
+        Some((
+            told["day"].as_str()?.to_owned(),
+            (usd, told["estimated"].as_bool()?),
+        ))
+    };
+    days.iter().map(|told| day(told).context("a day")).collect()
+}
+
+pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
+    account.extension("faults", &json!({"faults": []}))?;
+    let report = scanned(account).await?;
+    let billed = billed(account)?;
+    assert_eq!(report.ledger.len(), billed.len());
+    let mut closed = 0;
+    for day in &report.ledger {
+        let (usd, estimated) = billed[&day.day];
+        let near = |a: Usd, b: i64| (a.micros() - b).abs() < A_CENT / 2;
+        assert!(near(day.billed, usd.micros()), "{day:?} was billed {usd}");
+        let parts = [day.steps, day.findings, day.idle, day.unallocated()];
+        assert_eq!(parts.into_iter().sum::<Usd>(), day.billed, "{day:?}");
+        assert_eq!(day.estimated, estimated, "{}", day.day);
+        assert!(near(day.elsewhere, BESIDE_MACHINES), "{day:?}");
+        assert!(near(day.rounding, 0), "{day:?}");
+        assert_eq!(day.by_service.values().copied().sum::<Usd>(), day.billed);
+        let by_project = day.by_tag["Project"].values().copied().sum::<Usd>();
+        assert!(near(by_project, day.billed.micros()), "{day:?}");
+        closed += usize::from(!day.estimated);
+    }
+    assert!(closed > 7, "{closed} closed days");
+    Ok(())
+}
+
+/// Without the opt-in the report says how to switch it on, and days are known in all.
+pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
+    let refused = json!({"kind": "refuse", "action": "GetCostAndUsageWithResources"});
+    account.extension("faults", &json!({"faults": [refused]}))?;
+    let report = scanned(account).await?;
+    let gap = report
+        .gaps
+        .iter()
+        .find(|gap| gap.scope == "bill by resource");
+    let reason = &gap.context("a gap")?.reason;
+    assert!(reason.contains("switch on Resource-level data"), "{reason}");
+    assert!(!report.ledger.is_empty());
+    for day in &report.ledger {
+        assert_eq!(day.unallocated(), day.billed, "{day:?}");
+    }
+    Ok(())
+}
