@@ -3,6 +3,7 @@
 //! may change freely beside them.
 
 mod column;
+mod detail;
 mod finding;
 mod heartbeat;
 mod step;

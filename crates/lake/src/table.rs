@@ -1,7 +1,9 @@
 //! One Delta table: its name, its place, and that it is created once. What a
-//! commit is stands in `append`, what reading is in `read`.
+//! commit is stands in `append`, how it gets new columns in `columns`, what reading
+//! is in `read`.
 
 mod append;
+mod columns;
 mod read;
 
 pub use append::Appended;
@@ -113,8 +115,8 @@ pub enum TableError {
     /// The columns of this program have no Delta type.
     #[error("columns as a Delta schema")]
     Schema(#[from] ArrowError),
-    /// The table was created by another version of this program.
-    #[error("the table lacks or differs in column {column}")]
+    /// The table was created by someone else, or by a later version of this program.
+    #[error("the table differs in column {column}")]
     OtherSchema {
         /// The first column that differs.
         column: String,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Origin};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_domain::step::{MemorySource, StepKind};
+use ebb_domain::step::{MemorySource, StepKind, TaskState};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
 use thiserror::Error;
@@ -194,6 +194,19 @@ words! {
         Session = "session",
         Service = "service",
         Tree = "tree",
+    }
+    put_state, get_state: TaskState {
+        Running = "running",
+        Runnable = "runnable",
+        PageFault = "page_fault",
+        Disk = "disk",
+        Network = "network",
+        Pipe = "pipe",
+        Poll = "poll",
+        Timer = "timer",
+        Lock = "lock",
+        Child = "child",
+        Other = "other",
     }
     put_source, get_source: MemorySource {
         CgroupSampled = "cgroup_sampled",

@@ -93,6 +93,25 @@ fn heartbeats_have_these_columns() {
             cpu_ns: Int64
             peak_memory_bytes?: Int64
             disk_bytes?: Int64
+        detail?: struct
+          user_cpu_ns?: Int64
+          system_cpu_ns?: Int64
+          run_queue_ns?: Int64
+          voluntary_switches?: Int64
+          involuntary_switches?: Int64
+          minor_faults?: Int64
+          major_faults?: Int64
+          disk_delay_ns?: Int64
+          parallelism: list
+            element: struct
+              class: Int32
+              wall_ns: Int64
+              cpu_ns: Int64
+          states: list
+            element: struct
+              state: Utf8
+              samples: Int64
+              time_ns: Int64
     "#);
 }
 
@@ -136,6 +155,25 @@ fn steps_have_these_columns() {
         cpu_ns: Int64
         peak_memory_bytes?: Int64
         disk_bytes?: Int64
+    detail?: struct
+      user_cpu_ns?: Int64
+      system_cpu_ns?: Int64
+      run_queue_ns?: Int64
+      voluntary_switches?: Int64
+      involuntary_switches?: Int64
+      minor_faults?: Int64
+      major_faults?: Int64
+      disk_delay_ns?: Int64
+      parallelism: list
+        element: struct
+          class: Int32
+          wall_ns: Int64
+          cpu_ns: Int64
+      states: list
+        element: struct
+          state: Utf8
+          samples: Int64
+          time_ns: Int64
     "#);
 }
 

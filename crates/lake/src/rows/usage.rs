@@ -9,6 +9,7 @@ use super::column::{
     ColumnError, get, get_clock, get_kind, get_small, get_some, get_source, put, put_clock,
     put_kind, put_some, put_source,
 };
+use super::detail::DetailRow;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct UsageRow {
@@ -31,6 +32,9 @@ pub(super) struct UsageRow {
     requested_memory_bytes: Option<i64>,
     peak_millicores: Option<i64>,
     tools: Vec<ToolRow>,
+    /// Null where the probe told none of it. Columns are added at the end, because
+    /// tables that are there take new ones only there.
+    detail: Option<DetailRow>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,6 +81,9 @@ impl TryFrom<&StepUsage> for UsageRow {
                 .iter()
                 .map(ToolRow::try_from)
                 .collect::<Result<_, _>>()?,
+            detail: (usage.detail != StepDetail::default())
+                .then(|| DetailRow::try_from(&usage.detail))
+                .transpose()?,
         })
     }
 }
@@ -112,8 +119,10 @@ impl TryFrom<UsageRow> for StepUsage {
                 .into_iter()
                 .map(ToolUsage::try_from)
                 .collect::<Result<_, _>>()?,
-            // The tables have no columns for it yet.
-            detail: StepDetail::default(),
+            detail: match row.detail {
+                Some(detail) => detail.try_into()?,
+                None => StepDetail::default(),
+            },
         })
     }
 }

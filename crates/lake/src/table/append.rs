@@ -2,8 +2,6 @@
 //! number as an application transaction, which the log keeps for good.
 
 use deltalake_core::arrow::array::RecordBatch;
-use deltalake_core::arrow::datatypes::{FieldRef, Schema};
-use deltalake_core::kernel::engine::arrow_conversion::TryIntoArrow;
 use deltalake_core::kernel::transaction::{CommitBuilder, CommitProperties, TransactionError};
 use deltalake_core::kernel::{Action, Transaction};
 use deltalake_core::protocol::{DeltaOperation, SaveMode};
@@ -15,7 +13,7 @@ use crate::rows::{PARTITION, Record, RowsError};
 
 /// Other shards commit a few times a minute; losing this often in a row is a
 /// fault, not a race.
-const ATTEMPTS: usize = 10;
+pub(super) const ATTEMPTS: usize = 10;
 
 /// How an append ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +50,7 @@ impl TableLog {
         if let Some(version) = self.holding(&table, &batched.app, number).await? {
             return Ok(Appended::AlreadyThere(version));
         }
-        same_columns(&table, &fields)?;
+        table = self.with_columns(table, &fields).await?;
         // Files that no commit names are invisible, so a crash from here on
         // leaves nothing but garbage.
         let files = write(&table, R::pack(rows)?).await?;
@@ -137,24 +135,6 @@ async fn write(table: &DeltaTable, batch: RecordBatch) -> Result<Vec<Action>, Ta
         .map_err(TableError::delta(doing))?;
     let files = writer.flush().await.map_err(TableError::delta(doing))?;
     Ok(files.into_iter().map(Action::Add).collect())
-}
-
-/// The writer drops columns that the table lacks without a word.
-fn same_columns(table: &DeltaTable, fields: &[FieldRef]) -> Result<(), TableError> {
-    let snapshot = table
-        .snapshot()
-        .map_err(TableError::delta("reading the schema"))?;
-    let stored: Schema = snapshot.schema().as_ref().try_into_arrow()?;
-    let same = |ours: &FieldRef| {
-        let theirs = stored.field_with_name(ours.name());
-        theirs.is_ok_and(|theirs| theirs.data_type() == ours.data_type())
-    };
-    match fields.iter().find(|ours| !same(ours)) {
-        None => Ok(()),
-        Some(other) => Err(TableError::OtherSchema {
-            column: other.name().clone(),
-        }),
-    }
 }
 
 fn is_race(error: &DeltaTableError) -> bool {

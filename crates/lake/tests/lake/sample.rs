@@ -1,6 +1,7 @@
 //! Rows with every field set to a value of its own, and with every field that
 //! can be unknown unknown.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{
@@ -8,8 +9,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind,
-    StepUsage, ToolUsage,
+    MemorySource, Parallelism, PeakMemory, PlacedStep, Requested, Sampled, StepDetail, StepEnd,
+    StepId, StepKind, StepUsage, TaskState, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -143,7 +144,29 @@ pub(crate) fn step_usage(key: &str, end: StepEnd) -> StepUsage {
                 disk: None,
             },
         ],
-        detail: StepDetail::default(),
+        detail: detail(),
+    }
+}
+
+fn detail() -> StepDetail {
+    let mut parallelism = Parallelism::default();
+    parallelism.add(Duration::from_nanos(10), CpuTime(2));
+    parallelism.add(Duration::from_nanos(10), CpuTime(10_000));
+    let seen = |samples| Sampled {
+        samples,
+        time: Duration::from_nanos(samples * 7),
+    };
+    StepDetail {
+        user_cpu: Some(CpuTime(71)),
+        system_cpu: Some(CpuTime(0)),
+        run_queue: Some(Duration::from_nanos(73)),
+        voluntary_switches: Some(79),
+        involuntary_switches: Some(83),
+        minor_faults: Some(89),
+        major_faults: Some(97),
+        disk_delay: None,
+        parallelism,
+        states: BTreeMap::from([(TaskState::Running, seen(2)), (TaskState::Pipe, seen(3))]),
     }
 }
 
@@ -155,6 +178,7 @@ pub(crate) fn bare_usage(key: &str) -> StepUsage {
         requested: Requested::default(),
         peak_cores: None,
         tools: Vec::new(),
+        detail: StepDetail::default(),
         ..step_usage(key, StepEnd::Unknown)
     }
 }

@@ -1,0 +1,140 @@
+//! What a step did beside its totals, as columns: how its CPU time divides, what it
+//! waited for and how parallel it was.
+
+use std::time::Duration;
+
+use ebb_domain::step::{Busy, PARALLELISM_CLASSES, Parallelism, Sampled, StepDetail};
+use ebb_domain::units::CpuTime;
+use serde::{Deserialize, Serialize};
+
+use super::column::{
+    ColumnError, get, get_some, get_span, get_state, put, put_some, put_span, put_state,
+};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DetailRow {
+    user_cpu_ns: Option<i64>,
+    system_cpu_ns: Option<i64>,
+    run_queue_ns: Option<i64>,
+    voluntary_switches: Option<i64>,
+    involuntary_switches: Option<i64>,
+    minor_faults: Option<i64>,
+    major_faults: Option<i64>,
+    disk_delay_ns: Option<i64>,
+    parallelism: Vec<BusyRow>,
+    states: Vec<StateRow>,
+}
+
+/// A class of parallelism that was seen; those that were not are left out.
+#[derive(Debug, Serialize, Deserialize)]
+struct BusyRow {
+    /// By its number: the fewest cores are 0.
+    class: i32,
+    wall_ns: i64,
+    cpu_ns: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StateRow {
+    state: String,
+    samples: i64,
+    time_ns: i64,
+}
+
+fn put_time(column: &'static str, time: Duration) -> Result<i64, ColumnError> {
+    let value = time.as_nanos();
+    i64::try_from(value).map_err(|_| ColumnError::TooLarge { column, value })
+}
+
+fn get_time(column: &'static str, value: i64) -> Result<Duration, ColumnError> {
+    get(column, value).map(Duration::from_nanos)
+}
+
+impl TryFrom<&StepDetail> for DetailRow {
+    type Error = ColumnError;
+
+    fn try_from(detail: &StepDetail) -> Result<Self, ColumnError> {
+        let cpu = |cpu: Option<CpuTime>| cpu.map(|cpu| cpu.0);
+        let (forced, faults) = (detail.involuntary_switches, detail.minor_faults);
+        let busy = (0..).zip(&detail.parallelism.classes);
+        let seen = busy.filter(|(_, busy)| **busy != Busy::default());
+        Ok(Self {
+            user_cpu_ns: put_some("detail.user_cpu_ns", cpu(detail.user_cpu))?,
+            system_cpu_ns: put_some("detail.system_cpu_ns", cpu(detail.system_cpu))?,
+            run_queue_ns: put_span("detail.run_queue_ns", detail.run_queue)?,
+            voluntary_switches: put_some("detail.voluntary_switches", detail.voluntary_switches)?,
+            involuntary_switches: put_some("detail.involuntary_switches", forced)?,
+            minor_faults: put_some("detail.minor_faults", faults)?,
+            major_faults: put_some("detail.major_faults", detail.major_faults)?,
+            disk_delay_ns: put_span("detail.disk_delay_ns", detail.disk_delay)?,
+            parallelism: seen.map(BusyRow::new).collect::<Result<_, _>>()?,
+            states: detail
+                .states
+                .iter()
+                .map(|(state, seen)| {
+                    Ok(StateRow {
+                        state: put_state(*state),
+                        samples: put("detail.states.samples", seen.samples)?,
+                        time_ns: put_time("detail.states.time_ns", seen.time)?,
+                    })
+                })
+                .collect::<Result<_, ColumnError>>()?,
+        })
+    }
+}
+
+impl BusyRow {
+    fn new((class, busy): (i32, &Busy)) -> Result<Self, ColumnError> {
+        Ok(Self {
+            class,
+            wall_ns: put_time("detail.parallelism.wall_ns", busy.wall)?,
+            cpu_ns: put("detail.parallelism.cpu_ns", busy.cpu.0)?,
+        })
+    }
+}
+
+impl TryFrom<DetailRow> for StepDetail {
+    type Error = ColumnError;
+
+    fn try_from(row: DetailRow) -> Result<Self, ColumnError> {
+        let forced = row.involuntary_switches;
+        Ok(Self {
+            user_cpu: get_some("detail.user_cpu_ns", row.user_cpu_ns)?.map(CpuTime),
+            system_cpu: get_some("detail.system_cpu_ns", row.system_cpu_ns)?.map(CpuTime),
+            run_queue: get_span("detail.run_queue_ns", row.run_queue_ns)?,
+            voluntary_switches: get_some("detail.voluntary_switches", row.voluntary_switches)?,
+            involuntary_switches: get_some("detail.involuntary_switches", forced)?,
+            minor_faults: get_some("detail.minor_faults", row.minor_faults)?,
+            major_faults: get_some("detail.major_faults", row.major_faults)?,
+            disk_delay: get_span("detail.disk_delay_ns", row.disk_delay_ns)?,
+            parallelism: parallelism(row.parallelism)?,
+            states: row
+                .states
+                .into_iter()
+                .map(|row| {
+                    let seen = Sampled {
+                        samples: get("detail.states.samples", row.samples)?,
+                        time: get_time("detail.states.time_ns", row.time_ns)?,
+                    };
+                    Ok((get_state("detail.states.state", &row.state)?, seen))
+                })
+                .collect::<Result<_, ColumnError>>()?,
+        })
+    }
+}
+
+fn parallelism(rows: Vec<BusyRow>) -> Result<Parallelism, ColumnError> {
+    let mut classes = [Busy::default(); PARALLELISM_CLASSES];
+    for row in rows {
+        let class = usize::try_from(row.class).ok();
+        let Some(busy) = class.and_then(|class| classes.get_mut(class)) else {
+            return Err(ColumnError::OutOfRange {
+                column: "detail.parallelism.class",
+                value: row.class.into(),
+            });
+        };
+        busy.wall = get_time("detail.parallelism.wall_ns", row.wall_ns)?;
+        busy.cpu = CpuTime(get("detail.parallelism.cpu_ns", row.cpu_ns)?);
+    }
+    Ok(Parallelism { classes })
+}

@@ -1,0 +1,122 @@
+//! A table that was made before a column was thought of.
+
+#[expect(dead_code, reason = "the samples of the tests of the whole lake")]
+#[path = "../../../tests/lake/sample.rs"]
+mod sample;
+
+use deltalake_core::arrow::array::RecordBatch;
+use deltalake_core::arrow::datatypes::{Field, Fields};
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::step::{PlacedStep, StepDetail, StepEnd};
+
+use super::*;
+use crate::rows::{Record, RowsError};
+use crate::store;
+use crate::table::{Batched, Table};
+use sample::{heartbeat, step, step_usage};
+
+/// A step as the first version of the table had it.
+struct Before(PlacedStep);
+
+impl Record for Before {
+    fn fields() -> Result<Vec<FieldRef>, serde_arrow::Error> {
+        let fields = PlacedStep::fields()?.into_iter();
+        Ok(fields.filter(|field| field.name() != "detail").collect())
+    }
+
+    fn pack(rows: &[Self]) -> Result<RecordBatch, RowsError> {
+        let rows: Vec<_> = rows.iter().map(|row| row.0.clone()).collect();
+        let mut batch = PlacedStep::pack(&rows)?;
+        let at = batch.schema().index_of("detail")?;
+        batch.remove_column(at);
+        Ok(batch)
+    }
+
+    fn unpack(batch: &RecordBatch) -> Result<Vec<Self>, RowsError> {
+        Ok(PlacedStep::unpack(batch)?.into_iter().map(Self).collect())
+    }
+}
+
+fn log(folder: &tempfile::TempDir, table: Table) -> TableLog {
+    let url = format!("file://{}", folder.path().display());
+    let place = store::open(&url).expect("a folder");
+    TableLog::new(table, &place).expect("a table")
+}
+
+fn batch(number: u64) -> Batched {
+    Batched {
+        app: "0".to_owned(),
+        number,
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_table_gets_the_new_columns_and_keeps_its_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let steps = log(&folder, Table::Steps);
+    let old = step(0, step_usage("old", StepEnd::Exited(0)));
+    let new = step(0, step_usage("new", StepEnd::Exited(0)));
+    let rows = [Before(old.clone())];
+    steps.append(&rows, &batch(1)).await.expect("appends");
+    for number in 2..=3 {
+        let rows = [new.clone()];
+        steps.append(&rows, &batch(number)).await.expect("appends");
+    }
+    let read = steps.since::<PlacedStep>(None, 100).await.expect("reads");
+    let mut known = old;
+    known.usage.detail = StepDetail::default();
+    assert_eq!(read.rows, [known, new.clone(), new]);
+    // Its creation, the batches, and the columns once.
+    assert_eq!(read.newest, Some(4));
+    // What has no new columns to tell still appends, and repeats add nothing.
+    let again = steps.append(&rows, &batch(3)).await.expect("looks");
+    assert_eq!(again, crate::table::Appended::AlreadyThere(4));
+}
+
+/// The same columns, in lists and structs too, without those called `detail`.
+fn without_detail(field: &Field) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::List(of) => DataType::List(without_detail(of)),
+        DataType::Struct(of) => {
+            let kept = of.iter().filter(|field| field.name() != "detail");
+            DataType::Struct(kept.map(|field| without_detail(field)).collect::<Fields>())
+        }
+        plain => plain.clone(),
+    };
+    Field::new(field.name(), data_type, field.is_nullable()).into()
+}
+
+#[tokio::test]
+async fn columns_within_lists_are_added_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let heartbeats = log(&folder, Table::Heartbeats);
+    let now = Placed::fields().expect("it has columns");
+    let before: Vec<FieldRef> = now.iter().map(|field| without_detail(field)).collect();
+    heartbeats.load_or_create(&before).await.expect("a table");
+    let rows = [heartbeat(1, 0)];
+    heartbeats.append(&rows, &batch(1)).await.expect("appends");
+    let read = heartbeats.since::<Placed>(None, 100).await.expect("reads");
+    assert_eq!(read.rows, rows);
+}
+
+#[test]
+fn only_what_may_be_null_is_added_and_only_at_the_end() {
+    let field = |name: &str, null: bool| Field::new(name, DataType::Int64, null);
+    let list = |fields: &[Field]| {
+        let of = DataType::Struct(fields.to_vec().into());
+        DataType::List(Field::new("element", of, true).into())
+    };
+    let (a, b) = (field("a", false), field("b", true));
+    let check = |theirs: &[Field], ours: &[Field], expect: bool| {
+        assert_eq!(
+            adds_to(&list(theirs), &list(ours)),
+            expect,
+            "{theirs:?} {ours:?}"
+        );
+    };
+    check(&[a.clone()], &[a.clone()], true);
+    check(&[a.clone()], &[a.clone(), b.clone()], true);
+    check(&[a.clone()], &[b.clone(), a.clone()], false);
+    check(&[a.clone()], &[a.clone(), field("c", false)], false);
+    check(&[a.clone(), b.clone()], &[a], false);
+}
