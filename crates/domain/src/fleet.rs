@@ -3,6 +3,7 @@
 
 mod batch;
 mod host;
+mod markets;
 mod storage;
 
 pub use batch::{
@@ -10,6 +11,7 @@ pub use batch::{
     JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
 };
 
+pub use markets::{Commitment, Markets, OwnInterruptions, SpotTerms};
 pub use storage::{Address, Snapshot, Storage, Volume};
 
 use std::collections::BTreeMap;
@@ -36,6 +38,9 @@ pub struct Inventory {
     /// What the cloud's own advisers say, where they are switched on.
     #[serde(default)]
     pub opinions: Vec<SecondOpinion>,
+    /// Spot prices, zones and commitments.
+    #[serde(default)]
+    pub markets: Markets,
     /// What could not be seen and why.
     pub gaps: Vec<Gap>,
 }
@@ -47,6 +52,7 @@ impl Inventory {
         self.batch.absorb(other.batch);
         self.storage.absorb(other.storage);
         self.opinions.extend(other.opinions);
+        self.markets.absorb(other.markets);
         self.gaps.extend(other.gaps);
     }
 }

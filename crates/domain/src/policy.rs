@@ -5,7 +5,9 @@ mod batch;
 mod exempt;
 mod machine;
 mod price;
+mod placement;
 mod route;
+mod sizing;
 mod step;
 mod storage;
 
@@ -13,7 +15,9 @@ pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
 pub use machine::GpuPolicy;
 pub use price::StatedPrice;
+pub use placement::PlacementPolicy;
 pub use route::Route;
+pub use sizing::SizingPolicy;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;
 
@@ -87,6 +91,8 @@ pub struct Policy {
     pub overprovisioned: OverprovisionedPolicy,
     /// How requests are sized.
     pub sizing: SizingPolicy,
+    /// Where steps may run.
+    pub placement: PlacementPolicy,
     /// What metrics of the cloud may say, and cost.
     pub metrics: MetricsPolicy,
     /// When volumes and addresses are waste.
@@ -232,35 +238,6 @@ impl OverprovisionedPolicy {
     /// Savings below this a month are not worth a change.
     pub fn min_saving(&self) -> Usd {
         Usd::from_micros(self.min_saving_usd_micros)
-    }
-}
-
-/// How requests are sized.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SizingPolicy {
-    /// Headroom over the greatest peak, in parts per million: 20 %, which Compute
-    /// Optimizer takes for memory too.
-    pub memory_headroom_ppm: u32,
-    /// Samples below which the confidence is low.
-    pub confident_samples: u32,
-    /// The greatest chance that a first ask for memory fails, in parts per million:
-    /// 1 %, for a failed attempt costs its whole time again. A million means that
-    /// only the waste counts, failed attempts included.
-    pub oom_ppm: u32,
-    /// Runs below which no memory is advised: three are the fewest with a spread
-    /// and something beside it.
-    pub min_runs: u32,
-}
-
-impl Default for SizingPolicy {
-    fn default() -> Self {
-        Self {
-            memory_headroom_ppm: 200_000,
-            confident_samples: 20,
-            oom_ppm: 10_000,
-            min_runs: 3,
-        }
     }
 }
 

@@ -9,7 +9,10 @@
 pub mod advice;
 pub mod bound;
 pub(crate) mod gather;
+pub(crate) mod learn;
+pub mod offer;
 pub mod place;
+pub(crate) mod seen;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +26,7 @@ use crate::heartbeat::Origin;
 use crate::identity::InstanceType;
 use crate::policy::Policy;
 use crate::sizing::{self, Need, Sample};
-use crate::step::{PeakMemory, PlacedStep, Requested, StepEnd, StepId};
+use crate::step::{PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId};
 use crate::units::{Bytes, CpuTime, MilliCores};
 
 /// Runs that are kept: enough for a chance of 1 % to be read from them.
@@ -78,11 +81,20 @@ pub struct Run {
     pub machine: Option<InstanceType>,
     /// Measured or made up.
     pub origin: Origin,
+    /// How parallel it was and what it waited for; empty where that was not seen.
+    #[serde(default)]
+    pub detail: StepDetail,
+    /// Whether other steps kept most of its machine's other vCPUs busy; `None` when
+    /// unknown.
+    #[serde(default)]
+    pub among_others: Option<bool>,
 }
 
 impl Run {
-    /// Of a step that a probe saw, on a machine of this type. What a step reads in
-    /// is not told apart from what it reads again, so its input is unknown.
+    /// Of a step that a probe saw, on a machine of this type. Its input is what it
+    /// really read from disks: more than its input where it reads again what it wrote,
+    /// less where the page cache had it; whether that explains anything, sizing finds
+    /// out.
     pub fn of(step: &PlacedStep, requested: Requested, machine: &InstanceType) -> Self {
         let usage = &step.usage;
         let quiet = usage.observed.since(usage.last_progress);
@@ -97,10 +109,12 @@ impl Run {
             peak_cores: usage.peak_cores,
             peak_memory: usage.peak_memory,
             disk: disk.map(|(read, written)| read.saturating_add(written)),
-            input: None,
+            input: usage.disk_read.filter(|read| read.0 > 0),
             requested,
             machine: Some(machine.clone()),
             origin: step.origin,
+            detail: usage.detail.clone(),
+            among_others: None,
         }
     }
 

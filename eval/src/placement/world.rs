@@ -1,28 +1,27 @@
 //! The made-up world: what is true in it, and what of that the estimator is shown.
 
+mod spot;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::placement::rank::{Limits, Market, Offer, Step, rank};
+use ebb_domain::placement::rank::{Limits, Market, Offer, Ranking, Seen, Step, rank};
 use ebb_domain::placement::speed::{Family, Observed, Speeds};
-use ebb_domain::placement::spot::Interruptions;
 use ebb_domain::placement::usable;
 use ebb_domain::placement::work::{Phase, Work};
 use ebb_domain::units::{Bytes, MilliCores, UsdPerHour};
 use fastrand::Rng;
 
-const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-1"];
+use spot::{Spot, spot};
 
-/// Shares of machines taken back in a month, as the advisor's five bands have it.
-const BANDS: [f64; 5] = [0.025, 0.075, 0.125, 0.175, 0.25];
+const REGIONS: [&str; 3] = ["us-east-1", "us-west-2", "eu-west-1"];
 
 /// How far truth lies from what is told: standard deviations of logarithms.
 const FAMILY_SPREAD: f64 = 0.08;
 const MAKER_SPREAD: f64 = 0.05;
 const RUN_NOISE: f64 = 0.05;
-const BAND_SPREAD: f64 = 0.3;
 
 /// Steps also seen on another family, and runs that an observation is the mean of.
 const SEEN_TWICE: f64 = 0.4;
@@ -39,14 +38,8 @@ pub(crate) struct World {
     spot: BTreeMap<(Region, Family), Spot>,
 }
 
-#[derive(Clone, Copy)]
-struct Spot {
-    part_of_list: f64,
-    told: Interruptions,
-    truth: Interruptions,
-}
-
 /// A step, and what is true of it.
+#[derive(Clone)]
 pub(crate) struct Task {
     pub(crate) seen_on: &'static TypeSpec,
     pub(crate) memory: Bytes,
@@ -57,6 +50,8 @@ pub(crate) struct Task {
     arm: bool,
     /// As observed on `seen_on`.
     work: Work,
+    /// As observed on another family, where it was.
+    seen_too: Option<(&'static TypeSpec, Work)>,
     /// Seconds on one core of speed 1, by cores kept busy.
     demand: Vec<(f64, f64)>,
     waiting: f64,
@@ -140,11 +135,8 @@ impl World {
             at_once: rng.u32(1..40),
             moved: Bytes((1e9 * spread(rng, 1.5)) as u64),
             arm: rng.f64() < 0.7,
-            work: Work {
-                phases: Vec::new(),
-                disk: None,
-                network: None,
-            },
+            work: Work::default(),
+            seen_too: None,
             demand: vec![
                 (1.0, seconds * serial),
                 (busy, seconds * (1.0 - serial - waiting).max(0.05) * busy),
@@ -170,15 +162,19 @@ impl World {
     /// What a probe would have seen: the phases as they were on that machine, the
     /// machine full, with noise.
     fn observe(&self, rng: &mut Rng, task: &Task) -> Work {
-        let runs = task.runs_a_machine(task.seen_on);
         let noise: f64 =
             (0..RUNS_SEEN).map(|_| spread(rng, RUN_NOISE)).sum::<f64>() / f64::from(RUNS_SEEN);
+        self.observed(task, task.seen_on, noise)
+    }
+
+    fn observed(&self, task: &Task, on: &TypeSpec, noise: f64) -> Work {
+        let runs = task.runs_a_machine(on);
         let mut phases = vec![Phase {
             cores: MilliCores(0),
             wall: Duration::from_secs_f64(task.waiting * noise),
         }];
         for (cores, demand) in &task.demand {
-            let rate = self.rate(task, task.seen_on, *cores, runs);
+            let rate = self.rate(task, on, *cores, runs);
             phases.push(Phase {
                 cores: MilliCores((cores * 1000.0) as u64),
                 wall: Duration::from_secs_f64(demand / rate * noise),
@@ -187,39 +183,37 @@ impl World {
         Work {
             phases,
             disk: Some(task.disk),
-            network: None,
+            ..Work::default()
         }
     }
 
     /// What the user's own lake shows of steps that ran on two families.
-    fn lake(&self, rng: &mut Rng) -> Speeds {
+    fn lake(&mut self, rng: &mut Rng) -> Speeds {
         let mut observed = Vec::new();
-        for task in &self.tasks {
+        let mut seen_too = Vec::new();
+        for (i, task) in self.tasks.iter().enumerate() {
             if rng.f64() > SEEN_TWICE {
                 continue;
             }
-            let fitting: Vec<&(&TypeSpec, f64)> = self
+            let fitting: Vec<&(&'static TypeSpec, f64)> = self
                 .types
                 .iter()
                 .filter(|(spec, _)| self.fits(task, spec))
                 .collect();
-            let Some((other, _)) = fitting.get(rng.usize(..fitting.len().max(1))) else {
+            let Some(&&(other, _)) = fitting.get(rng.usize(..fitting.len().max(1))) else {
                 continue;
             };
             let noise = spread(rng, RUN_NOISE / f64::from(RUNS_SEEN).sqrt());
             let truth = self.seconds(task, other) * noise;
+            seen_too.push((i, other, self.observed(task, other, noise)));
             let offer = Offer {
                 spec: other,
                 region: &self.home,
                 market: Market::OnDemand,
                 per_hour: UsdPerHour::from_micros(1_000_000),
+                zones: None,
             };
-            let ranking = rank(
-                &self.step(task),
-                [offer],
-                &task.limits(false),
-                &Speeds::default(),
-            );
+            let ranking = self.rank(task, [offer], &task.limits(false));
             let Some(predicted) = ranking.ranked.first() else {
                 continue;
             };
@@ -227,22 +221,40 @@ impl World {
                 from: Family::of(&task.seen_on.name),
                 to: Family::of(&other.name),
                 log_excess: (truth / predicted.wall.as_secs_f64()).ln(),
+                crowding: crowded(task, other) - crowded(task, task.seen_on),
             });
+        }
+        for (i, other, work) in seen_too {
+            self.tasks[i].seen_too = Some((other, work));
         }
         Speeds::learned(&observed)
     }
 
-    pub(crate) fn step<'a>(&'a self, task: &'a Task) -> Step<'a> {
-        Step {
-            work: &task.work,
-            seen_on: task.seen_on,
-            among_others: task.runs_a_machine(task.seen_on) > 1,
+    /// What Ebb says of offers, knowing what was observed.
+    pub(crate) fn rank<'a>(
+        &self,
+        task: &Task,
+        offers: impl IntoIterator<Item = Offer<'a>>,
+        limits: &Limits,
+    ) -> Ranking<'a> {
+        let first = (task.seen_on, &task.work);
+        let too = task.seen_too.iter().map(|(on, work)| (*on, work));
+        let seen = std::iter::once(first).chain(too).map(|(on, work)| Seen {
+            work,
+            on,
+            among_others: task.runs_a_machine(on) > 1,
+            runs: RUNS_SEEN,
+        });
+        let step = Step {
+            seen: &seen.collect::<Vec<_>>(),
             cores: task.cores,
             memory: task.memory,
             at_once: task.at_once,
             home: &self.home,
             moved: Some(task.moved),
-        }
+            committed: None,
+        };
+        rank(&step, offers, limits, &self.speeds)
     }
 
     /// All offers, as they are told.
@@ -257,6 +269,7 @@ impl World {
                         region,
                         market: Market::OnDemand,
                         per_hour,
+                        zones: None,
                     };
                     let spot = self.spot.get(&(region.clone(), Family::of(&spec.name)));
                     let spot = spot.map(|spot| Offer {
@@ -341,35 +354,19 @@ impl World {
     }
 }
 
-fn spot(
-    rng: &mut Rng,
-    regions: &[Region],
-    families: &BTreeMap<Family, f64>,
-) -> BTreeMap<(Region, Family), Spot> {
-    let mut all = BTreeMap::new();
-    for region in regions {
-        for family in families.keys() {
-            let told = BANDS[rng.usize(..BANDS.len())];
-            let truth = (told * spread(rng, BAND_SPREAD)).min(0.9);
-            let part_of_list = between(rng, 0.3, 0.6);
-            let (Some(told), Some(truth)) = (
-                Interruptions::from_monthly_share(told),
-                Interruptions::from_monthly_share(truth),
-            ) else {
-                continue;
-            };
-            let spot = Spot {
-                part_of_list,
-                told,
-                truth,
-            };
-            all.insert((region.clone(), family.clone()), spot);
-        }
-    }
-    all
+fn crowded(task: &Task, spec: &TypeSpec) -> f64 {
+    f64::from(u8::from(task.runs_a_machine(spec) > 1))
 }
 
 impl Task {
+    /// The same, known from its first machine only.
+    pub(crate) fn seen_once(&self) -> Self {
+        Self {
+            seen_too: None,
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn limits(&self, spot: bool) -> Limits {
         let mut architectures = BTreeSet::from([Architecture::X86_64]);
         if self.arm {
@@ -377,11 +374,8 @@ impl Task {
         }
         Limits {
             architectures,
-            families: None,
-            regions: None,
-            local_disk: None,
-            gpu: None,
             spot,
+            ..Limits::default()
         }
     }
 

@@ -128,6 +128,7 @@ impl InventorySource for AwsInventory {
             storage,
             opinions,
             gaps,
+            ..Inventory::default()
         };
         name_controllers(&mut inventory);
         Ok(inventory)

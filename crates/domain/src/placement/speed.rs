@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::transfer::Transfer;
 use crate::catalogue::TypeSpec;
 use crate::identity::InstanceType;
 
@@ -28,9 +29,21 @@ impl Family {
         Self(family.to_owned())
     }
 
+    /// By its name.
+    pub fn named(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
     /// Its name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The letter that AWS names the processor's maker by: `a` for AMD, `g` for its
+    /// own, `i` for Intel, which older generations leave out.
+    pub fn maker(&self) -> char {
+        let letter = self.0.chars().nth(2);
+        letter.filter(|c| matches!(c, 'a' | 'g')).unwrap_or('i')
     }
 
     /// What one of its vCPUs gets done with all of them busy, the fifth generation
@@ -48,11 +61,7 @@ impl Family {
             return None;
         }
         let generation = letters.next()?;
-        let maker = letters
-            .next()
-            .filter(|c| matches!(c, 'a' | 'g'))
-            .unwrap_or('i');
-        Some(match (generation, maker) {
+        Some(match (generation, self.maker()) {
             ('5', 'i') => 1.0,
             ('6', 'i') => 1.15,
             ('7', 'i') => 1.32,
@@ -79,6 +88,8 @@ pub struct Observed {
     pub to: Family,
     /// The logarithm of how much longer it took on the other than was predicted.
     pub log_excess: f64,
+    /// 1 where it shared the other machine and not the one, -1 the other way round.
+    pub crowding: f64,
 }
 
 /// Speeds by family, with corrections learned.
@@ -86,11 +97,17 @@ pub struct Observed {
 pub struct Speeds {
     /// Logarithms of what is put on top of the published speed.
     corrections: BTreeMap<Family, f64>,
+    /// The logarithm of how much longer a run takes beside others than the published
+    /// throughput of a full machine says.
+    crowding: f64,
+    /// What one family's time says of another's, where enough steps ran on both.
+    transfers: BTreeMap<(Family, Family), Transfer>,
 }
 
 impl Speeds {
     /// Learns from work that was seen on two families: ridge regression of one
-    /// correction a family on the differences, by Gauss-Seidel.
+    /// correction a family, and one for sharing a machine, on the differences, by
+    /// Gauss-Seidel.
     pub fn learned(observed: &[Observed]) -> Self {
         let mut corrections: BTreeMap<Family, f64> = BTreeMap::new();
         for seen in observed {
@@ -98,23 +115,62 @@ impl Speeds {
             corrections.insert(seen.to.clone(), 0.0);
         }
         let families: Vec<Family> = corrections.keys().cloned().collect();
+        let mut crowding = 0.0;
         for _ in 0..ROUNDS {
             for family in &families {
                 let (mut sum, mut weight) = (0.0, PRIOR_WEIGHT);
                 for seen in observed {
+                    let excess = seen.log_excess - crowding * seen.crowding;
                     // Slower on `to` than predicted: `to` is slower, or `from` faster.
                     if &seen.to == family {
-                        sum += corrections[&seen.from] - seen.log_excess;
+                        sum += corrections[&seen.from] - excess;
                         weight += 1.0;
                     } else if &seen.from == family {
-                        sum += corrections[&seen.to] + seen.log_excess;
+                        sum += corrections[&seen.to] + excess;
                         weight += 1.0;
                     }
                 }
                 corrections.insert(family.clone(), sum / weight);
             }
+            let (mut sum, mut weight) = (0.0, PRIOR_WEIGHT);
+            for seen in observed {
+                let apart = corrections[&seen.to] - corrections[&seen.from];
+                sum += seen.crowding * (seen.log_excess + apart);
+                weight += seen.crowding.powi(2);
+            }
+            crowding = sum / weight;
         }
-        Self { corrections }
+        Self {
+            corrections,
+            crowding,
+            transfers: BTreeMap::new(),
+        }
+    }
+
+    /// The same, knowing of these families what more than a factor tells.
+    #[must_use]
+    pub fn with_transfers(mut self, transfers: BTreeMap<(Family, Family), Transfer>) -> Self {
+        self.transfers = transfers;
+        self
+    }
+
+    /// What the time on one family, replayed by published speeds, says of that on the
+    /// other; `None` where too few steps ran on both.
+    pub fn transfer(&self, from: &Family, to: &Family) -> Option<&Transfer> {
+        match self.transfers.is_empty() {
+            true => None,
+            false => self.transfers.get(&(from.clone(), to.clone())),
+        }
+    }
+
+    /// By what a run takes longer for sharing its machine where it did not, or shorter
+    /// the other way round.
+    pub(super) fn crowding(&self, did: bool, will: bool) -> f64 {
+        match (did, will) {
+            (false, true) => self.crowding.exp(),
+            (true, false) => (-self.crowding).exp(),
+            _ => 1.0,
+        }
     }
 
     /// Whether anything was learned of a family.
@@ -225,6 +281,7 @@ mod tests {
             from: family("m5"),
             to: family(to),
             log_excess,
+            crowding: 0.0,
         };
         let observed: Vec<Observed> = (0..40)
             .map(|_| seen("m6i", 0.2))

@@ -21,6 +21,21 @@ impl Interruptions {
         })
     }
 
+    /// What the account itself saw, beside a month's share that stands for one
+    /// machine's month: the rate of a Poisson process with that as its prior.
+    #[must_use]
+    pub fn and_own(self, count: u32, machine_hours: u64) -> Self {
+        let hours = HOURS_A_MONTH + machine_hours as f64;
+        Self {
+            per_hour: (self.per_hour * HOURS_A_MONTH + f64::from(count)) / hours,
+        }
+    }
+
+    /// The chance that a run of so many hours is interrupted.
+    pub fn chance_within(self, hours: f64) -> f64 {
+        -(-self.per_hour * hours).exp_m1()
+    }
+
     /// Machine hours until a run of `hours` has ended, when each interruption
     /// begins it anew: `(exp(l h) - 1) / l`, the mean time to the first gap of `h`
     /// in a Poisson process of rate `l`.
@@ -70,6 +85,22 @@ mod tests {
         let never = Interruptions::from_monthly_share(0.0).expect("a share");
         assert_eq!(never.hours_to_end(100.0), 100.0);
         assert_eq!(Interruptions::from_monthly_share(1.0), None);
+    }
+
+    #[test]
+    fn own_interruptions_count_as_far_as_they_were_watched_for() {
+        let told = Interruptions::from_monthly_share(0.1).expect("a share");
+        let check = |count, hours, expect: f64| {
+            let own = told.and_own(count, hours);
+            let chance = own.chance_within(HOURS_A_MONTH);
+            assert!(
+                (chance - expect).abs() < 0.005,
+                "{count} in {hours} h: {chance}"
+            );
+        };
+        check(0, 0, 0.1);
+        check(0, 7_300, 0.0095);
+        check(100, 73_000, 0.629);
     }
 
     #[test]

@@ -38,6 +38,14 @@ pub struct Seen {
     pub cores: MilliCores,
 }
 
+impl Seen {
+    /// A run of so many seconds.
+    pub fn of(seconds: f64, cores: MilliCores) -> Self {
+        let wall = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        Self { wall, cores }
+    }
+}
+
 /// The same work on both machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {

@@ -16,7 +16,7 @@ pub struct Phase {
 }
 
 /// One run, as it was seen on one machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
     /// Its time by cores kept busy, in no order.
     pub phases: Vec<Phase>,
@@ -24,6 +24,8 @@ pub struct Work {
     pub disk: Option<Bytes>,
     /// Bytes to and from the network; `None` when unknown.
     pub network: Option<Bytes>,
+    /// For how long of it nothing was done but wait for a disk; `None` when unknown.
+    pub disk_wait: Option<Duration>,
 }
 
 impl Work {
@@ -52,8 +54,7 @@ impl Work {
         let phases = [phase(peak, at_peak), phase(busy, rest)];
         Some(Self {
             phases: phases.into_iter().filter(|p| !p.wall.is_zero()).collect(),
-            disk: None,
-            network: None,
+            ..Self::default()
         })
     }
 
@@ -74,16 +75,26 @@ impl Work {
         if let Some(rest) = Self::from_totals(unseen, unseen_cpu, None) {
             phases.extend(rest.phases);
         }
-        (!phases.is_empty()).then_some(Self {
+        (!phases.is_empty()).then(|| Self {
             phases,
-            disk: None,
-            network: None,
+            ..Self::default()
         })
     }
 
     /// How long it took.
     pub fn wall(&self) -> Duration {
         self.phases.iter().map(|phase| phase.wall).sum()
+    }
+
+    /// Cores that it kept busy on average; none of a run without length.
+    pub fn mean_cores(&self) -> MilliCores {
+        let cpu = |phase: &Phase| phase.cores.0 as f64 * phase.wall.as_secs_f64();
+        let cpu: f64 = self.phases.iter().map(cpu).sum();
+        let wall = self.wall().as_secs_f64();
+        MilliCores(match wall > 0.0 {
+            true => (cpu / wall).round() as u64,
+            false => 0,
+        })
     }
 
     /// Seconds on other cores, by replaying each phase at what they get done.

@@ -1,14 +1,16 @@
 //! What binds a step, with its share of the time where that shows, and where its
 //! request is underused.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::seen::work;
 use super::{Run, StepProfile};
 use crate::catalogue::Catalogue;
-use crate::placement::work::Work;
 use crate::policy::Policy;
+use crate::step::TaskState;
 use crate::units::Share;
 
 /// Held at this share of its memory or more, a step has no room left.
@@ -25,9 +27,11 @@ pub enum Binding {
     Compute,
     /// Memory capacity: it fills what it was given, or was killed for want of it.
     Memory,
-    /// The bandwidth that its machine sustains to disks.
+    /// Disks: the bandwidth that its machine sustains to them, or waiting for them.
     Disk,
-    /// It waits: for a lock, a peer, the network or a timer.
+    /// It waits for the network, a network file system included.
+    Network,
+    /// It waits: for a lock, a peer or a timer, or for what cannot be seen.
     Waiting,
 }
 
@@ -37,6 +41,7 @@ impl fmt::Display for Binding {
             Self::Compute => "compute",
             Self::Memory => "memory",
             Self::Disk => "disk",
+            Self::Network => "network",
             Self::Waiting => "waiting",
         })
     }
@@ -61,9 +66,18 @@ pub struct Boundness {
     pub computing: Option<Share>,
     /// Share of the time in which none was.
     pub waiting: Option<Share>,
-    /// Share of the time that its bytes take at the least, at the bandwidth that
-    /// its machine sustains to EBS; `None` when bytes or bandwidth are unknown.
+    /// Share of the time in which it waited for disks, or that its bytes take at the
+    /// least at the bandwidth that its machine sustains to EBS, whichever is more;
+    /// `None` when neither is known.
     pub disk: Option<Share>,
+    /// Share of the time in which it waited for the network; `None` where what it does
+    /// cannot be seen.
+    #[serde(default)]
+    pub network: Option<Share>,
+    /// Share of the samples in which it did this and nothing before it in their order;
+    /// empty where what it does cannot be seen.
+    #[serde(default)]
+    pub doing: BTreeMap<TaskState, Share>,
     /// Share of the cores asked for that it kept busy at the most.
     pub cores_used: Option<Share>,
     /// Share of the memory asked for that it held at the most.
@@ -79,7 +93,11 @@ impl Boundness {
         let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
         let computing = computing(&runs);
         let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
-        let disk = disk(&runs, catalogue);
+        let doing = doing(&runs);
+        let seen =
+            |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
+        let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
+        let (network, paging) = (seen(TaskState::Network), seen(TaskState::PageFault));
         let cores_used = most(&runs, |run| {
             Share::of(run.peak_cores?.0, run.requested.cores?.0)
         });
@@ -87,10 +105,13 @@ impl Boundness {
             Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
         });
         let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
-        let by = if profile.oom_kills() > 0 || reaches(memory_used, FULL) {
+        let full = reaches(memory_used, FULL) || reaches(paging, MOST);
+        let by = if profile.oom_kills() > 0 || full {
             Some(Binding::Memory)
         } else if reaches(disk, MOST) {
             Some(Binding::Disk)
+        } else if reaches(network, MOST) {
+            Some(Binding::Network)
         } else if reaches(waiting, MOST) {
             Some(Binding::Waiting)
         } else {
@@ -104,6 +125,8 @@ impl Boundness {
             computing,
             waiting,
             disk,
+            network,
+            doing,
             cores_used,
             memory_used,
             underused: underused
@@ -123,9 +146,7 @@ fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {
 fn computing(runs: &[&Run]) -> Option<Share> {
     let (mut busy, mut all) = (0.0, 0.0);
     for run in runs {
-        let work = run
-            .cpu
-            .and_then(|cpu| Work::from_totals(run.wall, cpu, run.peak_cores));
+        let work = work(run);
         for phase in work.iter().flat_map(|work| &work.phases) {
             let wall = phase.wall.as_secs_f64();
             busy += wall * phase.cores.as_cores().min(1.0);
@@ -133,6 +154,19 @@ fn computing(runs: &[&Run]) -> Option<Share> {
         }
     }
     share(busy, all)
+}
+
+/// From the samples of all runs, so that the long ones count more.
+fn doing(runs: &[&Run]) -> BTreeMap<TaskState, Share> {
+    let mut seconds: BTreeMap<TaskState, f64> = BTreeMap::new();
+    for (state, seen) in runs.iter().flat_map(|run| &run.detail.states) {
+        *seconds.entry(*state).or_default() += seen.time.as_secs_f64();
+    }
+    let all = seconds.values().sum();
+    let shares = seconds.into_iter();
+    shares
+        .filter_map(|(state, seconds)| Some((state, share(seconds, all)?)))
+        .collect()
 }
 
 fn disk(runs: &[&Run], catalogue: &Catalogue) -> Option<Share> {

@@ -1,16 +1,21 @@
 //! Profiles from facts: every run that probes saw, once, under the name that a
 //! person would change its request by.
 
-use std::collections::BTreeMap;
+mod neighbours;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::place::{self, Speeds};
-use super::{Run, RunKey, StepProfile};
+use super::{Run, RunKey, StepProfile, learn};
+use crate::catalogue::Architecture;
 use crate::fleet::{Instance, Job};
 use crate::identity::Region;
 use crate::judge::Facts;
-use crate::sizing::Need;
+use crate::placement::speed::Speeds;
+use crate::sizing::{Need, SizedRequest};
 use crate::step::{PlacedStep, Requested, StepKind};
+
+use neighbours::Neighbours;
 
 /// One run of a step, with all that is known around it.
 pub(crate) struct SeenRun<'a> {
@@ -64,18 +69,53 @@ pub(crate) struct Profiled<'a> {
     pub(crate) runs: Vec<SeenRun<'a>>,
     pub(crate) profile: StepProfile,
     pub(crate) need: Need,
+    /// Executables that it ran, as far as finished runs tell.
+    pub(crate) tools: BTreeSet<String>,
+}
+
+impl Profiled<'_> {
+    fn newest(&self) -> Option<&SeenRun<'_>> {
+        self.runs.iter().max_by_key(|run| run.step.observed_at)
+    }
+
+    /// What its newest run asked for.
+    pub(crate) fn requested(&self) -> SizedRequest {
+        let newest = self.newest();
+        SizedRequest::from(newest.map_or_else(Requested::default, SeenRun::requested))
+    }
+
+    /// The tags of its newest run's machine and job, of which the job's hold.
+    pub(crate) fn tags(&self) -> BTreeMap<String, String> {
+        let newest = self.newest();
+        let machine = newest.map(|run| run.instance.tags.clone());
+        let job = newest.and_then(|run| Some(run.job?.tags.clone()));
+        let mut tags = machine.unwrap_or_default();
+        tags.extend(job.unwrap_or_default());
+        tags
+    }
+
+    /// Whether it runs from an image.
+    pub(crate) fn in_container(&self) -> bool {
+        let in_one = [StepKind::EcsTask, StepKind::Pod, StepKind::Container];
+        let kind = self.newest().map(|run| run.step.usage.id.kind);
+        kind.is_some_and(|kind| in_one.contains(&kind))
+    }
 }
 
 /// All steps by region and name.
 pub(crate) struct Profiles<'a> {
     pub(crate) by_step: BTreeMap<(Region, String), Profiled<'a>>,
     pub(crate) speeds: Speeds,
+    /// Executables that were seen on Arm.
+    pub(crate) on_arm: BTreeSet<String>,
 }
 
 /// Profiles of all steps; sessions and services are no steps of a pipeline.
 pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
     let mut by_name: BTreeMap<(Region, String), Vec<SeenRun<'a>>> = BTreeMap::new();
-    for run in seen(facts) {
+    let all = seen(facts);
+    let neighbours = Neighbours::of(&all);
+    for run in all {
         let key = (run.instance.region.clone(), run.name().to_owned());
         by_name.entry(key).or_default().push(run);
     }
@@ -84,10 +124,16 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
         .map(|(key, runs)| {
             let mut profile = StepProfile::default();
             for run in &runs {
-                profile.add(RunKey::of(run.step), run.profiled());
+                let among_others = neighbours.crowded(run, facts.catalogue);
+                let profiled = Run {
+                    among_others,
+                    ..run.profiled()
+                };
+                profile.add(RunKey::of(run.step), profiled);
             }
             let need = profile.need(None, facts.policy);
             let profiled = Profiled {
+                tools: tools(runs.iter()),
                 runs,
                 profile,
                 need,
@@ -96,10 +142,23 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
         })
         .collect();
     let all = by_step.iter().map(|((_, name), p)| (name, &p.profile));
+    let runs = by_step.values().flat_map(|profiled| &profiled.runs);
+    let on_arm = |run: &&SeenRun<'_>| {
+        let spec = facts.catalogue.spec(&run.instance.instance_type);
+        spec.is_some_and(|spec| spec.architecture == Architecture::Arm64)
+    };
     Profiles {
-        speeds: place::learned(all, facts.catalogue),
+        on_arm: tools(runs.filter(on_arm)),
+        speeds: learn::learned(all, facts.catalogue),
         by_step,
     }
+}
+
+/// Executables that runs started; those of runs that failed may not exist there.
+fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<String> {
+    let well = runs.filter(|run| !run.step.usage.end.is_bad());
+    let tools = well.flat_map(|run| &run.step.usage.tools);
+    tools.map(|tool| tool.name.clone()).collect()
 }
 
 /// Every run on a known machine, the newest record of it, whether the lake or the

@@ -1,254 +1,327 @@
-//! Where a profiled step should run: offers of its own region, ranked by the
-//! expected dollars of a run. On demand only; where no price and no band of
-//! interruptions is known, spot is not guessed at.
+//! Where a profiled step should run, among all that is sold: its own region on demand,
+//! spot, and other regions where the bytes that it moves are known. Each offer says
+//! what a run is expected to take and cost, and what that rests on.
+
+mod limits;
+mod tell;
+#[cfg(test)]
+mod tests;
+
+pub use super::offer::{Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk};
+pub(crate) use crate::placement::speed::Speeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use super::gather::{Profiled, Profiles};
+use super::seen::{SeenWork, seen};
 use super::{Run, StepProfile};
 use crate::catalogue::{Catalogue, TypeSpec};
-use crate::identity::{InstanceType, Region};
-use crate::placement::rank::{self, Limits, Market, Offer, Ranked};
-pub(crate) use crate::placement::speed::Speeds;
-use crate::placement::speed::{Family, Observed};
-use crate::placement::work::Work;
+use crate::fleet::{Commitment, Markets, SpotTerms};
+use crate::identity::Region;
+use crate::judge::Facts;
+use crate::placement::rank::{self, Committed, Limits, Market, Misfit, Offer, Ranked, Ranking};
+use crate::placement::speed::Family;
+use crate::placement::spot::Interruptions;
 use crate::policy::Policy;
 use crate::sizing::SizedRequest;
-use crate::units::{Bytes, CpuTime, MilliCores, Usd, UsdPerHour};
+use crate::units::{Bytes, Usd};
+
+use limits::{Arm, limits};
+use tell::Teller;
 
 /// Offers that are told, each of another family: the best, and what to take where
 /// that one has no capacity.
 const TOLD: usize = 3;
 
-/// What an expected time rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// The step was seen on that very family.
-    Observed,
-    /// Other steps were seen on both families.
-    Learned,
-    /// Published facts only.
-    Published,
+/// Spot types that are used together at the least: with fewer, capacity is scarce when
+/// it is wanted.
+///
+/// Source: "Spot placement score", which is low for fewer than three types.
+const SPOT_TYPES: usize = 3;
+
+/// Spot types that are told.
+const SPOT_TOLD: usize = 5;
+
+/// Runs that a trial takes: the fewest with a spread.
+const TRIAL_RUNS: f64 = 3.0;
+
+/// How much longer than predicted from published facts a run may take: the 90th
+/// percentile of the error on tasks never seen on the target, where the machines were
+/// alike (`eval runtime-transfer`, chipseq and atacseq).
+const TRIAL_MAY_TAKE: f64 = 1.4;
+
+const MONTH: Duration = Duration::from_secs(crate::units::UsdPerHour::HOURS_A_MONTH * 3600);
+
+/// What the offers of a step rest on.
+#[derive(Clone, Copy)]
+pub(crate) struct Placing<'a> {
+    pub(crate) catalogue: &'a Catalogue,
+    pub(crate) speeds: &'a Speeds,
+    pub(crate) policy: &'a Policy,
+    pub(crate) markets: &'a Markets,
+    /// Executables that were seen on Arm.
+    pub(crate) on_arm: &'a BTreeSet<String>,
 }
 
-/// What holds a run up most there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HeldUpBy {
-    /// Cores, or what it waits for.
-    Work,
-    /// The disk's sustained bandwidth.
-    Disk,
-    /// The network's sustained bandwidth.
-    Network,
-}
-
-/// A machine type to run on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Offered {
-    /// The type.
-    pub instance_type: InstanceType,
-    /// Where.
-    pub region: Region,
-    /// Its list price on demand.
-    pub per_hour: UsdPerHour,
-    /// How long a run is expected to take.
-    pub wall: Duration,
-    /// What a run is expected to cost: its part of the machine.
-    pub usd_a_run: Usd,
-    /// Runs that share the machine.
-    pub runs_a_machine: u32,
-    /// What holds it up most.
-    pub held_up_by: HeldUpBy,
-    /// What the time rests on.
-    pub basis: Basis,
-}
-
-/// Where a step should run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Offers {
-    /// The cheapest run first, each of another family.
-    pub best: Vec<Offered>,
-    /// How many types were left out, by the code of the reason.
-    pub left_out: BTreeMap<String, u32>,
-}
-
-/// What a run of a step does on average, and the newest machine that it was seen on;
-/// `None` where that machine or its CPU time is unknown.
-fn work<'a>(runs: &[&Run], catalogue: &'a Catalogue) -> Option<(Work, &'a TypeSpec)> {
-    let machine = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
-    let on_it = || {
-        runs.iter()
-            .filter(|run| run.machine.as_ref() == Some(machine))
-    };
-    let many = u32::try_from(on_it().count()).ok()?;
-    let wall: Duration = on_it().map(|run| run.wall).sum();
-    let cpu = on_it().map(|run| Some(run.cpu?.0)).sum::<Option<u64>>()?;
-    let peak = on_it().map(|run| run.peak_cores).max().flatten();
-    let disk = on_it().map(|run| Some(run.disk?.0)).sum::<Option<u64>>();
-    let mean = |sum: u64| sum / u64::from(many.max(1));
-    let mut work = Work::from_totals(wall.checked_div(many)?, CpuTime(mean(cpu)), peak)?;
-    work.disk = disk.map(|sum| Bytes(mean(sum)));
-    Some((work, catalogue.spec(machine)?))
-}
-
-/// Ranks the types of the step's region for what it should ask for.
+/// Where a step should run that asks for `request`.
 pub(crate) fn offers(
-    profile: &StepProfile,
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    (home, profiled): (&Region, &Profiled<'_>),
     request: SizedRequest,
-    home: &Region,
-    (catalogue, speeds, policy): (&Catalogue, &Speeds, &Policy),
 ) -> Offers {
-    let all = profile.by_time();
-    let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
-    let known = work(&runs, catalogue).zip(request.cores.zip(request.memory));
-    let Some(((work, seen_on), (cores, memory))) = known else {
-        return Offers::default();
+    let placing = Placing {
+        catalogue: facts.catalogue,
+        speeds: &profiles.speeds,
+        policy: facts.policy,
+        markets: &facts.inventory.markets,
+        on_arm: &profiles.on_arm,
     };
-    let step = rank::Step {
-        work: &work,
-        seen_on,
-        among_others: false,
-        cores,
-        memory,
-        at_once: profile.at_once(),
-        home,
-        moved: None,
+    let arm = Arm {
+        tools: &profiled.tools,
+        in_container: profiled.in_container(),
     };
-    let on_demand = catalogue.types_in(home).map(|(spec, per_hour)| Offer {
-        spec,
-        region: home,
-        market: Market::OnDemand,
-        per_hour,
-    });
-    let current = on_demand.filter(|offer| offer.spec.current_generation);
-    let ranking = rank::rank(&step, current, &limits(seen_on), speeds);
-    let mut families = BTreeSet::new();
-    let other = |ranked: &&Ranked<'_>| families.insert(Family::of(&ranked.offer.spec.name));
-    let best = ranking.ranked.iter().filter(other).take(TOLD);
-    Offers {
-        best: best.map(offered).collect(),
-        left_out: ranking
-            .left_out
-            .iter()
-            .map(|(why, many)| (code(*why), u32::try_from(*many).unwrap_or(u32::MAX)))
-            .collect(),
-    }
+    let asked = (request, profiled.requested());
+    placing.offers(&profiled.profile, asked, home, (&profiled.tags(), arm))
 }
 
-/// Programs are known to exist only for what they were seen on.
-fn limits(seen_on: &TypeSpec) -> Limits {
-    Limits {
-        architectures: BTreeSet::from([seen_on.architecture]),
-        families: None,
-        regions: None,
-        local_disk: None,
-        gpu: None,
-        spot: false,
-    }
+/// A step with all that its offers need.
+struct Placed<'a> {
+    seen: &'a [SeenWork<'a>],
+    now: &'a TypeSpec,
+    request: (crate::units::MilliCores, Bytes),
+    at_once: u32,
+    home: &'a Region,
+    moved: Option<Bytes>,
 }
 
-fn offered(ranked: &Ranked<'_>) -> Offered {
-    let micros = (ranked.usd * 1e6).round();
-    Offered {
-        instance_type: ranked.offer.spec.name.clone(),
-        region: ranked.offer.region.clone(),
-        per_hour: ranked.offer.per_hour,
-        // Whole milliseconds: what lies below is no statement about a run.
-        wall: Duration::from_millis(u64::try_from(ranked.wall.as_millis()).unwrap_or(u64::MAX)),
-        usd_a_run: Usd::from_micros(micros as i64),
-        runs_a_machine: ranked.runs_a_machine,
-        held_up_by: match ranked.bound {
-            rank::Bound::Work => HeldUpBy::Work,
-            rank::Bound::Disk => HeldUpBy::Disk,
-            rank::Bound::Network => HeldUpBy::Network,
-        },
-        basis: match ranked.basis {
-            rank::Basis::SameFamily => Basis::Observed,
-            rank::Basis::Learned => Basis::Learned,
-            rank::Basis::Published => Basis::Published,
-        },
+impl Placing<'_> {
+    /// Ranks what fits.
+    pub(super) fn offers(
+        &self,
+        profile: &StepProfile,
+        (request, asks): (SizedRequest, SizedRequest),
+        home: &Region,
+        (tags, arm): (&BTreeMap<String, String>, Arm<'_>),
+    ) -> Offers {
+        let all = profile.by_time();
+        let runs: Vec<&Run> = all.into_iter().filter(|r| r.tells(self.policy)).collect();
+        let seen = seen(&runs, self.catalogue);
+        let newest = runs.iter().rev().find_map(|run| run.machine.as_ref());
+        let now = newest.and_then(|machine| self.catalogue.spec(machine));
+        let known = now.zip(request.cores.zip(request.memory));
+        let Some((now, request)) = known.filter(|_| !seen.is_empty()) else {
+            return Offers::default();
+        };
+        let moved = self.policy.placement.moved_megabytes_a_run;
+        let step = Placed {
+            seen: &seen,
+            now,
+            request,
+            at_once: profile.at_once(),
+            home,
+            moved: (moved > 0).then(|| Bytes(moved.saturating_mul(1_000_000))),
+        };
+        let (limits, in_the_way_of_arm) = limits(self, &step, (tags, arm));
+        let runs_on = self.runs_on_now(&step, asks);
+        let commitment = self.commitment(&step);
+        let family = commitment.and_then(|paid| paid.family.as_deref().map(Family::named));
+        let committed = commitment
+            .zip(runs_on.as_ref())
+            .map(|(paid, now)| Committed {
+                usd_a_run: now.usd,
+                region: paid.region.as_ref(),
+                family: family.as_ref(),
+            });
+        let ranking = self.rank(&step, &limits, committed);
+        let teller = Teller {
+            placing: self,
+            now: runs_on,
+            confident: self.policy.sizing.confident_samples,
+        };
+        let mut offers = teller.offers(&ranking, home);
+        offers.try_next = self.try_next(&teller, &ranking, (profile, home));
+        offers.in_the_way_of_arm = in_the_way_of_arm;
+        offers
     }
-}
 
-fn code(why: rank::Misfit) -> String {
-    let code = match why {
-        rank::Misfit::Cores => "cores",
-        rank::Misfit::Memory => "memory",
-        rank::Misfit::Architecture => "architecture",
-        rank::Misfit::Gpu => "gpu",
-        rank::Misfit::LocalDisk => "local_disk",
-        rank::Misfit::Policy => "policy",
-        rank::Misfit::Burstable => "burstable",
-        rank::Misfit::Special => "special",
-        rank::Misfit::SpeedUnknown => "speed_unknown",
-        rank::Misfit::TransferUnknown => "transfer_unknown",
-    };
-    code.to_owned()
-}
-
-/// Learns how fast families are from steps that were seen on two of them.
-pub(crate) fn learned<'a>(
-    profiles: impl Iterator<Item = (&'a String, &'a StepProfile)>,
-    catalogue: &Catalogue,
-) -> Speeds {
-    let mut by_name: BTreeMap<&String, Vec<&Run>> = BTreeMap::new();
-    for (name, profile) in profiles {
-        let well = profile.by_time().into_iter();
-        let ended = well.filter(|run| run.end == crate::step::StepEnd::Exited(0));
-        by_name.entry(name).or_default().extend(ended);
+    fn rank<'a>(
+        &'a self,
+        step: &Placed<'a>,
+        limits: &Limits,
+        committed: Option<Committed<'_>>,
+    ) -> Ranking<'a> {
+        let of: Vec<rank::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let (cores, memory) = step.request;
+        let ranked = rank::Step {
+            seen: &of,
+            cores,
+            memory,
+            at_once: step.at_once,
+            home: step.home,
+            moved: step.moved,
+            committed,
+        };
+        let mut unknown = 0;
+        let offers = self.sold(step, limits, &mut unknown);
+        let mut ranking = rank::rank(&ranked, offers, limits, self.speeds);
+        if unknown > 0 {
+            ranking
+                .left_out
+                .insert(Misfit::InterruptionsUnknown, unknown);
+        }
+        ranking
     }
-    let mut observed = Vec::new();
-    for runs in by_name.values() {
-        let mut by_machine: BTreeMap<&InstanceType, Vec<&Run>> = BTreeMap::new();
-        for run in runs {
-            if let Some(machine) = &run.machine {
-                by_machine.entry(machine).or_default().push(run);
+
+    /// All that is sold and of the current generation, as the catalogue and the spot
+    /// market have it; counts what is sold on spot and taken away nobody knows how
+    /// often.
+    fn sold<'a>(
+        &'a self,
+        step: &Placed<'a>,
+        limits: &Limits,
+        unknown: &mut usize,
+    ) -> Vec<Offer<'a>> {
+        let may_be = |region: &&Region| {
+            let allowed = limits.regions.as_ref();
+            *region == step.home
+                || step.moved.is_some() && allowed.is_none_or(|all| all.contains(*region))
+        };
+        let home = self.catalogue.regions().find(|region| *region == step.home);
+        let others = self
+            .catalogue
+            .regions()
+            .filter(|region| *region != step.home);
+        let mut sold = Vec::new();
+        for region in home.into_iter().chain(others).filter(may_be) {
+            let spot = self.markets.spot.get(region);
+            let zones = self.markets.zones.get(region);
+            for (spec, per_hour) in self.catalogue.types_in(region) {
+                if !spec.current_generation {
+                    continue;
+                }
+                let on_demand = Offer {
+                    spec,
+                    region,
+                    market: Market::OnDemand,
+                    per_hour,
+                    zones: zones.and_then(|zones| zones.get(&spec.name)),
+                };
+                sold.push(on_demand);
+                let Some(terms) = spot.and_then(|spot| spot.get(&spec.name)) else {
+                    continue;
+                };
+                match interruptions(terms) {
+                    Some(often) => sold.push(Offer {
+                        market: Market::Spot(often),
+                        per_hour: terms.per_hour,
+                        ..on_demand
+                    }),
+                    None => *unknown += 1,
+                }
             }
         }
-        let seen: Vec<_> = by_machine
-            .values()
-            .filter_map(|r| work(r, catalogue))
-            .collect();
-        for pair in seen.windows(2) {
-            observed.extend(apart(&pair[0], &pair[1]));
-        }
+        sold
     }
-    Speeds::learned(&observed)
+
+    /// What it costs where it ran last, with what it asks for now.
+    fn runs_on_now<'a>(&'a self, step: &Placed<'a>, asks: SizedRequest) -> Option<Ranked<'a>> {
+        let limits = Limits {
+            architectures: BTreeSet::from([step.now.architecture]),
+            gpu: step.now.gpus.as_ref().map(|gpus| gpus.name.clone()),
+            ..Limits::default()
+        };
+        let (cores, memory) = step.request;
+        let of: Vec<rank::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let ranked = rank::Step {
+            seen: &of,
+            cores: asks.cores.unwrap_or(cores),
+            memory: asks.memory.unwrap_or(memory),
+            at_once: step.at_once,
+            home: step.home,
+            moved: None,
+            committed: None,
+        };
+        let region = self
+            .catalogue
+            .regions()
+            .find(|region| *region == step.home)?;
+        let offer = Offer {
+            spec: step.now,
+            region,
+            market: Market::OnDemand,
+            per_hour: self.catalogue.on_demand(region, &step.now.name)?,
+            zones: None,
+        };
+        let ranking = rank::rank(&ranked, [offer], &limits, self.speeds);
+        ranking.ranked.first().copied()
+    }
+
+    /// What pays for the step's machine whether or not it is used.
+    fn commitment(&self, step: &Placed<'_>) -> Option<&Commitment> {
+        let family = Family::of(&step.now.name);
+        self.markets.commitments.iter().find(|paid| {
+            paid.region
+                .as_ref()
+                .is_none_or(|region| region == step.home)
+                && paid.family.as_ref().is_none_or(|f| *f == family.as_str())
+        })
+    }
+
+    /// The cheapest type at home that the step was never seen on, where a few runs of a
+    /// trial, even if they take longer than predicted, are earned back in a month.
+    fn try_next(
+        &self,
+        teller: &Teller<'_>,
+        ranking: &Ranking<'_>,
+        (profile, home): (&StepProfile, &Region),
+    ) -> Option<Offered> {
+        let at_home = |ranked: &&Ranked<'_>| {
+            ranked.offer.region == home && ranked.offer.market == Market::OnDemand
+        };
+        let observed = |ranked: &&Ranked<'_>| ranked.basis == rank::Basis::SameFamily;
+        let known = ranking.ranked.iter().filter(at_home).find(observed);
+        let known = known.map(|ranked| ranked.usd);
+        let best_known = known.into_iter().chain(teller.now.map(|now| now.usd));
+        let best_known = best_known.min_by(f64::total_cmp)?;
+        let new = |ranked: &&Ranked<'_>| !observed(ranked);
+        let trial = ranking.ranked.iter().filter(at_home).find(new)?;
+        let a_month = runs_a_month(profile)?;
+        let gain = (best_known - trial.usd) * a_month;
+        let price = TRIAL_RUNS * (trial.usd * TRIAL_MAY_TAKE - best_known).max(0.0);
+        let least = self.policy.overprovisioned.min_saving();
+        let pays = gain > price && usd(gain - price) >= least && trial.usd < best_known;
+        pays.then(|| teller.tell(trial))
+    }
 }
 
-/// How much longer the same step took on another family than published facts say.
-fn apart(one: &(Work, &TypeSpec), other: &(Work, &TypeSpec)) -> Option<Observed> {
-    let (from, to) = (Family::of(&one.1.name), Family::of(&other.1.name));
-    if from == to || one.1.architecture != other.1.architecture {
-        return None;
+/// How often a spot machine is taken back; `None` where neither the advisor nor the
+/// account's own past tells.
+fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
+    let told = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
+    let told = told.and_then(Interruptions::from_monthly_share);
+    match (told, terms.own) {
+        (told, None) => told,
+        (Some(told), Some(own)) => Some(told.and_own(own.count, own.machine_hours)),
+        (None, Some(own)) if own.machine_hours > 0 => {
+            let never = Interruptions::from_monthly_share(0.0)?;
+            // One more than was seen: what did not happen yet may.
+            Some(never.and_own(own.count.saturating_add(1), own.machine_hours))
+        }
+        (None, Some(_)) => None,
     }
-    let home = Region::new("us-east-1").ok()?;
-    let step = rank::Step {
-        work: &one.0,
-        seen_on: one.1,
-        among_others: false,
-        cores: MilliCores(1),
-        memory: Bytes(1),
-        at_once: 1,
-        home: &home,
-        moved: None,
-    };
-    let offer = Offer {
-        spec: other.1,
-        region: &home,
-        market: Market::OnDemand,
-        per_hour: UsdPerHour::default(),
-    };
-    let ranking = rank::rank(&step, [offer], &limits(one.1), &Speeds::default());
-    let predicted = ranking.ranked.first()?.wall.as_secs_f64();
-    let took = other.0.wall().as_secs_f64();
-    (predicted > 0.0 && took > 0.0).then(|| Observed {
-        from,
-        to,
-        log_excess: (took / predicted).ln(),
-    })
+}
+
+/// As often as in the time over which its runs are known; `None` for a single one.
+fn runs_a_month(profile: &StepProfile) -> Option<f64> {
+    let runs = profile.by_time();
+    let from = runs.iter().map(|run| run.started_at).min()?;
+    let to = runs.iter().map(|run| run.observed_at).max()?;
+    let seen = to.duration_since(from).as_secs_f64();
+    (runs.len() > 1 && seen > 0.0).then(|| runs.len() as f64 * MONTH.as_secs_f64() / seen)
+}
+
+fn usd(dollars: f64) -> Usd {
+    Usd::from_micros((dollars * 1e6).round() as i64)
 }

@@ -1,19 +1,20 @@
 //! Profiles: the laws of merging, and what is read from runs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::bound::{Asked, Binding, Boundness};
-use super::place::{Basis, learned, offers};
 use super::{MAX_RUNS, Run, RunKey, StepProfile};
 use crate::catalogue::Catalogue;
 use crate::heartbeat::Origin;
-use crate::identity::{InstanceType, Region};
+use crate::identity::InstanceType;
 use crate::policy::Policy;
-use crate::sizing::SizedRequest;
 use crate::state::testing::at;
-use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use crate::step::{
+    MemorySource, PeakMemory, Requested, Sampled, StepDetail, StepEnd, StepId, StepKind, TaskState,
+};
 use crate::units::{Bytes, CpuTime, MilliCores, Share};
 
 fn key(n: u64) -> RunKey {
@@ -35,7 +36,7 @@ fn peak(mib: u64) -> Option<PeakMemory> {
 
 /// A run of 1,000 s that ended well at `seconds`, on an m5.4xlarge of which it asked
 /// for half, with two cores busy all the time.
-fn run(seconds: u64) -> Run {
+pub(super) fn run(seconds: u64) -> Run {
     Run {
         observed_at: at(seconds + 1_000),
         started_at: at(seconds),
@@ -53,10 +54,12 @@ fn run(seconds: u64) -> Run {
         },
         machine: Some(InstanceType::new("m5.4xlarge").expect("a type")),
         origin: Origin::Measured,
+        detail: StepDetail::default(),
+        among_others: None,
     }
 }
 
-fn profile(runs: impl IntoIterator<Item = Run>) -> StepProfile {
+pub(super) fn profile(runs: impl IntoIterator<Item = Run>) -> StepProfile {
     let mut profile = StepProfile::default();
     for (n, run) in (0..).zip(runs) {
         profile.add(key(n), run);
@@ -152,8 +155,50 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
         Some(Binding::Compute),
         &[Asked::Memory],
     );
+    fn mostly(run: &mut Run, state: TaskState) {
+        let time = |seconds| Sampled {
+            samples: seconds,
+            time: Duration::from_secs(seconds),
+        };
+        run.detail.states = BTreeMap::from([(TaskState::Running, time(30)), (state, time(70))]);
+    }
+    check(|r| mostly(r, TaskState::Disk), Some(Binding::Disk), &both);
+    check(
+        |r| mostly(r, TaskState::Network),
+        Some(Binding::Network),
+        &both,
+    );
+    check(
+        |r| mostly(r, TaskState::PageFault),
+        Some(Binding::Memory),
+        &both,
+    );
+    check(
+        |r| mostly(r, TaskState::Lock),
+        Some(Binding::Compute),
+        &both,
+    );
     check(|r| r.cpu = None, None, &both);
     check(|r| r.wall = Duration::from_secs(5), None, &[]);
+}
+
+#[test]
+fn how_parallel_a_run_was_is_kept_and_replayed() {
+    let mut seen = run(0);
+    // Two cores on average: four for half of the time, and nothing in the other.
+    let busy = &mut seen.detail.parallelism;
+    busy.add(Duration::from_secs(500), CpuTime::from_millis(2_000_000));
+    busy.add(Duration::from_secs(500), CpuTime(0));
+    let phases = |run: &Run| -> Vec<(u64, u64)> {
+        let works = super::seen::seen(&[run], Catalogue::built_in());
+        let phases = works.iter().flat_map(|seen| &seen.work.phases);
+        phases.map(|p| (p.cores.0, p.wall.as_secs())).collect()
+    };
+    assert_eq!(phases(&seen), [(0, 500), (4_000, 500)]);
+    assert_eq!(phases(&run(0)), [(2_000, 1_000)], "by totals");
+    // Waiting in the same samples is told apart from computing.
+    let bound = Boundness::of(&profile([seen]), &Policy::default(), Catalogue::built_in());
+    assert_eq!(bound.computing, Some(Share::from_ppm(500_000)));
 }
 
 #[test]
@@ -176,40 +221,4 @@ fn runs_that_overlap_are_counted() {
     check(&[0], 1);
     check(&[0, 1_000, 2_000], 1);
     check(&[0, 500, 999, 1_500], 3);
-}
-
-#[test]
-fn offers_are_told_with_what_their_time_rests_on() {
-    let home = Region::new("us-east-1").expect("a region");
-    let request = SizedRequest {
-        cores: Some(MilliCores::cores(2)),
-        memory: Some(Bytes::gib(6)),
-    };
-    let mut newer = run(5_000);
-    newer.machine = Some(InstanceType::new("c6i.2xlarge").expect("a type"));
-    let both = profile([run(0), newer]);
-    let (catalogue, policy) = (Catalogue::built_in(), Policy::default());
-    let name = "align".to_owned();
-    let speeds = learned([(&name, &both)].into_iter(), catalogue);
-    let told = offers(&both, request, &home, (catalogue, &speeds, &policy));
-    assert_eq!(told.best.len(), 3);
-    assert!(told.best.is_sorted_by_key(|offer| offer.usd_a_run));
-    for offer in &told.best {
-        let family = offer.instance_type.as_str().split('.').next();
-        let expect = match family {
-            Some("c6i") => Basis::Observed,
-            Some("m5") => Basis::Learned,
-            _ => Basis::Published,
-        };
-        assert_eq!(offer.basis, expect, "{offer:?}");
-        assert!(offer.wall > Duration::ZERO && offer.per_hour.0.micros() > 0);
-    }
-    assert!(told.left_out["architecture"] > 0 && told.left_out["memory"] > 0);
-
-    let unknown = SizedRequest {
-        cores: None,
-        memory: None,
-    };
-    let none = offers(&both, unknown, &home, (catalogue, &speeds, &policy));
-    assert!(none.best.is_empty());
 }

@@ -15,10 +15,11 @@ use crate::finding::{
 };
 use crate::fleet::Instance;
 use crate::heartbeat::Origin;
+use crate::identity::Region;
 use crate::judge::{Facts, Price};
 use crate::placement::{self, Needs};
 use crate::profile::gather::{Profiled, Profiles, SeenRun as Run};
-use crate::profile::place::{Offers, Speeds, offers};
+use crate::profile::place::{Offers, offers};
 use crate::sizing::{self, Sized, SizedRequest};
 use crate::step::{PeakMemory, Requested};
 use crate::units::{CpuTime, MilliCores, Share, UsdPerHour};
@@ -30,15 +31,15 @@ const KIND: FindingKind = FindingKind::OverprovisionedStep;
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let steps = profiles.by_step.iter();
     steps
-        .filter_map(|((_, name), profiled)| {
+        .filter_map(|((region, name), profiled)| {
             let asked = |run: &&Run<'_>| run.requested() != Requested::default();
             let tells = |run: &&Run<'_>| run.profiled().tells(facts.policy);
             let runs: Vec<_> = profiled.runs.iter().filter(asked).filter(tells).collect();
             let step = Step {
                 name,
                 runs,
-                profiled,
-                speeds: &profiles.speeds,
+                profiled: (region, profiled),
+                profiles,
             };
             judge_one(facts, &step)
         })
@@ -49,8 +50,8 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 struct Step<'a> {
     name: &'a str,
     runs: Vec<&'a Run<'a>>,
-    profiled: &'a Profiled<'a>,
-    speeds: &'a Speeds,
+    profiled: (&'a Region, &'a Profiled<'a>),
+    profiles: &'a Profiles<'a>,
 }
 
 fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
@@ -60,7 +61,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
     let Sized {
         request: sized,
         risk,
-    } = sizing::within(requested, &step.profiled.need);
+    } = sizing::within(requested, &step.profiled.1.need);
     if !far_less(facts, requested, sized) {
         return None;
     }
@@ -81,12 +82,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
     if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
         return None;
     }
-    let offers = offers(
-        &step.profiled.profile,
-        sized,
-        &newest.instance.region,
-        (facts.catalogue, step.speeds, facts.policy),
-    );
+    let offers = offers(facts, step.profiles, step.profiled, sized);
     let recommendation = Recommendation {
         current: requested.into(),
         recommended: sized,

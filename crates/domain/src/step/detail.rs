@@ -192,10 +192,14 @@ impl Parallelism {
         let Some(cores) = cpu.cores_over(wall) else {
             return;
         };
-        let class = PARALLELISM_BOUNDS.partition_point(|most| *most < cores);
-        let busy = &mut self.classes[class];
+        let busy = &mut self.classes[Self::class_of(cores)];
         busy.wall = busy.wall.saturating_add(wall);
         busy.cpu = busy.cpu.saturating_add(cpu);
+    }
+
+    /// The class of so many cores kept busy.
+    pub(crate) fn class_of(cores: MilliCores) -> usize {
+        PARALLELISM_BOUNDS.partition_point(|most| *most < cores)
     }
 
     /// The time that it holds.

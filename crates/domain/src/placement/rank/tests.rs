@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalogue::Catalogue;
+use crate::placement::usable;
 use crate::placement::work::Phase;
 
 fn region(name: &str) -> Region {
@@ -19,24 +20,21 @@ fn work(cores: u64, seconds: u64) -> Work {
             cores: MilliCores(cores * 1000),
             wall: Duration::from_secs(seconds),
         }],
-        disk: None,
-        network: None,
+        ..Work::default()
     }
 }
 
 fn limits() -> Limits {
     Limits {
         architectures: BTreeSet::from([Architecture::X86_64]),
-        families: None,
-        regions: None,
-        local_disk: None,
-        gpu: None,
         spot: true,
+        ..Limits::default()
     }
 }
 
 struct Case {
     work: Work,
+    on: &'static str,
     home: Region,
     moved: Option<Bytes>,
 }
@@ -45,21 +43,30 @@ impl Case {
     fn new(work: Work) -> Self {
         Self {
             work,
+            on: "m5.4xlarge",
             home: region("us-east-1"),
             moved: Some(Bytes(0)),
         }
     }
 
-    fn step(&self) -> Step<'_> {
-        Step {
+    fn seen(&self) -> [Seen<'_>; 1] {
+        [Seen {
             work: &self.work,
-            seen_on: spec("m5.4xlarge"),
+            on: spec(self.on),
             among_others: true,
+            runs: 1,
+        }]
+    }
+
+    fn step<'a>(&'a self, seen: &'a [Seen<'a>]) -> Step<'a> {
+        Step {
+            seen,
             cores: MilliCores::cores(4),
             memory: Bytes::gib(8),
             at_once: 1,
             home: &self.home,
             moved: self.moved,
+            committed: None,
         }
     }
 }
@@ -74,6 +81,7 @@ fn on_demand(regions: &[&'static str]) -> Vec<Offer<'static>> {
             region,
             market: Market::OnDemand,
             per_hour,
+            zones: None,
         }));
     }
     offers
@@ -85,7 +93,7 @@ fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
     let check = |limits: &Limits, holds: &dyn Fn(&TypeSpec) -> bool| {
         let offers = on_demand(&["us-east-1", "eu-west-1"]);
         let all = offers.len();
-        let ranking = rank(&case.step(), offers, limits, &Speeds::default());
+        let ranking = rank(&case.step(&case.seen()), offers, limits, &Speeds::default());
         assert!(!ranking.ranked.is_empty());
         let left_out: usize = ranking.left_out.values().sum();
         assert_eq!(
@@ -132,9 +140,10 @@ fn the_same_machine_at_a_higher_price_comes_later() {
         region: &home,
         market: Market::OnDemand,
         per_hour: UsdPerHour::from_micros(micros),
+        zones: None,
     };
     let ranking = rank(
-        &case.step(),
+        &case.step(&case.seen()),
         [offer(300_000), offer(200_000), offer(100_000)],
         &limits(),
         &Speeds::default(),
@@ -163,8 +172,8 @@ fn another_region_is_offered_only_when_moving_the_data_has_a_known_price() {
             home: region(other),
             ..Case::new(work(4, 3600))
         };
-        let without_moving = cheapest(&there.step()).expect("something fits");
-        let dollars = cheapest(&case.step()).map(|usd| usd - without_moving);
+        let without_moving = cheapest(&there.step(&there.seen())).expect("something fits");
+        let dollars = cheapest(&case.step(&case.seen())).map(|usd| usd - without_moving);
         match (dollars, expect) {
             (Some(dollars), Some(expect)) => assert!((dollars - expect).abs() < 1e-9),
             (dollars, expect) => assert_eq!(dollars, expect),
@@ -186,18 +195,25 @@ fn spot_is_chosen_for_short_runs_and_left_for_long_ones() {
             region: &home,
             market: Market::OnDemand,
             per_hour: UsdPerHour::from_micros(192_000),
+            zones: None,
         },
         Offer {
             spec: spec("m6i.xlarge"),
             region: &home,
             market: Market::Spot(often),
             per_hour: UsdPerHour::from_micros(150_000),
+            zones: None,
         },
     ];
     let first = |seconds: u64, spot: bool| {
         let case = Case::new(work(4, seconds));
         let limits = Limits { spot, ..limits() };
-        let ranking = rank(&case.step(), offers, &limits, &Speeds::default());
+        let ranking = rank(
+            &case.step(&case.seen()),
+            offers,
+            &limits,
+            &Speeds::default(),
+        );
         ranking.ranked[0].offer.market
     };
     assert_eq!(first(3600, true), Market::Spot(often));
@@ -210,16 +226,22 @@ fn what_a_disk_can_carry_bounds_a_run_and_sharing_a_machine_divides_it() {
     let mut case = Case::new(work(4, 60));
     case.work.disk = Some(Bytes(1_000_000_000_000));
     let offers = || on_demand(&["us-east-1"]);
-    let slow = rank(&case.step(), offers(), &limits(), &Speeds::default());
+    let slow = rank(
+        &case.step(&case.seen()),
+        offers(),
+        &limits(),
+        &Speeds::default(),
+    );
     let xlarge = |ranking: &Ranking<'static>| {
         let named = |r: &&Ranked<'static>| r.offer.spec.name.as_str() == "m6i.4xlarge";
         *ranking.ranked.iter().find(named).expect("it fits")
     };
     let alone = xlarge(&slow);
     assert_eq!((alone.bound, alone.runs_a_machine), (Bound::Disk, 1));
+    let seen = case.seen();
     let step = Step {
         at_once: 4,
-        ..case.step()
+        ..case.step(&seen)
     };
     let shared = xlarge(&rank(&step, offers(), &limits(), &Speeds::default()));
     assert_eq!(shared.runs_a_machine, 4);
@@ -228,13 +250,12 @@ fn what_a_disk_can_carry_bounds_a_run_and_sharing_a_machine_divides_it() {
 
 #[test]
 fn what_is_not_known_of_speed_is_left_out_and_counted() {
-    let case = Case::new(work(4, 60));
-    let step = Step {
-        seen_on: spec("i3.xlarge"),
-        ..case.step()
+    let case = Case {
+        on: "i3.xlarge",
+        ..Case::new(work(4, 60))
     };
     let ranking = rank(
-        &step,
+        &case.step(&case.seen()),
         on_demand(&["us-east-1"]),
         &limits(),
         &Speeds::default(),

@@ -1,0 +1,82 @@
+//! What machines are sold for beside the list price: spot, by zone, and what has been
+//! committed to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{InstanceType, Region};
+use crate::units::UsdPerHour;
+
+/// Spot prices, zones and commitments, as far as they are known; by default nothing is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Markets {
+    /// Spot by region and type.
+    pub spot: BTreeMap<Region, BTreeMap<InstanceType, SpotTerms>>,
+    /// The zones that sell each type.
+    pub zones: BTreeMap<Region, BTreeMap<InstanceType, BTreeSet<String>>>,
+    /// What is paid for whether or not it is used.
+    pub commitments: Vec<Commitment>,
+}
+
+impl Markets {
+    /// Takes in what another region or account answered.
+    pub fn absorb(&mut self, other: Self) {
+        for (region, types) in other.spot {
+            self.spot.entry(region).or_default().extend(types);
+        }
+        for (region, types) in other.zones {
+            self.zones.entry(region).or_default().extend(types);
+        }
+        self.commitments.extend(other.commitments);
+    }
+}
+
+/// What a type costs on the spot market, and how often it is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpotTerms {
+    /// Its price now, of the cheapest zone.
+    pub per_hour: UsdPerHour,
+    /// When that was; `None` when the answer did not say.
+    #[serde(default)]
+    pub as_of: Option<Timestamp>,
+    /// Machines taken back in a month, in parts per million: the upper end of the
+    /// Spot Instance Advisor's band. `None` when unknown.
+    #[serde(default)]
+    pub taken_back_ppm: Option<u32>,
+    /// Interruptions that the account itself had.
+    #[serde(default)]
+    pub own: Option<OwnInterruptions>,
+}
+
+/// What the account saw of its own spot machines of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnInterruptions {
+    /// Machines that were taken back.
+    pub count: u32,
+    /// Hours that machines ran in that time.
+    pub machine_hours: u64,
+}
+
+/// A Savings Plan or reservation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commitment {
+    /// Its id.
+    pub id: String,
+    /// Where it holds; `None` for everywhere.
+    #[serde(default)]
+    pub region: Option<Region>,
+    /// The family that it holds for, such as `m5`; `None` for all.
+    #[serde(default)]
+    pub family: Option<String>,
+    /// What is paid an hour.
+    pub per_hour: UsdPerHour,
+    /// When it ends; `None` when unknown.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
+}

@@ -1,0 +1,61 @@
+//! What a run costs on an offer.
+
+use std::time::Duration;
+
+use super::estimate::Estimate;
+use super::{Limits, Market, Misfit, Offer, Ranked, Step, misfit};
+use crate::identity::Region;
+use crate::units::Bytes;
+
+pub(super) fn place<'a>(
+    step: &Step<'_>,
+    offer: Offer<'a>,
+    limits: &Limits,
+    estimate: Estimate,
+) -> Result<Ranked<'a>, Misfit> {
+    misfit::may_be_taken(&offer, limits)?;
+    let hours = estimate.seconds / 3600.0;
+    let machine_hours = match offer.market {
+        Market::OnDemand => hours,
+        Market::Spot(_) if !limits.spot => return Err(Misfit::Policy),
+        Market::Spot(interruptions) => interruptions.hours_to_end(hours),
+    };
+    let moving = match offer.region == step.home {
+        true => 0.0,
+        false => transfer(step.home, offer.region, step.moved).ok_or(Misfit::TransferUnknown)?,
+    };
+    let per_hour = offer.per_hour.0.micros() as f64 / 1e6;
+    let committed = step.committed.as_ref();
+    let idle = committed.filter(|paid| !paid.covers(&offer));
+    Ok(Ranked {
+        offer,
+        wall: Duration::try_from_secs_f64(estimate.seconds).unwrap_or(Duration::MAX),
+        runs_a_machine: estimate.runs,
+        usd: per_hour * machine_hours / f64::from(estimate.runs)
+            + moving
+            + idle.map_or(0.0, |paid| paid.usd_a_run),
+        moving,
+        leaves_commitment: idle.is_some(),
+        bound: estimate.bound,
+        basis: estimate.basis,
+        samples: estimate.samples,
+    })
+}
+
+/// What moving a run's data between two regions costs, at the dearer one's price
+/// for data that leaves it, because how much goes which way is not told apart.
+/// `None` where bytes or price are not known.
+///
+/// Source: "Amazon EC2 On-Demand Pricing", data transfer out to other regions:
+/// 0.02 USD a GB from the United States, Canada and Europe.
+fn transfer(home: &Region, other: &Region, moved: Option<Bytes>) -> Option<f64> {
+    const USD_PER_GB: f64 = 0.02;
+    let known = |region: &Region| {
+        let name = region.as_str();
+        ["us-east", "us-west", "ca-", "eu-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    let moved = moved?;
+    (known(home) && known(other)).then(|| moved.0 as f64 / 1e9 * USD_PER_GB)
+}

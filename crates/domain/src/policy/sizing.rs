@@ -1,0 +1,32 @@
+//! How requests are sized.
+
+use serde::{Deserialize, Serialize};
+
+/// How requests are sized.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SizingPolicy {
+    /// Headroom over the greatest peak, in parts per million: 20 %, which Compute
+    /// Optimizer takes for memory too.
+    pub memory_headroom_ppm: u32,
+    /// Samples below which the confidence is low.
+    pub confident_samples: u32,
+    /// The greatest chance that a first ask for memory fails, in parts per million:
+    /// 1 %, for a failed attempt costs its whole time again. A million means that
+    /// only the waste counts, failed attempts included.
+    pub oom_ppm: u32,
+    /// Runs below which no memory is advised: three are the fewest with a spread
+    /// and something beside it.
+    pub min_runs: u32,
+}
+
+impl Default for SizingPolicy {
+    fn default() -> Self {
+        Self {
+            memory_headroom_ppm: 200_000,
+            confident_samples: 20,
+            oom_ppm: 10_000,
+            min_runs: 3,
+        }
+    }
+}

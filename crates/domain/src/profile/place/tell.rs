@@ -1,0 +1,181 @@
+//! Offers as they are told.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{
+    Assumed, Basis, HeldUpBy, Offered, Offers, Placing, Reason, SPOT_TOLD, SPOT_TYPES, SpotRisk,
+    TOLD, usd,
+};
+use crate::finding::Level;
+use crate::fleet;
+use crate::identity::Region;
+use crate::placement::rank::{self, Market, Ranked, Ranking};
+use crate::placement::speed::Family;
+use crate::placement::spot::Interruptions;
+use crate::units::{Share, UsdPerHour};
+
+/// Times that differ by less are the same.
+const MUCH: f64 = 0.05;
+
+pub(super) struct Teller<'a> {
+    pub(super) placing: &'a Placing<'a>,
+    /// What it runs on now.
+    pub(super) now: Option<Ranked<'a>>,
+    /// Runs from which a time is sure.
+    pub(super) confident: u32,
+}
+
+impl Teller<'_> {
+    pub(super) fn offers(&self, ranking: &Ranking<'_>, home: &Region) -> Offers {
+        let here = |ranked: &&Ranked<'_>| ranked.offer.region == home;
+        let is_spot = |ranked: &&Ranked<'_>| ranked.offer.market != Market::OnDemand;
+        let on_demand = |ranked: &&Ranked<'_>| here(ranked) && !is_spot(ranked);
+        let best = self.each_of_another_family(ranking.ranked.iter().filter(on_demand));
+        let best_usd = best.first().map(|offer| offer.usd_a_run);
+        let cheaper = |ranked: &&Ranked<'_>| best_usd.is_none_or(|best| usd(ranked.usd) < best);
+        let spot = ranking.ranked.iter().filter(here).filter(is_spot);
+        let spot: Vec<Offered> = spot
+            .filter(cheaper)
+            .take(SPOT_TOLD)
+            .map(|ranked| self.tell(ranked))
+            .collect();
+        let elsewhere = ranking.ranked.iter().filter(|ranked| !here(ranked));
+        Offers {
+            elsewhere: self.each_of_another_family(elsewhere.filter(cheaper)),
+            best,
+            now: self.now.as_ref().map(|now| self.tell(now)),
+            spot: match spot.len() >= SPOT_TYPES {
+                true => spot,
+                false => Vec::new(),
+            },
+            left_out: ranking
+                .left_out
+                .iter()
+                .map(|(why, many)| {
+                    let many = u32::try_from(*many).unwrap_or(u32::MAX);
+                    (why.code().to_owned(), many)
+                })
+                .collect(),
+            ..Offers::default()
+        }
+    }
+
+    fn each_of_another_family<'a, 'o: 'a>(
+        &self,
+        ranked: impl Iterator<Item = &'a Ranked<'o>>,
+    ) -> Vec<Offered> {
+        let mut families = BTreeSet::new();
+        let other = |ranked: &&Ranked<'_>| families.insert(Family::of(&ranked.offer.spec.name));
+        let told = ranked.filter(other).take(TOLD);
+        told.map(|ranked| self.tell(ranked)).collect()
+    }
+
+    pub(super) fn tell(&self, ranked: &Ranked<'_>) -> Offered {
+        let basis = match ranked.basis {
+            rank::Basis::SameFamily => Basis::Observed,
+            rank::Basis::Learned => Basis::Learned,
+            rank::Basis::Published => Basis::Published,
+        };
+        Offered {
+            instance_type: ranked.offer.spec.name.clone(),
+            region: ranked.offer.region.clone(),
+            per_hour: ranked.offer.per_hour,
+            // Whole milliseconds: what lies below is no statement about a run.
+            wall: Duration::from_millis(u64::try_from(ranked.wall.as_millis()).unwrap_or(u64::MAX)),
+            usd_a_run: usd(ranked.usd),
+            runs_a_machine: ranked.runs_a_machine,
+            held_up_by: match ranked.bound {
+                rank::Bound::Work => HeldUpBy::Work,
+                rank::Bound::Disk => HeldUpBy::Disk,
+                rank::Bound::Network => HeldUpBy::Network,
+            },
+            basis,
+            market: match ranked.offer.market {
+                Market::OnDemand => fleet::Market::OnDemand,
+                Market::Spot(_) => fleet::Market::Spot,
+            },
+            saves_a_run: self.now.as_ref().map(|now| usd(now.usd) - usd(ranked.usd)),
+            moving_usd_a_run: usd(ranked.moving),
+            spot: self.spot_risk(ranked),
+            reasons: self.reasons(ranked),
+            assumed: assumed(ranked),
+            confidence: match basis {
+                Basis::Observed if ranked.samples >= self.confident => Level::High,
+                Basis::Observed | Basis::Learned => Level::Medium,
+                Basis::Published => Level::Low,
+            },
+            samples: ranked.samples,
+        }
+    }
+
+    fn spot_risk(&self, ranked: &Ranked<'_>) -> Option<SpotRisk> {
+        let Market::Spot(often) = ranked.offer.market else {
+            return None;
+        };
+        let hours = ranked.wall.as_secs_f64() / 3600.0;
+        let per_hour = dollars(ranked.offer.per_hour) / f64::from(ranked.runs_a_machine);
+        let again = often.hours_to_end(hours) - hours;
+        let list = (self.placing.catalogue)
+            .on_demand(ranked.offer.region, &ranked.offer.spec.name)
+            .map(dollars);
+        let part = |list: f64| dollars(ranked.offer.per_hour) / list;
+        Some(SpotRisk {
+            interrupted: Share::from_ppm((often.chance_within(hours) * 1e6).round() as u32),
+            redo_usd_a_run: usd(per_hour * again),
+            break_even: list.and_then(|list| break_even(often, part(list))),
+        })
+    }
+
+    fn reasons(&self, ranked: &Ranked<'_>) -> Vec<Reason> {
+        let Some(now) = &self.now else {
+            return Vec::new();
+        };
+        let (then, before) = (ranked.wall.as_secs_f64(), now.wall.as_secs_f64());
+        let spec = |ranked: &Ranked<'_>| ranked.offer.spec.architecture;
+        let held = [
+            (usd(ranked.usd) < usd(now.usd), Reason::Cheaper),
+            (then < before * (1.0 - MUCH), Reason::Faster),
+            (then > before * (1.0 + MUCH), Reason::Slower),
+            (
+                ranked.runs_a_machine > now.runs_a_machine,
+                Reason::SharesMachine,
+            ),
+            (spec(ranked) != spec(now), Reason::OtherArchitecture),
+            (ranked.offer.market != Market::OnDemand, Reason::Spot),
+            (ranked.offer.region != now.offer.region, Reason::OtherRegion),
+            (ranked.leaves_commitment, Reason::LeavesCommitment),
+        ];
+        let held = held.into_iter().filter(|(holds, _)| *holds);
+        held.map(|(_, reason)| reason).collect()
+    }
+}
+
+fn break_even(often: Interruptions, part: f64) -> Option<Duration> {
+    let hours = often.break_even_hours(part)?;
+    Duration::try_from_secs_f64((hours * 3600.0).round()).ok()
+}
+
+fn assumed(ranked: &Ranked<'_>) -> Vec<Assumed> {
+    let spot = ranked.offer.market != Market::OnDemand;
+    let spec = ranked.offer.spec;
+    let all = [
+        (!spot, Assumed::ListPrice),
+        (ranked.runs_a_machine > 1, Assumed::RunsAtOnce),
+        (
+            ranked.basis == rank::Basis::Published,
+            Assumed::PublishedSpeed,
+        ),
+        (spec.gpus.is_some(), Assumed::GpuNeeded),
+        (spot, Assumed::RestartsFromBegin),
+        (spot, Assumed::InterruptionsAsBefore),
+        (ranked.moving > 0.0, Assumed::TransferAtDearerPrice),
+        (spec.ebs_baseline_mbps.is_none(), Assumed::DiskNoBound),
+    ];
+    let all = all.into_iter().filter(|(holds, _)| *holds);
+    all.map(|(_, assumed)| assumed).collect()
+}
+
+fn dollars(price: UsdPerHour) -> f64 {
+    price.0.micros() as f64 / 1e6
+}

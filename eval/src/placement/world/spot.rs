@@ -1,0 +1,51 @@
+//! The made-up spot market: what is told of interruptions, and what is true.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::identity::Region;
+use ebb_domain::placement::speed::Family;
+use ebb_domain::placement::spot::Interruptions;
+use fastrand::Rng;
+
+use super::{between, spread};
+
+/// Shares of machines taken back in a month, as the advisor's five bands have it.
+const BANDS: [f64; 5] = [0.025, 0.075, 0.125, 0.175, 0.25];
+
+/// How far the true share lies from the band: a standard deviation of logarithms.
+const BAND_SPREAD: f64 = 0.3;
+
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) part_of_list: f64,
+    pub(super) told: Interruptions,
+    pub(super) truth: Interruptions,
+}
+
+pub(super) fn spot(
+    rng: &mut Rng,
+    regions: &[Region],
+    families: &BTreeMap<Family, f64>,
+) -> BTreeMap<(Region, Family), Spot> {
+    let mut all = BTreeMap::new();
+    for region in regions {
+        for family in families.keys() {
+            let told = BANDS[rng.usize(..BANDS.len())];
+            let truth = (told * spread(rng, BAND_SPREAD)).min(0.9);
+            let part_of_list = between(rng, 0.3, 0.6);
+            let (Some(told), Some(truth)) = (
+                Interruptions::from_monthly_share(told),
+                Interruptions::from_monthly_share(truth),
+            ) else {
+                continue;
+            };
+            let spot = Spot {
+                part_of_list,
+                told,
+                truth,
+            };
+            all.insert((region.clone(), family.clone()), spot);
+        }
+    }
+    all
+}
