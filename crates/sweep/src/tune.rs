@@ -68,6 +68,8 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         asks: told.current,
         should_ask: told.recommended,
         risk: told.risk.clone(),
+        by_input: Vec::new(),
+        on_fargate: None,
         bound: Boundness::default(),
         offers: told.offers.clone(),
         saving_a_month: finding.cost.as_ref().map(|cost| cost.saving_a_month),

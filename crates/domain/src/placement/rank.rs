@@ -210,4 +210,6 @@ pub fn rank<'a>(
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

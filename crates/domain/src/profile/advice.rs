@@ -17,7 +17,7 @@ use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
 use crate::judge::Facts;
 use crate::policy::Policy;
-use crate::sizing::{Need, Risk, SizedRequest};
+use crate::sizing::{Need, Risk, SizedInput, SizedRequest};
 use crate::step::StepKind;
 use crate::units::{Bytes, Usd};
 
@@ -57,6 +57,13 @@ pub struct StepAdvice {
     pub should_ask: SizedRequest,
     /// How that memory may fail.
     pub risk: Risk,
+    /// Memory by the bytes that a run reads; empty where those explain nothing.
+    #[serde(default)]
+    pub by_input: Vec<SizedInput>,
+    /// What to ask for on Fargate, whose pairs of vCPU and memory are fixed; `None`
+    /// where its needs are unknown or nothing there is as large.
+    #[serde(default)]
+    pub on_fargate: Option<SizedRequest>,
     /// What binds it and where it is underused.
     pub bound: Boundness,
     /// Where it would run; empty where that was not looked for.
@@ -104,6 +111,8 @@ impl StepAdvice {
             asks,
             should_ask,
             risk,
+            by_input: need.by_input.clone(),
+            on_fargate: need.on_fargate,
             bound: Boundness::of(profile, policy, Catalogue::built_in()),
             offers: Offers::default(),
             saving_a_month: None,

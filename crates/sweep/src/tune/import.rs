@@ -17,7 +17,9 @@ use ebb_domain::heartbeat::Origin;
 use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::{Run, RunKey, StepProfile};
-use ebb_domain::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use ebb_domain::step::{
+    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepKind,
+};
 use ebb_domain::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 use thiserror::Error;
@@ -213,6 +215,8 @@ fn run(line: usize, told: Told) -> Run {
         requested: told.requested,
         machine: None,
         origin: Origin::Measured,
+        detail: StepDetail::default(),
+        among_others: None,
     }
 }
 

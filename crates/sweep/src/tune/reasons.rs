@@ -148,6 +148,7 @@ fn evidence(step: &StepAdvice) -> Vec<String> {
             Binding::Compute => step.bound.computing,
             Binding::Waiting => step.bound.waiting,
             Binding::Disk => step.bound.disk,
+            Binding::Network => step.bound.network,
             Binding::Memory => None,
         };
         let for_share = share.map(|share| format!(" for {share} of its time"));

@@ -1,6 +1,8 @@
 //! What each answer holds. The names of fields and variants are those that the program
 //! reads; a test holds the kept account's answers to all of it.
 
+mod offers;
+
 use ebb_domain::decision::Verb;
 use ebb_domain::finding::{
     Action, Confidence, Cost, Finding, FindingKind, Level, PriceBasis, Recommendation, Resource,
@@ -9,10 +11,8 @@ use ebb_domain::fleet::{InstanceState, Market};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::bound::{Asked, Binding, Boundness};
-use ebb_domain::profile::place::{Basis, HeldUpBy, Offered, Offers};
 use ebb_domain::report::Totals;
-use ebb_domain::sizing::{Risk, SizedRequest};
+use ebb_domain::sizing::SizedRequest;
 use ebb_domain::step::StepKind;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +30,7 @@ pub(super) fn schemas() -> Value {
         .chain(findings())
         .chain(resources())
         .chain(steps())
+        .chain(offers::offers())
         .chain(sizing())
         .chain(hub())
     {
@@ -224,6 +225,8 @@ fn steps() -> Named {
         ("asks", reference("Request")),
         ("should_ask", reference("Request")),
         ("risk", reference("Risk")),
+        ("by_input", list(&reference("SizedInput"))),
+        ("on_fargate", or_null(&reference("Request"))),
         ("bound", reference("Bound")),
         ("offers", reference("Offers")),
         ("saving_a_month", or_null(&money())),
@@ -238,49 +241,6 @@ fn steps() -> Named {
             object_of::<SizedRequest>(&[
                 ("cores", or_null(&count())),
                 ("memory", or_null(&count())),
-            ]),
-        ),
-        (
-            "Risk",
-            object_of::<Risk>(&[
-                ("oom_ppm", or_null(&share())),
-                ("attempts", list(&count())),
-                ("samples_needed", count()),
-            ]),
-        ),
-        (
-            "Bound",
-            object_of::<Boundness>(&[
-                ("by", or_null(&one_of::<Binding>())),
-                ("computing", or_null(&share())),
-                ("waiting", or_null(&share())),
-                ("disk", or_null(&share())),
-                ("cores_used", or_null(&share())),
-                ("memory_used", or_null(&share())),
-                ("underused", list(&one_of::<Asked>())),
-            ]),
-        ),
-        (
-            "Offers",
-            object_of::<Offers>(&[
-                ("best", list(&reference("Offer"))),
-                (
-                    "left_out",
-                    json!({"type": "object", "additionalProperties": count()}),
-                ),
-            ]),
-        ),
-        (
-            "Offer",
-            object_of::<Offered>(&[
-                ("instance_type", text()),
-                ("region", text()),
-                ("per_hour", money()),
-                ("wall", reference("Duration")),
-                ("usd_a_run", money()),
-                ("runs_a_machine", count()),
-                ("held_up_by", one_of::<HeldUpBy>()),
-                ("basis", one_of::<Basis>()),
             ]),
         ),
     ]

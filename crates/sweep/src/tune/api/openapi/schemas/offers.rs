@@ -1,0 +1,102 @@
+//! How a request may fail, what binds a step, and where it would run.
+
+use ebb_domain::finding::Level;
+use ebb_domain::fleet::Market;
+use ebb_domain::profile::bound::{Asked, Binding, Boundness};
+use ebb_domain::profile::place::{
+    Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk,
+};
+use ebb_domain::sizing::{ChanceRange, Risk, SizedInput};
+use ebb_domain::step::TaskState;
+use serde_json::{Value, json};
+
+use super::super::write::{
+    count, list, money, object_of, one_of, or_null, reference, share, text,
+};
+use super::Named;
+
+pub(super) fn offers() -> Named {
+    vec![
+        (
+            "Risk",
+            object_of::<Risk>(&[
+                ("oom_ppm", or_null(&share())),
+                ("attempts", list(&count())),
+                ("samples_needed", count()),
+                (
+                    "oom_between",
+                    or_null(&object_of::<ChanceRange>(&[("from_ppm", share()), ("to_ppm", share())])),
+                ),
+            ]),
+        ),
+        (
+            "SizedInput",
+            object_of::<SizedInput>(&[("input", count()), ("memory", count())]),
+        ),
+        ("Bound", bound()),
+        (
+            "Offers",
+            object_of::<Offers>(&[
+                ("best", list(&reference("Offer"))),
+                ("now", or_null(&reference("Offer"))),
+                ("spot", list(&reference("Offer"))),
+                ("elsewhere", list(&reference("Offer"))),
+                ("try_next", or_null(&reference("Offer"))),
+                ("in_the_way_of_arm", list(&text())),
+                (
+                    "left_out",
+                    json!({"type": "object", "additionalProperties": count()}),
+                ),
+            ]),
+        ),
+        ("Offer", offer()),
+        (
+            "SpotRisk",
+            object_of::<SpotRisk>(&[
+                ("interrupted", share()),
+                ("redo_usd_a_run", money()),
+                ("break_even", or_null(&reference("Duration"))),
+            ]),
+        ),
+    ]
+}
+
+fn bound() -> Value {
+    let doing = json!({
+        "type": "object",
+        "propertyNames": one_of::<TaskState>(),
+        "additionalProperties": share(),
+    });
+    object_of::<Boundness>(&[
+        ("by", or_null(&one_of::<Binding>())),
+        ("computing", or_null(&share())),
+        ("waiting", or_null(&share())),
+        ("disk", or_null(&share())),
+        ("network", or_null(&share())),
+        ("doing", doing),
+        ("cores_used", or_null(&share())),
+        ("memory_used", or_null(&share())),
+        ("underused", list(&one_of::<Asked>())),
+    ])
+}
+
+fn offer() -> Value {
+    object_of::<Offered>(&[
+        ("instance_type", text()),
+        ("region", text()),
+        ("per_hour", money()),
+        ("wall", reference("Duration")),
+        ("usd_a_run", money()),
+        ("runs_a_machine", count()),
+        ("held_up_by", one_of::<HeldUpBy>()),
+        ("basis", one_of::<Basis>()),
+        ("market", one_of::<Market>()),
+        ("saves_a_run", or_null(&money())),
+        ("moving_usd_a_run", money()),
+        ("spot", or_null(&reference("SpotRisk"))),
+        ("reasons", list(&one_of::<Reason>())),
+        ("assumed", list(&one_of::<Assumed>())),
+        ("confidence", one_of::<Level>()),
+        ("samples", count()),
+    ])
+}
