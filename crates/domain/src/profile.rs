@@ -125,6 +125,12 @@ impl Run {
             && !self.end.is_bad()
     }
 
+    /// Bytes that it moved over the network; `None` when unknown.
+    pub fn moved(&self) -> Option<Bytes> {
+        let network = self.detail.network?;
+        Some(network.received.saturating_add(network.sent))
+    }
+
     fn sample(&self) -> Sample {
         Sample {
             peak_cores: self.peak_cores,

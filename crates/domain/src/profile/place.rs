@@ -114,14 +114,16 @@ impl Placing<'_> {
         let Some((now, request)) = known.filter(|_| !seen.is_empty()) else {
             return Offers::default();
         };
-        let moved = self.policy.placement.moved_megabytes_a_run;
+        let told = seen.iter().filter_map(|seen| seen.work.network).max();
+        let said = self.policy.placement.moved_megabytes_a_run;
+        let said = (said > 0).then(|| Bytes(said.saturating_mul(1_000_000)));
         let step = Placed {
             seen: &seen,
             now,
             request,
             at_once: profile.at_once(),
             home,
-            moved: (moved > 0).then(|| Bytes(moved.saturating_mul(1_000_000))),
+            moved: told.or(said),
         };
         let (limits, in_the_way_of_arm) = limits(self, &step, (tags, arm));
         let runs_on = self.runs_on_now(&step, asks);

@@ -59,6 +59,7 @@ pub(crate) fn work(run: &Run) -> Option<Work> {
         false => Work::from_samples(run.wall, run.cpu?, seen)?,
     };
     work.disk = run.disk;
+    work.network = run.moved();
     let waited = [TaskState::Disk, TaskState::PageFault];
     work.disk_wait = share_of_time(run, &waited).map(|share| run.wall.mul_f64(share));
     Some(work)
@@ -91,6 +92,7 @@ struct Sum {
     /// Seconds and core seconds, by class of parallelism.
     busy: [(f64, f64); PARALLELISM_CLASSES],
     disk: Known,
+    network: Known,
     disk_wait: Known,
     among_others: f64,
     weight: f64,
@@ -126,6 +128,7 @@ impl Sum {
             busy.1 += wall * cores * weight;
         }
         self.disk.add(work.disk.map(|b| b.0 as f64), weight);
+        self.network.add(work.network.map(|b| b.0 as f64), weight);
         self.disk_wait
             .add(work.disk_wait.map(|t| t.as_secs_f64()), weight);
         self.among_others += f64::from(u8::from(among_others)) * weight;
@@ -144,7 +147,7 @@ impl Sum {
         let work = Work {
             phases,
             disk: self.disk.mean().map(|bytes| Bytes(bytes as u64)),
-            network: None,
+            network: self.network.mean().map(|bytes| Bytes(bytes as u64)),
             disk_wait: self.disk_wait.mean().map(seconds),
         };
         (self.runs > 0).then_some(SeenWork {

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use ebb_domain::step::{Busy, PARALLELISM_CLASSES, Parallelism, Sampled, StepDetail};
-use ebb_domain::units::CpuTime;
+use ebb_domain::step::{
+    Busy, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail, StepGpu, StepNetwork,
+};
+use ebb_domain::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
 
 use super::column::{
@@ -23,6 +25,33 @@ pub(super) struct DetailRow {
     disk_delay_ns: Option<i64>,
     parallelism: Vec<BusyRow>,
     states: Vec<StateRow>,
+    network: Option<NetworkRow>,
+    gpu: Option<GpuRow>,
+    run: Option<RunRow>,
+}
+
+/// TCP payload.
+#[derive(Debug, Serialize, Deserialize)]
+struct NetworkRow {
+    received_bytes: i64,
+    sent_bytes: i64,
+    retransmits: i64,
+    connections: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct GpuRow {
+    devices: i64,
+    held_ns: i64,
+    busy_ns: Option<i64>,
+    peak_memory_bytes: Option<i64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct RunRow {
+    launcher: String,
+    key: String,
+    pipeline: Option<String>,
 }
 
 /// A class of parallelism that was seen; those that were not are left out.
@@ -79,7 +108,57 @@ impl TryFrom<&StepDetail> for DetailRow {
                     })
                 })
                 .collect::<Result<_, ColumnError>>()?,
+            network: detail.network.as_ref().map(put_network).transpose()?,
+            gpu: detail.gpu.as_ref().map(put_gpu).transpose()?,
+            run: detail.run.as_deref().cloned().map(put_run),
         })
+    }
+}
+
+fn put_network(network: &StepNetwork) -> Result<NetworkRow, ColumnError> {
+    Ok(NetworkRow {
+        received_bytes: put("detail.network.received_bytes", network.received.0)?,
+        sent_bytes: put("detail.network.sent_bytes", network.sent.0)?,
+        retransmits: put("detail.network.retransmits", network.retransmits)?,
+        connections: put("detail.network.connections", network.connections)?,
+    })
+}
+
+fn get_network(row: &NetworkRow) -> Result<StepNetwork, ColumnError> {
+    Ok(StepNetwork {
+        received: Bytes(get("detail.network.received_bytes", row.received_bytes)?),
+        sent: Bytes(get("detail.network.sent_bytes", row.sent_bytes)?),
+        retransmits: get("detail.network.retransmits", row.retransmits)?,
+        connections: get("detail.network.connections", row.connections)?,
+    })
+}
+
+fn put_gpu(gpu: &StepGpu) -> Result<GpuRow, ColumnError> {
+    let memory = gpu.peak_memory.map(|bytes| bytes.0);
+    Ok(GpuRow {
+        devices: gpu.devices.into(),
+        held_ns: put_time("detail.gpu.held_ns", gpu.held)?,
+        busy_ns: put_span("detail.gpu.busy_ns", gpu.busy)?,
+        peak_memory_bytes: put_some("detail.gpu.peak_memory_bytes", memory)?,
+    })
+}
+
+fn get_gpu(row: &GpuRow) -> Result<StepGpu, ColumnError> {
+    let (column, value) = ("detail.gpu.devices", row.devices);
+    let memory = get_some("detail.gpu.peak_memory_bytes", row.peak_memory_bytes)?;
+    Ok(StepGpu {
+        devices: u32::try_from(value).map_err(|_| ColumnError::OutOfRange { column, value })?,
+        held: get_time("detail.gpu.held_ns", row.held_ns)?,
+        busy: get_span("detail.gpu.busy_ns", row.busy_ns)?,
+        peak_memory: memory.map(Bytes),
+    })
+}
+
+fn put_run(run: RunName) -> RunRow {
+    RunRow {
+        launcher: run.launcher,
+        key: run.key,
+        pipeline: run.pipeline,
     }
 }
 
@@ -119,6 +198,15 @@ impl TryFrom<DetailRow> for StepDetail {
                     Ok((get_state("detail.states.state", &row.state)?, seen))
                 })
                 .collect::<Result<_, ColumnError>>()?,
+            network: row.network.as_ref().map(get_network).transpose()?,
+            gpu: row.gpu.as_ref().map(get_gpu).transpose()?,
+            run: row.run.map(|run| {
+                Box::new(RunName {
+                    launcher: run.launcher,
+                    key: run.key,
+                    pipeline: run.pipeline,
+                })
+            }),
         })
     }
 }

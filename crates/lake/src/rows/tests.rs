@@ -112,6 +112,20 @@ fn heartbeats_have_these_columns() {
               state: Utf8
               samples: Int64
               time_ns: Int64
+          network?: struct
+            received_bytes: Int64
+            sent_bytes: Int64
+            retransmits: Int64
+            connections: Int64
+          gpu?: struct
+            devices: Int64
+            held_ns: Int64
+            busy_ns?: Int64
+            peak_memory_bytes?: Int64
+          run?: struct
+            launcher: Utf8
+            key: Utf8
+            pipeline?: Utf8
     "#);
 }
 
@@ -174,6 +188,20 @@ fn steps_have_these_columns() {
           state: Utf8
           samples: Int64
           time_ns: Int64
+      network?: struct
+        received_bytes: Int64
+        sent_bytes: Int64
+        retransmits: Int64
+        connections: Int64
+      gpu?: struct
+        devices: Int64
+        held_ns: Int64
+        busy_ns?: Int64
+        peak_memory_bytes?: Int64
+      run?: struct
+        launcher: Utf8
+        key: Utf8
+        pipeline?: Utf8
     "#);
 }
 

@@ -9,8 +9,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, Parallelism, PeakMemory, PlacedStep, Requested, Sampled, StepDetail, StepEnd,
-    StepId, StepKind, StepUsage, TaskState, ToolUsage,
+    MemorySource, Parallelism, PeakMemory, PlacedStep, Requested, RunName, Sampled, StepDetail,
+    StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -167,6 +167,23 @@ fn detail() -> StepDetail {
         disk_delay: None,
         parallelism,
         states: BTreeMap::from([(TaskState::Running, seen(2)), (TaskState::Pipe, seen(3))]),
+        network: Some(StepNetwork {
+            received: Bytes(101),
+            sent: Bytes(0),
+            retransmits: 103,
+            connections: 107,
+        }),
+        gpu: Some(StepGpu {
+            devices: 8,
+            held: Duration::from_nanos(109),
+            busy: None,
+            peak_memory: Some(Bytes(113)),
+        }),
+        run: Some(Box::new(RunName {
+            launcher: "nextflow".to_owned(),
+            key: "1f-α".to_owned(),
+            pipeline: None,
+        })),
     }
 }
 

@@ -132,8 +132,8 @@ proptest! {
         made in made(), prices in prop::collection::vec(1_000_i64..5_000_000, 2..20),
     ) {
         let all = sold();
-        let types = all.iter().filter(|offer| offer.spec.name.as_str() == "m6i.32xlarge");
-        let one = *types.last().expect("it is sold");
+        let mut types = all.iter().filter(|offer| offer.spec.name.as_str() == "m6i.32xlarge");
+        let one = *types.next().expect("it is sold");
         let offers = prices.iter().map(|micros| Offer {
             per_hour: UsdPerHour::from_micros(*micros),
             ..one
