@@ -236,7 +236,7 @@ impl Asked {
         attempts.dedup();
         MemoryAdvice {
             attempts,
-            oom_ppm: (self.exceeded.clamp(0.0, 1.0) * 1e6).ceil() as u32,
+            oom_ppm: (self.exceeded.clamp(0.0, 1.0) * 1e6).round() as u32,
             model: self.model,
             runs,
         }

@@ -245,7 +245,7 @@ fn arm_is_offered_on_evidence_and_else_what_is_in_the_way_is_named() {
     check(&[], &["bwa"], false, false, &[]);
 }
 
-const SPOT: [&str; 4] = ["m7i.large", "m8i.large", "m7a.large", "r7a.large"];
+const SPOT: [&str; 4] = ["m7i.large", "r7i.large", "m7a.large", "r7a.large"];
 
 #[test]
 fn spot_is_told_with_its_risk_and_never_for_fewer_than_three_types() {
