@@ -217,6 +217,7 @@ mod tests {
                     oom_ppm: Some(5_000),
                     attempts: vec![Bytes::mib(1_000), Bytes::mib(2_000)],
                     samples_needed: 0,
+                    ..Risk::default()
                 },
                 ..Need::default()
             };

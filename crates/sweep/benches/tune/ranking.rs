@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_domain::catalogue::{Architecture, Catalogue};
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::placement::rank::{Limits, Market, Offer, Step, rank};
+use ebb_domain::placement::rank::{Limits, Market, Offer, Seen, Step, rank};
 use ebb_domain::placement::speed::Speeds;
 use ebb_domain::placement::spot::Interruptions;
 use ebb_domain::placement::work::Work;
@@ -30,6 +30,7 @@ pub(crate) fn measure() {
                 region,
                 market: Market::OnDemand,
                 per_hour,
+                zones: None,
             };
             let spot = Offer {
                 market: Market::Spot(interruptions),
@@ -46,23 +47,25 @@ pub(crate) fn measure() {
     let mut work = Work::from_totals(hours(2), cpu, Some(MilliCores::cores(12))).expect("work");
     work.disk = Some(Bytes::gib(200));
     work.network = Some(Bytes::gib(20));
-    let step = Step {
+    let seen = [Seen {
         work: &work,
-        seen_on: catalogue.spec(&seen_on).expect("it is known"),
+        on: catalogue.spec(&seen_on).expect("it is known"),
         among_others: false,
+        runs: 20,
+    }];
+    let step = Step {
+        seen: &seen,
         cores: MilliCores::cores(12),
         memory: Bytes::gib(24),
         at_once: 40,
         home: &home,
         moved: Some(Bytes::gib(20)),
+        committed: None,
     };
     let limits = Limits {
         architectures: BTreeSet::from([Architecture::X86_64, Architecture::Arm64]),
-        families: None,
-        regions: None,
-        local_disk: None,
-        gpu: None,
         spot: true,
+        ..Limits::default()
     };
     let speeds = Speeds::default();
     let spread = times(200, |_| {
