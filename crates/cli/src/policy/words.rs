@@ -13,6 +13,8 @@ const SOURCE: &str = concat!(
     include_str!("../../../domain/src/policy.rs"),
     include_str!("../../../domain/src/policy/batch.rs"),
     include_str!("../../../domain/src/policy/machine.rs"),
+    include_str!("../../../domain/src/policy/placement.rs"),
+    include_str!("../../../domain/src/policy/sizing.rs"),
     include_str!("../../../domain/src/policy/step.rs"),
     include_str!("../../../domain/src/policy/storage.rs"),
 );

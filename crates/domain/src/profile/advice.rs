@@ -1,6 +1,7 @@
 //! What is told of one step: what it asks for and should ask for, the risk of that,
 //! what binds it and where it would run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bound::Boundness;
 use super::gather::{Profiled, Profiles};
-use super::place::Offers;
+use super::place::{self, Offers};
 use super::{Run, StepProfile};
 use crate::catalogue::Catalogue;
 use crate::finding::Finding;
@@ -23,6 +24,10 @@ use crate::units::{Bytes, Usd};
 
 /// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
 pub const MAX_STEPS: usize = 10_000;
+
+/// Steps that offers are looked for beside those with findings: a few milliseconds
+/// each.
+const MAX_PLACED: usize = 1_000;
 
 /// What is told of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,9 +167,17 @@ pub(crate) fn steps(
     profiles: &Profiles<'_>,
     findings: &[Finding],
 ) -> (Vec<StepAdvice>, usize) {
+    let placed = placed(profiles);
     let all = profiles.by_step.iter();
     let mut steps: Vec<StepAdvice> = all
-        .filter_map(|((region, name), profiled)| told(facts, region, name, profiled, findings))
+        .filter_map(|(key, profiled)| {
+            let mut advice = told(facts, &key.0, &key.1, profiled, findings)?;
+            if advice.offers == Offers::default() && placed.contains(key) {
+                let step = (&key.0, profiled);
+                advice.offers = place::offers(facts, profiles, step, advice.should_ask);
+            }
+            Some(advice)
+        })
         .collect();
     steps.sort_by(|a, b| {
         let order = |s: &StepAdvice| (s.step.clone(), s.region.clone());
@@ -173,6 +186,21 @@ pub(crate) fn steps(
     let left_out = steps.len().saturating_sub(MAX_STEPS);
     steps.truncate(MAX_STEPS);
     (steps, left_out)
+}
+
+/// The steps that machines were busy with longest.
+fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p (Region, String)> {
+    let wall = |profiled: &Profiled<'_>| -> Duration {
+        let walls = profiled.runs.iter().map(|run| run.wall());
+        walls.fold(Duration::ZERO, Duration::saturating_add)
+    };
+    let all = profiles.by_step.iter();
+    let mut all: Vec<_> = all.map(|(key, profiled)| (wall(profiled), key)).collect();
+    all.sort_by(|a, b| b.cmp(a));
+    all.into_iter()
+        .take(MAX_PLACED)
+        .map(|(_, key)| key)
+        .collect()
 }
 
 fn told(

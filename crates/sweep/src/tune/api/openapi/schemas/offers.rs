@@ -3,16 +3,12 @@
 use ebb_domain::finding::Level;
 use ebb_domain::fleet::Market;
 use ebb_domain::profile::bound::{Asked, Binding, Boundness};
-use ebb_domain::profile::place::{
-    Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk,
-};
+use ebb_domain::profile::place::{Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk};
 use ebb_domain::sizing::{ChanceRange, Risk, SizedInput};
 use ebb_domain::step::TaskState;
 use serde_json::{Value, json};
 
-use super::super::write::{
-    count, list, money, object_of, one_of, or_null, reference, share, text,
-};
+use super::super::write::{count, list, money, object_of, one_of, or_null, reference, share, text};
 use super::Named;
 
 pub(super) fn offers() -> Named {
@@ -25,7 +21,10 @@ pub(super) fn offers() -> Named {
                 ("samples_needed", count()),
                 (
                     "oom_between",
-                    or_null(&object_of::<ChanceRange>(&[("from_ppm", share()), ("to_ppm", share())])),
+                    or_null(&object_of::<ChanceRange>(&[
+                        ("from_ppm", share()),
+                        ("to_ppm", share()),
+                    ])),
                 ),
             ]),
         ),
