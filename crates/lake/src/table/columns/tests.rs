@@ -6,12 +6,13 @@ mod sample;
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::{Field, Fields};
+use ebb_cloud::store;
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::step::{PlacedStep, StepDetail, StepEnd};
 
 use super::*;
 use crate::rows::{Record, RowsError};
-use crate::store;
+
 use crate::table::{Batched, Table};
 use sample::{heartbeat, step, step_usage};
 
