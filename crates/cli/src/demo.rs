@@ -54,13 +54,15 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
         let (_, inventory) = of_it.with_context(|| format!("no region of {}", gap.scope))?;
         inventory.gaps.push(gap.clone());
     }
+    let (state, hours) = watch::folded(&account, policy)?;
     Ok(Demo {
         now: account.now,
         inventory: FakeInventory::new(by_region),
         metrics: FakeMetrics::new(fleet::metrics(&account)),
         bill: FakeBill::new(Ok(fleet::bill(&account)?)),
         known: Known {
-            state: watch::state(&account, policy)?,
+            state,
+            hours,
             finished: watch::finished(&account)?,
             disconnected_since: disconnected(&account)?,
         },

@@ -106,6 +106,17 @@ pub struct Heartbeat {
     pub detail: NodeDetail,
 }
 
+/// An interval of which less was seen does not count as seen.
+const SEEN_SHARE: Share = Share::from_ppm(950_000);
+
+impl Heartbeat {
+    /// True when the probe saw what it is there to see.
+    pub fn was_seen(&self) -> bool {
+        let least = self.coverage.least();
+        least.is_some_and(|least| least >= SEEN_SHARE)
+    }
+}
+
 /// The share of an interval that each signal covered; `None` means that this
 /// probe does not observe the signal at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

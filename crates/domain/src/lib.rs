@@ -8,6 +8,7 @@ pub mod finding;
 pub mod fleet;
 pub mod gpu;
 pub mod heartbeat;
+pub mod hours;
 pub mod identity;
 pub mod judge;
 pub mod ledger;

@@ -153,6 +153,7 @@ impl Folder<'_> {
             }
         }
         self.settle(&mut work).await?;
+        work.hours.keep(self.objects, self.shard).await?;
         Ok((work, folding))
     }
 

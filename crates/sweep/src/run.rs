@@ -224,6 +224,7 @@ async fn look(
     let gaps = gap.into_iter().chain(undecided);
     let before = Before {
         state: &work.stored.fleet,
+        hours: work.hours.fleet(),
         finished: &finished,
         disconnected_since: &work.stored.memory.disconnected_since,
         gaps: gaps.chain(remembered.failed_channels()).collect(),

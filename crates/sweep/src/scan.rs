@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::Gap;
+use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{Explanation, Facts, disconnected_since, explain, judge};
 use ebb_domain::policy::Policy;
@@ -21,6 +22,8 @@ use crate::gather::{self, Account, Paid, Wanted};
 pub struct Known {
     /// What probes saw.
     pub state: FleetState,
+    /// What they saw by the hour.
+    pub hours: FleetHours,
     /// Steps that ended.
     pub finished: Vec<PlacedStep>,
     /// Since when each ECS agent has been disconnected.
@@ -41,6 +44,7 @@ pub async fn explained(
 ) -> (Report, Option<Explanation>) {
     let before = Before {
         state: &known.state,
+        hours: &known.hours,
         finished: &known.finished,
         disconnected_since: &known.disconnected_since,
         gaps: Vec::new(),
@@ -58,6 +62,7 @@ pub async fn explained(
 /// What is known before the account is asked.
 pub(crate) struct Before<'a> {
     pub(crate) state: &'a FleetState,
+    pub(crate) hours: &'a FleetHours,
     pub(crate) finished: &'a [PlacedStep],
     pub(crate) disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
     /// What of it could not be known.
@@ -87,6 +92,7 @@ pub(crate) async fn see<T>(
     let decided = decide(&Facts {
         now,
         state: before.state,
+        hours: before.hours,
         inventory: &inventory,
         metrics: &paid.series(),
         bill: &paid.costs(),

@@ -1,6 +1,8 @@
 //! The state between sweeps, as one object of the bucket: a cache of the lake. One
 //! that cannot be used is not an error; it is folded again from the lake.
 
+pub mod hours;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -9,6 +11,7 @@ use ebb_domain::identity::NodeId;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::FleetState;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -100,35 +103,42 @@ impl Stored {
     /// # Errors
     /// `TooLarge` past the bound of one object.
     pub fn pack(&self) -> Result<Vec<u8>, StoredError> {
-        let plain = postcard::to_allocvec(self).map_err(StoredError::Encode)?;
-        let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(StoredError::Compress)?;
-        let mut bytes = format!("{SCHEMA}\n").into_bytes();
-        bytes.extend(packed);
-        let too_large = |bytes, max| StoredError::TooLarge {
-            nodes: self.fleet.nodes.len(),
-            bytes,
-            max,
-        };
-        for (size, max) in [
-            (plain.len() as u64, MAX_UNPACKED_BYTES),
-            (bytes.len() as u64, MAX_PACKED_BYTES),
-        ] {
-            if size > max {
-                return Err(too_large(size, max));
-            }
-        }
-        Ok(bytes)
+        pack(SCHEMA, self, self.fleet.nodes.len())
     }
 
     /// Reads what [`Stored::pack`] wrote; in words why it cannot be.
     fn unpack(bytes: &[u8]) -> Result<Self, String> {
-        let line = format!("{SCHEMA}\n");
-        let packed = bytes
-            .strip_prefix(line.as_bytes())
-            .ok_or_else(|| format!("it is not of schema {SCHEMA}"))?;
-        let plain = inflate(packed, MAX_UNPACKED_BYTES)?;
-        postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))
+        unpack(SCHEMA, bytes)
     }
+}
+
+fn pack(schema: &str, value: &impl Serialize, nodes: usize) -> Result<Vec<u8>, StoredError> {
+    let plain = postcard::to_allocvec(value).map_err(StoredError::Encode)?;
+    let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(StoredError::Compress)?;
+    let mut bytes = format!("{schema}\n").into_bytes();
+    bytes.extend(packed);
+    for (size, max) in [
+        (plain.len() as u64, MAX_UNPACKED_BYTES),
+        (bytes.len() as u64, MAX_PACKED_BYTES),
+    ] {
+        if size > max {
+            return Err(StoredError::TooLarge {
+                nodes,
+                bytes: size,
+                max,
+            });
+        }
+    }
+    Ok(bytes)
+}
+
+fn unpack<T: DeserializeOwned>(schema: &str, bytes: &[u8]) -> Result<T, String> {
+    let line = format!("{schema}\n");
+    let packed = bytes
+        .strip_prefix(line.as_bytes())
+        .ok_or_else(|| format!("it is not of schema {schema}"))?;
+    let plain = inflate(packed, MAX_UNPACKED_BYTES)?;
+    postcard::from_bytes(&plain).map_err(|e| format!("it cannot be decoded: {e}"))
 }
 
 /// Unpacks at most `max` bytes; in words why not.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use ebb_domain::heartbeat::{
     Arrival, BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Sent, Usage,
 };
+use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::{BootId, ProbeStart};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
@@ -23,8 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// From the end of an interval to its arrival.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
 
-pub(super) fn state(account: &Account, policy: &Policy) -> Result<FleetState> {
-    let mut state = FleetState::default();
+pub(super) fn folded(account: &Account, policy: &Policy) -> Result<(FleetState, FleetHours)> {
+    let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
     for node in &account.nodes {
         let Some(probe) = &node.probe else { continue };
         for back in (0..probe.watched).rev() {
@@ -32,10 +33,11 @@ pub(super) fn state(account: &Account, policy: &Policy) -> Result<FleetState> {
             if !missed {
                 let placed = heartbeat(account, node, probe, back)?;
                 state.fold_heartbeat(&placed, &policy.activity);
+                hours.fold_heartbeat(&placed, &policy.activity);
             }
         }
     }
-    Ok(state)
+    Ok((state, hours))
 }
 
 /// The heartbeat of the minute that ended `back` minutes ago.

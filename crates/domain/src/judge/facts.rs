@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::Catalogue;
 use crate::fleet::{Instance, Inventory};
 use crate::heartbeat::Origin;
+use crate::hours::FleetHours;
 use crate::identity::NodeId;
 use crate::policy::Policy;
 use crate::state::FleetState;
@@ -21,6 +22,8 @@ pub struct Facts<'a> {
     pub now: Timestamp,
     /// What the probes saw.
     pub state: &'a FleetState,
+    /// What they saw by the hour, for a fortnight.
+    pub hours: &'a FleetHours,
     /// What is there.
     pub inventory: &'a Inventory,
     /// Metrics of nodes without a probe.

@@ -11,6 +11,7 @@ use crate::fleet::{
     JobStatus, Market, Volume,
 };
 use crate::heartbeat::{Heartbeat, Placed};
+use crate::hours::FleetHours;
 use crate::identity::{InstanceType, NodeId, Region};
 use crate::judge::{BilledDay, Facts, MetricSeries, ResourceCost, judge};
 use crate::policy::Policy;
@@ -23,6 +24,7 @@ use crate::units::{Bytes, MilliCores};
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) state: FleetState,
+    pub(crate) hours: FleetHours,
     pub(crate) inventory: Inventory,
     pub(crate) metrics: BTreeMap<NodeId, MetricSeries>,
     pub(crate) bill: BTreeMap<NodeId, ResourceCost>,
@@ -37,6 +39,7 @@ impl Default for World {
         Self {
             now: at(0),
             state: FleetState::default(),
+            hours: FleetHours::default(),
             inventory: Inventory::default(),
             metrics: BTreeMap::new(),
             bill: BTreeMap::new(),
@@ -87,6 +90,7 @@ impl World {
     /// Folds one heartbeat, and sets the clock past its end.
     pub(crate) fn take(&mut self, placed: &Placed) {
         self.state.fold_heartbeat(placed, &self.policy.activity);
+        self.hours.fold_heartbeat(placed, &self.policy.activity);
         let after = placed.end.checked_add(std::time::Duration::from_secs(5));
         self.now = self.now.max(after.expect("a time of this century"));
     }
@@ -95,6 +99,7 @@ impl World {
         Facts {
             now: self.now,
             state: &self.state,
+            hours: &self.hours,
             inventory: &self.inventory,
             metrics: &self.metrics,
             bill: &self.bill,

@@ -12,14 +12,11 @@ use crate::heartbeat::{Coverage, GpuUse, Hardware, Origin, Placed, Usage};
 use crate::identity::{BootId, ProbeStart};
 use crate::policy::ActivityPolicy;
 use crate::step::{PlacedStep, StepEnd, StepId, StepUsage};
-use crate::units::Share;
 
 /// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
 const MAX_STEPS: usize = 64;
 /// Probe runs kept a node; older ones can no longer arrive in practice.
 const MAX_RUNS: usize = 16;
-/// An interval of which less was seen does not count as seen.
-const SEEN_SHARE: Share = Share::from_ppm(950_000);
 
 /// A step not heard of for so long while its node was has ended: each heartbeat
 /// names all that run, and the lake has what ended.
@@ -123,8 +120,7 @@ impl NodeState {
     pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
         let h = &placed.heartbeat;
         let start = placed.start().unwrap_or(placed.end);
-        let was_seen = h.coverage.least().is_some_and(|least| least >= SEEN_SHARE);
-        let seen = match was_seen {
+        let seen = match h.was_seen() {
             true => Ticks::with_middle_in(start, placed.end, policy.tick()),
             false => Ticks::default(),
         };

@@ -6,6 +6,7 @@
 
 mod count;
 mod fleet;
+mod fortnight;
 mod messages;
 mod stages;
 mod state;

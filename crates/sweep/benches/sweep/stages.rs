@@ -7,14 +7,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ebb_domain::catalogue::Catalogue;
+use ebb_domain::heartbeat::Placed;
+use ebb_domain::hours::FleetHours;
 use ebb_domain::judge::{Facts, judge};
+use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::FleetState;
 use ebb_sweep::stored::Stored;
+use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::{place, render};
+use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet;
 use crate::messages::Messages;
+use crate::{fleet, fortnight};
 
 /// As many messages as a sweep takes at once.
 const A_BATCH: usize = 5_000;
@@ -32,6 +37,8 @@ pub(crate) struct Stages {
     pub(crate) judge: Duration,
     pub(crate) render: Duration,
     pub(crate) pack: Duration,
+    /// Reading the nodes' hours of before and writing them.
+    pub(crate) hours: Duration,
     pub(crate) findings: usize,
     pub(crate) report_bytes: usize,
     pub(crate) peak_memory: u64,
@@ -39,7 +46,7 @@ pub(crate) struct Stages {
 
 impl Stages {
     pub(crate) fn total(&self) -> Duration {
-        self.decode + self.fold + self.judge + self.render + self.pack
+        self.decode + self.fold + self.judge + self.render + self.pack + self.hours
     }
 }
 
@@ -63,9 +70,14 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     let inventory = inventory.remove(&fleet::region()).expect("it is there");
     let mut messages = Messages::open(file);
     let mut stored = Stored::empty(&policy.activity);
+    let bucket = fortnight::bucket(nodes);
     let none = Duration::ZERO;
     let (mut one_core, mut decode, mut fold) = (none, none, none);
-    let (mut judging, mut rendering, mut pack) = (none, none, none);
+    let (mut judging, mut rendering, mut pack, mut kept) = (none, none, none, none);
+    let mut hours = timed(&mut kept, || {
+        let loaded = block_on(Hours::load(&bucket, 0, &policy.activity));
+        loaded.expect("it is there")
+    });
     let mut heartbeats = 0;
     loop {
         let batch = messages.take(A_BATCH);
@@ -81,7 +93,8 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         let rows: Vec<_> = opened.into_iter().flat_map(|o| o.rows).collect();
         heartbeats += rows.len() as u64;
         timed(&mut fold, || {
-            take_in(&mut stored.fleet, &rows, &policy.activity)
+            let hours = hours.folding(Some(heartbeats));
+            take_in(&mut stored.fleet, hours, &rows, &policy.activity)
         });
     }
     let (metrics, bill) = (BTreeMap::new(), BTreeMap::new());
@@ -89,6 +102,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     let facts = Facts {
         now: fleet::at(fleet::MINUTES),
         state: &stored.fleet,
+        hours: hours.fleet(),
         inventory: &inventory,
         metrics: &metrics,
         bill: &bill,
@@ -103,6 +117,9 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         render::html(&report).len() + render::csv(&report).len() + render::json(&report).len()
     });
     timed(&mut pack, || black_box(stored.pack().expect("it fits")));
+    timed(&mut kept, || {
+        block_on(hours.keep(&bucket, 0)).expect("it fits")
+    });
     Stages {
         heartbeats,
         bytes: messages.bytes,
@@ -112,6 +129,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         judge: judging,
         render: rendering,
         pack,
+        hours: kept,
         findings: report.findings.len(),
         report_bytes,
         peak_memory: crate::peak_memory(),
@@ -121,12 +139,14 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
 /// As the fold does it: what was accepted before is left out.
 fn take_in(
     fleet: &mut FleetState,
-    rows: &[ebb_domain::heartbeat::Placed],
-    policy: &ebb_domain::policy::ActivityPolicy,
+    hours: &mut FleetHours,
+    rows: &[Placed],
+    policy: &ActivityPolicy,
 ) {
     for placed in rows {
         if !fleet.accepted_heartbeat(placed) {
             fleet.fold_heartbeat(placed, policy);
+            hours.fold_heartbeat(placed, policy);
         }
     }
 }

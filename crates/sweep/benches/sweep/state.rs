@@ -8,7 +8,8 @@ use ebb_domain::state::FleetState;
 use ebb_sweep::stored::Stored;
 use serde::{Deserialize, Serialize};
 
-use crate::{count, fleet};
+use crate::fortnight::HISTORIES;
+use crate::{count, fleet, fortnight};
 
 const NODES: u32 = 1_000;
 const DAY_MINUTES: u64 = 24 * 60;
@@ -24,6 +25,8 @@ pub(crate) struct State {
     pub(crate) memory_max: u64,
     /// Median over groups of nodes.
     pub(crate) stored: u64,
+    /// Mean of the hours, packed together.
+    pub(crate) hours_stored: u64,
 }
 
 pub(crate) fn measure() -> State {
@@ -45,7 +48,14 @@ pub(crate) fn measure() -> State {
         memory,
         memory_max,
         stored: packed,
+        hours_stored: hours_packed(),
     }
+}
+
+fn hours_packed() -> u64 {
+    let bucket = fortnight::bucket(HISTORIES);
+    let packed = bucket.stored(&ebb_sweep::stored::hours::key(0));
+    packed.map_or(0, |packed| packed.bytes.len() as u64) / u64::from(HISTORIES)
 }
 
 fn placed(number: u32, minute: u64) -> Placed {

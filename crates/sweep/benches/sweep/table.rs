@@ -36,17 +36,18 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
     );
     println!("From received bytes to rendered report, network and lake excluded:\n");
     println!(
-        "  nodes  heartbeats  decode+place   fold  judge  render   pack   total  peak MB  findings"
+        "  nodes  heartbeats  decode+place   fold  judge  render   pack  hours   total  peak MB  findings"
     );
     for (nodes, s) in rows {
         println!(
-            "{nodes:>7} {:>11} {:>13} {:>6} {:>6} {:>7} {:>6} {:>7} {:>8} {:>9}",
+            "{nodes:>7} {:>11} {:>13} {:>6} {:>6} {:>7} {:>6} {:>6} {:>7} {:>8} {:>9}",
             s.heartbeats,
             sec(s.decode),
             sec(s.fold),
             sec(s.judge),
             sec(s.render),
             sec(s.pack),
+            sec(s.hours),
             sec(s.total()),
             s.peak_memory >> 20,
             s.findings
@@ -54,8 +55,8 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
     }
     println!(
         "\nState after a day of heartbeats, {} nodes: {} B a node in memory (median; greatest \
-         {} B), {} B stored.\n",
-        state.nodes, state.memory, state.memory_max, state.stored
+         {} B), {} B stored; the hours of a fortnight, {} B stored.\n",
+        state.nodes, state.memory, state.memory_max, state.stored, state.hours_stored
     );
     goals(rows, state);
     requests(rows);

@@ -12,6 +12,7 @@ use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Table};
 
 use super::{FoldError, Folder};
+use crate::stored::hours::Hours;
 use crate::stored::{self, Memory, Saved, Stored};
 
 /// Sweeps overlap at most by accident; losing this often in a row is a fault.
@@ -22,6 +23,8 @@ const ATTEMPTS: usize = 5;
 pub struct Work {
     /// The state.
     pub stored: Stored,
+    /// The nodes' hours, folded as far as the state.
+    pub hours: Hours,
     /// Why a state that was there was not used.
     pub(super) unusable: Option<String>,
     replaces: PutIf,
@@ -42,6 +45,7 @@ impl Work {
         let mut work = Self {
             is_dirty: loaded.unusable.is_some(),
             stored: loaded.stored,
+            hours: Hours::load(folder.objects, folder.shard, folder.activity).await?,
             unusable: loaded.unusable,
             replaces: loaded.replaces,
             next_heartbeats: 0,
@@ -74,19 +78,30 @@ impl Work {
             .await?;
         self.next_heartbeats = last.map_or(0, |number| number + 1);
         loop {
-            let version = self.stored.folded.heartbeats;
+            // What one of the two has folded before changes nothing in it.
+            let version = self.stored.folded.heartbeats.min(self.hours.folded());
             let since = folder.truth.heartbeats_since(version).await?;
-            let is_complete = since.is_complete();
-            for placed in &since.rows {
-                self.stored.fleet.fold_heartbeat(placed, folder.activity);
-            }
-            self.is_dirty |= since.through != version;
-            self.stored.folded.heartbeats = since.through;
-            if is_complete {
+            self.fold(&since.rows, since.through, folder);
+            if since.is_complete() {
                 return Ok(());
             }
-            self.checkpoint(folder).await?;
+            if self.is_dirty {
+                self.checkpoint(folder).await?;
+            }
+            self.hours.keep(folder.objects, folder.shard).await?;
         }
+    }
+
+    /// Folds rows with which all up to version `through` is folded.
+    fn fold(&mut self, rows: &[Placed], through: Option<u64>, folder: &Folder<'_>) {
+        let hours = self.hours.folding(through);
+        for placed in rows {
+            self.stored.fleet.fold_heartbeat(placed, folder.activity);
+            hours.fold_heartbeat(placed, folder.activity);
+        }
+        let folded = &mut self.stored.folded.heartbeats;
+        self.is_dirty |= through > *folded;
+        *folded = through.max(*folded);
     }
 
     async fn catch_up_steps(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
@@ -176,12 +191,8 @@ impl Folder<'_> {
             let batch = self.numbered(work.next_heartbeats);
             match self.truth.append_heartbeats(&rows, &batch).await? {
                 Appended::Committed(version) if follows(work.stored.folded.heartbeats, version) => {
-                    for placed in &rows {
-                        work.stored.fleet.fold_heartbeat(placed, self.activity);
-                    }
-                    work.stored.folded.heartbeats = Some(version);
+                    work.fold(&rows, Some(version), self);
                     work.next_heartbeats += 1;
-                    work.is_dirty = true;
                     return Ok(rows.len());
                 }
                 Appended::Committed(_) => {

@@ -2,6 +2,7 @@
 //! and counts nothing twice.
 
 use ebb_cloud::failing::{Fault, Moment, Then};
+use ebb_sweep::stored;
 use futures::{StreamExt, stream};
 
 use crate::lake::{Reads, TestLake};
@@ -115,8 +116,9 @@ async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
         .sweep(&Fault::never())
         .await
         .expect("nothing fails it");
-    let before = world.state().await;
-    let key = ebb_sweep::stored::key(0);
+    let (before, hours) = (world.state().await, world.hours().await);
+    assert_eq!(hours.nodes.len(), 2);
+    let (key, hours_key) = (stored::key(0), stored::hours::key(0));
     world.objects.insert(key, *b"garbage");
     let summary = world
         .sweep(&Fault::never())
@@ -124,6 +126,10 @@ async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
         .expect("nothing fails it");
     assert!(summary.folding.rebuilt_because.is_some(), "{summary:?}");
     assert_eq!(world.state().await, before);
+    world.objects.insert(hours_key, *b"garbage");
+    let swept = world.sweep(&Fault::never()).await;
+    swept.expect("nothing fails it");
+    assert_eq!((world.state().await, world.hours().await), (before, hours));
 }
 
 #[tokio::test]
@@ -134,11 +140,12 @@ async fn a_lake_too_large_for_one_sweep_is_folded_by_several() {
         .await
         .expect("nothing fails it");
     let before = world.state().await;
-    world.objects.insert(ebb_sweep::stored::key(0), *b"garbage");
+    world.objects.insert(stored::key(0), *b"garbage");
     let mut sweeps = 0;
     loop {
-        // Get state, last batch, read, put state, read, put state: and no further.
-        let killed = Fault::at(6, Moment::Before, Then::StaysDead);
+        // Get state and hours, last batch, read, put state, read, put state: and no
+        // further.
+        let killed = Fault::at(7, Moment::Before, Then::StaysDead);
         let lake = TestLake::new(world.lake().await, &killed, None).reading(Reads::OneCommit);
         let _ = world.sweep_over(&lake, &killed).await;
         sweeps += 1;

@@ -7,6 +7,7 @@ use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
     FakeChat, FakeClock, FakeInventory, FakeMailer, FakeMetrics, FakeObjects, FakeQueue, FakeTopic,
 };
+use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_lake::Lake;
@@ -16,6 +17,7 @@ use ebb_sweep::gather::Account;
 use ebb_sweep::publish::{Addresses, Channels};
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 use ebb_sweep::stored;
+use ebb_sweep::stored::hours::Hours;
 use jiff::Timestamp;
 use tempfile::TempDir;
 
@@ -155,7 +157,8 @@ impl World {
         let steps = self.steps().await;
         assert_eq!(steps.len(), 4, "{how}: {steps:?}");
         assert!(steps.values().all(|n| *n == 1), "{how}: {steps:?}");
-        assert_eq!(self.state().await, self.folded_anew().await, "{how}");
+        let folded = (self.state().await, self.hours().await);
+        assert_eq!(folded, self.folded_anew().await, "{how}");
         assert!(self.queue.messages().is_empty(), "{how}: messages wait");
         let keys = self.objects.keys();
         let waiting = keys.iter().filter(|key| key.starts_with("ingest/"));
@@ -169,16 +172,24 @@ impl World {
         loaded.expect("the bucket answers").stored.fleet
     }
 
-    async fn folded_anew(&self) -> FleetState {
+    /// The nodes' hours that the bucket has.
+    pub(crate) async fn hours(&self) -> FleetHours {
+        let policy = self.policy.activity.clone();
+        let loaded = Hours::load(&self.objects, 0, &policy).await;
+        loaded.expect("the bucket answers").fleet().clone()
+    }
+
+    async fn folded_anew(&self) -> (FleetState, FleetHours) {
         let (lake, policy) = (self.lake().await, self.policy.activity.clone());
-        let mut state = FleetState::default();
+        let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
         for placed in lake.heartbeats_since(None).await.expect("reads").rows {
             state.fold_heartbeat(&placed, &policy);
+            hours.fold_heartbeat(&placed, &policy);
         }
         for step in lake.steps_since(None).await.expect("reads").rows {
             state.fold_step(&step);
         }
-        state
+        (state, hours)
     }
 }
 

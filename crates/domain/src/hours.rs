@@ -1,0 +1,299 @@
+//! What each node did by the hour, for a fortnight: what a day's state is too short
+//! to tell, recurring use above all. It is kept apart from the state, so that the
+//! state stays small.
+//!
+//! Like the state it is a semilattice: an hour is two sets and a greatest value, so
+//! order, repeats and lateness change nothing.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::activity::{self, Activity};
+use crate::heartbeat::{Heartbeat, Placed};
+use crate::identity::NodeId;
+use crate::policy::ActivityPolicy;
+use crate::units::Share;
+
+/// Hours kept a node, the newest first of all: a fortnight, so that every hour of
+/// the week was there twice, and the age up to which anything is accepted.
+pub const KEPT_HOURS: usize = 14 * 24;
+
+/// Hours of a week.
+pub const WEEK_HOURS: usize = 7 * 24;
+
+/// An hour is looked at in slots of five minutes.
+const SLOTS: u32 = 12;
+const SLOT_SECONDS: i64 = 3600 / SLOTS as i64;
+const SLOT_MASK: u32 = (1 << SLOTS) - 1;
+
+/// What the busiest interval of an hour is rounded up to, in percent: seven classes
+/// take a tenth of the room that exact values would.
+const PEAK_PERCENT: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+const PEAK_SHIFT: u32 = 2 * SLOTS;
+
+/// One hour of one node. A slot of five minutes counts by the intervals whose middle
+/// lies in it, so that a minute's work is one slot's and not two's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hour(u32);
+
+impl Hour {
+    /// The share of its slots in which the probe saw what it is there to see.
+    pub fn seen(self) -> Share {
+        part(self.seen_slots().count_ones(), SLOTS).unwrap_or(Share::NONE)
+    }
+
+    /// The share of its seen slots in which the workload was active; `None` when
+    /// nothing was seen.
+    pub fn active(self) -> Option<Share> {
+        part(
+            self.active_slots().count_ones(),
+            self.seen_slots().count_ones(),
+        )
+    }
+
+    /// An upper bound of the CPU that its busiest interval used, background
+    /// included, as a share of all cores; `None` when unknown.
+    pub fn peak_cpu(self) -> Option<Share> {
+        let class = (self.0 >> PEAK_SHIFT).checked_sub(1)?;
+        let percent = PEAK_PERCENT.get(usize::try_from(class).ok()?)?;
+        Some(Share::from_ppm(percent * 10_000))
+    }
+
+    fn of(slot: u32, is_active: bool, peak: Option<u32>) -> Self {
+        let slot = 1 << slot;
+        let active = if is_active { slot << SLOTS } else { 0 };
+        Self(slot | active | peak.unwrap_or(0) << PEAK_SHIFT)
+    }
+
+    fn seen_slots(self) -> u32 {
+        self.0 & SLOT_MASK
+    }
+
+    fn active_slots(self) -> u32 {
+        self.0 >> SLOTS & SLOT_MASK
+    }
+
+    fn join(self, other: Self) -> Self {
+        let slots = (self.0 | other.0) & ((1 << PEAK_SHIFT) - 1);
+        let peak = (self.0 >> PEAK_SHIFT).max(other.0 >> PEAK_SHIFT);
+        Self(slots | peak << PEAK_SHIFT)
+    }
+}
+
+/// One hour of the week, over the weeks that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WeekHour {
+    /// Weeks in which it was seen at all.
+    pub weeks_seen: u8,
+    /// Weeks in which the workload was active in it.
+    pub weeks_active: u8,
+    seen: u32,
+    active: u32,
+}
+
+impl WeekHour {
+    /// The share of its seen slots in which the workload was active; `None` when
+    /// nothing was seen.
+    pub fn active(self) -> Option<Share> {
+        part(self.active, self.seen)
+    }
+}
+
+/// The hour of the week of a time, in UTC; 0 begins with Monday.
+pub fn hour_of_week(at: Timestamp) -> usize {
+    // 1970 began on a Thursday.
+    let hour = (hour_of(at.as_second()) + 3 * 24).rem_euclid(WEEK_HOURS as i64);
+    usize::try_from(hour).unwrap_or(0)
+}
+
+/// The hours of one node, at most [`KEPT_HOURS`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeHours {
+    /// The first kept hour since 1970.
+    first: i64,
+    /// One after the other from `first` on; neither end is empty.
+    hours: Vec<Hour>,
+}
+
+impl NodeHours {
+    /// What one heartbeat tells; nothing where it did not see what it is there to see.
+    pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
+        let mut hours = Self::default();
+        hours.fold(placed, policy);
+        hours
+    }
+
+    /// Takes in one heartbeat.
+    pub fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        let h = &placed.heartbeat;
+        let Some(start) = placed.start().filter(|_| h.was_seen()) else {
+            return;
+        };
+        let is_active = activity::of(h, policy) != Activity::Quiet;
+        let peak = peak_class(h);
+        let (start, end) = (start.as_second(), placed.end.as_second());
+        let half = (end - start).min(SLOT_SECONDS) / 2;
+        let last = (end - half).div_euclid(SLOT_SECONDS);
+        let oldest = last - KEPT_HOURS as i64 * i64::from(SLOTS);
+        let first = (start + half).div_euclid(SLOT_SECONDS).max(oldest);
+        // The last first: then there is room for all.
+        for slot in (first..=last).rev() {
+            let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
+            let hour = slot.div_euclid(SLOTS.into());
+            self.put(hour, Hour::of(within, is_active, peak));
+        }
+    }
+
+    /// Takes in what another history of the same node knows.
+    pub fn absorb(&mut self, other: &Self) {
+        for (hour, known) in other.numbered().rev() {
+            if known != Hour::default() {
+                self.put(hour, known);
+            }
+        }
+    }
+
+    /// Its hours with their begins, oldest first; those of which nothing is known
+    /// lie between as unseen ones.
+    pub fn hours(&self) -> impl DoubleEndedIterator<Item = (Timestamp, Hour)> {
+        self.numbered().filter_map(|(number, hour)| {
+            let begin = Timestamp::from_second(number * 3600).ok()?;
+            Some((begin, hour))
+        })
+    }
+
+    /// The hour that holds `at`; an unseen one where nothing is known of it.
+    pub fn at(&self, at: Timestamp) -> Hour {
+        let index = usize::try_from(hour_of(at.as_second()) - self.first).ok();
+        let known = index.and_then(|index| self.hours.get(index));
+        known.copied().unwrap_or_default()
+    }
+
+    /// The hours of the week in UTC, Monday's first one first.
+    pub fn by_hour_of_week(&self) -> [WeekHour; WEEK_HOURS] {
+        let mut week = [WeekHour::default(); WEEK_HOURS];
+        for (begin, hour) in self.hours() {
+            let sum = &mut week[hour_of_week(begin)];
+            let (seen, active) = (
+                hour.seen_slots().count_ones(),
+                hour.active_slots().count_ones(),
+            );
+            sum.weeks_seen += u8::from(seen > 0);
+            sum.weeks_active += u8::from(active > 0);
+            sum.seen += seen;
+            sum.active += active;
+        }
+        week
+    }
+
+    fn numbered(&self) -> impl DoubleEndedIterator<Item = (i64, Hour)> + ExactSizeIterator {
+        let first = self.first;
+        let hours = self.hours.iter().enumerate();
+        hours.map(move |(i, hour)| (first + i as i64, *hour))
+    }
+
+    fn put(&mut self, number: i64, hour: Hour) {
+        let newest = self.newest();
+        if self.hours.is_empty() || number > newest {
+            self.append(number, hour);
+        } else if number <= newest - KEPT_HOURS as i64 {
+            // Too old to be kept.
+        } else if number < self.first {
+            let before = usize::try_from(self.first - number).unwrap_or(0);
+            self.hours.splice(0..0, vec![Hour::default(); before]);
+            self.hours[0] = hour;
+            self.first = number;
+        } else {
+            let known = usize::try_from(number - self.first).unwrap_or(0);
+            self.hours[known] = self.hours[known].join(hour);
+        }
+    }
+
+    /// A newer hour than all: what it makes too old goes.
+    fn append(&mut self, number: i64, hour: Hour) {
+        self.forget_before(number - KEPT_HOURS as i64 + 1);
+        if self.hours.is_empty() {
+            self.first = number;
+        }
+        let before = usize::try_from(number - self.first).unwrap_or(0);
+        self.hours.resize(before, Hour::default());
+        self.hours.push(hour);
+    }
+
+    fn forget_before(&mut self, oldest: i64) {
+        let old = usize::try_from(oldest.saturating_sub(self.first)).unwrap_or(0);
+        let old = old.min(self.hours.len());
+        let unseen = self.hours[old..].iter();
+        let unseen = unseen.take_while(|hour| **hour == Hour::default()).count();
+        self.hours.drain(..old + unseen);
+        self.first += (old + unseen) as i64;
+    }
+
+    fn newest(&self) -> i64 {
+        self.first + self.hours.len() as i64 - 1
+    }
+}
+
+/// The hours of all nodes of one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FleetHours {
+    /// By node.
+    pub nodes: BTreeMap<NodeId, NodeHours>,
+}
+
+impl FleetHours {
+    /// Takes in one heartbeat.
+    pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        match self.nodes.get_mut(&placed.node) {
+            Some(known) => known.fold(placed, policy),
+            None => {
+                let hours = NodeHours::of_heartbeat(placed, policy);
+                self.nodes.insert(placed.node.clone(), hours);
+            }
+        }
+    }
+
+    /// Drops what is older than [`KEPT_HOURS`] before the newest hour of any node, so
+    /// that nodes which are gone do not stay for ever. Dropping before or after
+    /// merging comes to the same.
+    pub fn forget_old(&mut self) {
+        let newest = self.nodes.values().map(NodeHours::newest).max();
+        let oldest = newest.map_or(i64::MIN, |newest| newest - KEPT_HOURS as i64 + 1);
+        self.nodes.retain(|_, hours| {
+            hours.forget_before(oldest);
+            !hours.hours.is_empty()
+        });
+    }
+
+    /// Joins two; see the module.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        for (node, hours) in other.nodes {
+            self.nodes.entry(node).or_default().absorb(&hours);
+        }
+        self
+    }
+}
+
+fn hour_of(second: i64) -> i64 {
+    second.div_euclid(3600)
+}
+
+fn part(part: u32, whole: u32) -> Option<Share> {
+    Share::of(part.into(), whole.into())
+}
+
+/// The class of all CPU that an interval used, counted from 1.
+fn peak_class(h: &Heartbeat) -> Option<u32> {
+    let used = h.workload.cpu?.saturating_add(h.background.cpu?);
+    let cores = used.cores_over(h.end.since(h.start)?)?;
+    let share = Share::of(cores.0, h.hardware.cores.0)?;
+    let class = PEAK_PERCENT.partition_point(|percent| percent * 10_000 < share.ppm());
+    u32::try_from(class.min(PEAK_PERCENT.len() - 1) + 1).ok()
+}
+
+#[cfg(test)]
+mod tests;

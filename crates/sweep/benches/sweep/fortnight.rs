@@ -1,0 +1,53 @@
+//! The hours of a fortnight before the measured minutes.
+
+use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_domain::heartbeat::{BootClock, Placed};
+use ebb_domain::hours::{KEPT_HOURS, NodeHours};
+use ebb_sweep::stored::hours::Hours;
+use futures::executor::block_on;
+
+use crate::fleet::{self, MINUTE_NS};
+
+/// Histories that differ; more nodes share these, which changes neither the time nor
+/// the memory that they take.
+pub(crate) const HISTORIES: u32 = 200;
+
+/// One node's, of one heartbeat every five minutes; by day it works, and some nodes
+/// by night too.
+pub(crate) fn hours(number: u32) -> NodeHours {
+    let policy = fleet::policy().activity;
+    let mut hours = NodeHours::default();
+    for back in (1..=KEPT_HOURS as u64 * 12).rev() {
+        let mut heartbeat = fleet::heartbeat(number, 1 + back % 40);
+        let hour_of_day = back / 12 % 24;
+        if hour_of_day > 9 && !number.is_multiple_of(3) {
+            heartbeat.workload = fleet::heartbeat(99, 1).workload;
+        }
+        heartbeat.start = BootClock::from_nanos(heartbeat.end.as_nanos() - MINUTE_NS);
+        let ago = std::time::Duration::from_secs(back * 300);
+        let end = fleet::at(0).checked_sub(ago).expect("a time");
+        let node = heartbeat.node.clone();
+        let placed = Placed {
+            node,
+            end,
+            heartbeat,
+        };
+        hours.fold(&placed, &policy);
+    }
+    hours
+}
+
+/// A bucket that holds those of so many nodes.
+pub(crate) fn bucket(nodes: u32) -> FakeObjects {
+    let histories: Vec<NodeHours> = (0..nodes.min(HISTORIES)).map(hours).collect();
+    let bucket = FakeObjects::new(FakeClock::at(fleet::at(0)));
+    let loaded = block_on(Hours::load(&bucket, 0, &fleet::policy().activity));
+    let mut all = loaded.expect("it answers");
+    let known = all.folding(Some(0));
+    for number in 0..nodes {
+        let history = &histories[(number % HISTORIES) as usize];
+        known.nodes.insert(fleet::node(number), history.clone());
+    }
+    block_on(all.keep(&bucket, 0)).expect("it fits");
+    bucket
+}

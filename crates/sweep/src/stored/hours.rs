@@ -1,0 +1,162 @@
+//! The hours of the nodes between sweeps, as an object of their own beside the state.
+//! They are a cache of the lake as the state is: what is missing in them is folded
+//! again from there, so losing them or a race for them is no error.
+
+use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
+use ebb_domain::hours::FleetHours;
+use ebb_domain::policy::ActivityPolicy;
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_PACKED_BYTES, StoredError, pack, unpack};
+
+const SCHEMA: &str = "ebb.hours/1";
+
+/// Sweeps overlap at most by accident.
+const ATTEMPTS: usize = 5;
+
+/// What the object holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Packed {
+    /// The policy that told active from idle; another one needs another fold.
+    activity: ActivityPolicy,
+    /// The version of the lake's heartbeats that is folded; `None` for nothing yet.
+    folded: Option<u64>,
+    fleet: FleetHours,
+}
+
+/// The hours while a sweep works on them.
+#[derive(Debug)]
+pub struct Hours {
+    kept: Packed,
+    replaces: PutIf,
+    is_dirty: bool,
+}
+
+/// Where the hours of a shard lie.
+pub fn key(shard: u16) -> String {
+    format!("state/v1/hours.shard={shard:02}.zst")
+}
+
+impl Hours {
+    /// Reads the hours of a shard; none where there are none that can be used.
+    ///
+    /// # Errors
+    /// When the bucket does not answer.
+    pub async fn load(
+        objects: &dyn Objects,
+        shard: u16,
+        activity: &ActivityPolicy,
+    ) -> Result<Self, StoredError> {
+        let key = key(shard);
+        let empty = Packed {
+            activity: activity.clone(),
+            folded: None,
+            fleet: FleetHours::default(),
+        };
+        let (kept, replaces) = match objects.get(&key, MAX_PACKED_BYTES).await {
+            Ok(object) => {
+                let kept = match unpack::<Packed>(SCHEMA, &object.bytes) {
+                    Ok(kept) if kept.activity == *activity => kept,
+                    Ok(_) => empty,
+                    Err(why) => {
+                        tracing::warn!(key, why, "the hours are folded anew from the lake");
+                        empty
+                    }
+                };
+                (kept, PutIf::Matches(object.etag))
+            }
+            Err(CloudError::Missing { .. }) => (empty, PutIf::Absent),
+            Err(source) => return Err(StoredError::Cloud { key, source }),
+        };
+        Ok(Self {
+            kept,
+            replaces,
+            is_dirty: false,
+        })
+    }
+
+    /// What they tell.
+    pub fn fleet(&self) -> &FleetHours {
+        &self.kept.fleet
+    }
+
+    /// The version of the lake's heartbeats that is folded.
+    pub fn folded(&self) -> Option<u64> {
+        self.kept.folded
+    }
+
+    /// To fold into; `folded` is what they then hold.
+    pub fn folding(&mut self, folded: Option<u64>) -> &mut FleetHours {
+        self.is_dirty |= folded > self.kept.folded;
+        self.kept.folded = self.kept.folded.max(folded);
+        &mut self.kept.fleet
+    }
+
+    /// Writes what is new, together with what another sweep wrote meanwhile.
+    ///
+    /// # Errors
+    /// When they are too large or the bucket does not take them.
+    pub async fn keep(&mut self, objects: &dyn Objects, shard: u16) -> Result<(), StoredError> {
+        for _ in 0..ATTEMPTS {
+            if !self.is_dirty {
+                return Ok(());
+            }
+            self.kept.fleet.forget_old();
+            let bytes = pack(SCHEMA, &self.kept, self.kept.fleet.nodes.len())?;
+            let options = PutOptions {
+                condition: self.replaces.clone(),
+                ..PutOptions::default()
+            };
+            let key = key(shard);
+            match objects.put(&key, bytes, options).await {
+                Ok(etag) => {
+                    self.replaces = PutIf::Matches(etag);
+                    self.is_dirty = false;
+                }
+                Err(CloudError::Conflict { .. }) => {
+                    let theirs = Self::load(objects, shard, &self.kept.activity).await?;
+                    self.kept.folded = self.kept.folded.max(theirs.kept.folded);
+                    let ours = std::mem::take(&mut self.kept.fleet);
+                    self.kept.fleet = ours.merge(theirs.kept.fleet);
+                    self.replaces = theirs.replaces;
+                }
+                Err(source) => return Err(StoredError::Cloud { key, source }),
+            }
+        }
+        tracing::warn!("other sweeps wrote the hours first; the next one folds what is missing");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_two_writers_both_are_kept_and_an_unusable_one_is_replaced() {
+        let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+        bucket.insert(key(0), *b"nonsense");
+        let activity = ActivityPolicy::default();
+        let open = async || {
+            let loaded = Hours::load(&bucket, 0, &activity).await;
+            loaded.expect("the bucket answers")
+        };
+        let (mut first, mut second) = (open().await, open().await);
+        assert_eq!(first.folded(), None);
+        for (hours, version) in [(&mut first, 4), (&mut second, 7)] {
+            let node = ebb_domain::identity::NodeId::new(format!("i-{version}"));
+            let fleet = hours.folding(Some(version));
+            fleet
+                .nodes
+                .insert(node.expect("a node id"), Default::default());
+        }
+        for hours in [&mut first, &mut second] {
+            hours.keep(&bucket, 0).await.expect("it is kept");
+        }
+        let kept = open().await;
+        assert_eq!((kept.folded(), kept.fleet().nodes.len()), (Some(7), 2));
+    }
+}
