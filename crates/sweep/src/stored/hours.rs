@@ -148,10 +148,9 @@ mod tests {
         assert_eq!(first.folded(), None);
         for (hours, version) in [(&mut first, 4), (&mut second, 7)] {
             let node = ebb_domain::identity::NodeId::new(format!("i-{version}"));
-            let fleet = hours.folding(Some(version));
-            fleet
-                .nodes
-                .insert(node.expect("a node id"), Default::default());
+            let known = serde_json::from_str(r#"{"first": 9, "hours": [1]}"#);
+            let (node, known) = (node.expect("a node id"), known.expect("an hour"));
+            hours.folding(Some(version)).nodes.insert(node, known);
         }
         for hours in [&mut first, &mut second] {
             hours.keep(&bucket, 0).await.expect("it is kept");
