@@ -10,7 +10,7 @@ use std::time::Duration;
 use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
 };
-use ebb_domain::identity::IdentityError;
+use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
@@ -36,11 +36,26 @@ pub(crate) fn named<T>(
     new(name).map_err(|error| wrong(field, error.to_string()))
 }
 
+/// The same name as in the heartbeat before is the same copy of it: a message is of
+/// one node, and rarely of two boots.
+fn again<T: Clone>(
+    field: &'static str,
+    name: String,
+    before: Option<&T>,
+    (read, new): (fn(&T) -> &str, fn(String) -> Result<T, IdentityError>),
+) -> Result<T, DecodeError> {
+    match before.filter(|before| read(before) == name) {
+        Some(before) => Ok(before.clone()),
+        None => named(field, name, new),
+    }
+}
+
 pub(crate) fn text(field: &'static str, value: String) -> Result<String, DecodeError> {
     if value.len() > MAX_TEXT_BYTES {
         return Err(wrong(field, format!("{} bytes are too many", value.len())));
     }
-    if value.chars().any(char::is_control) {
+    let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if !is_plain && value.chars().any(char::is_control) {
         return Err(wrong(field, "it holds a control character"));
     }
     Ok(value)
@@ -119,34 +134,41 @@ impl From<&Heartbeat> for proto::Heartbeat {
     }
 }
 
-impl TryFrom<proto::Heartbeat> for Heartbeat {
-    type Error = DecodeError;
-
-    fn try_from(h: proto::Heartbeat) -> Result<Self, DecodeError> {
-        allowed("steps of a heartbeat", h.steps.len(), MAX_STEPS_A_HEARTBEAT)?;
-        Ok(Self {
-            node: named("node", h.node, TryInto::try_into)?,
-            boot: named("boot", h.boot, TryInto::try_into)?,
-            probe_start: named("probe_start", h.probe_start, TryInto::try_into)?,
-            sequence: h.sequence,
-            start: BootClock::from_nanos(h.start_ns),
-            end: BootClock::from_nanos(h.end_ns),
-            wall_at_end: wall("wall_at_end_us", h.wall_at_end_us)?,
-            origin: origin_in(h.origin)?,
-            coverage: required("coverage", h.coverage)?.into(),
-            hardware: required("hardware", h.hardware)?.into(),
-            workload: required("workload", h.workload)?.into(),
-            background: required("background", h.background)?.into(),
-            typed_ago: h.typed_ago_ms.map(Duration::from_millis),
-            steps: h
-                .steps
-                .into_iter()
-                .map(TryInto::try_into)
-                .collect::<Result<_, _>>()?,
-            probe: required("probe", h.probe)?.into(),
-            detail: one_two::taken(h.detail)?,
-        })
-    }
+/// Reads one heartbeat; `before` is the one before it in the same message.
+pub(crate) fn heartbeat(
+    h: proto::Heartbeat,
+    before: Option<&Heartbeat>,
+) -> Result<Heartbeat, DecodeError> {
+    allowed("steps of a heartbeat", h.steps.len(), MAX_STEPS_A_HEARTBEAT)?;
+    let (node, boot) = (before.map(|b| &b.node), before.map(|b| &b.boot));
+    let start = before.map(|b| &b.probe_start);
+    Ok(Heartbeat {
+        node: again("node", h.node, node, (NodeId::as_str, NodeId::new))?,
+        boot: again("boot", h.boot, boot, (BootId::as_str, BootId::new))?,
+        probe_start: again(
+            "probe_start",
+            h.probe_start,
+            start,
+            (ProbeStart::as_str, ProbeStart::new),
+        )?,
+        sequence: h.sequence,
+        start: BootClock::from_nanos(h.start_ns),
+        end: BootClock::from_nanos(h.end_ns),
+        wall_at_end: wall("wall_at_end_us", h.wall_at_end_us)?,
+        origin: origin_in(h.origin)?,
+        coverage: required("coverage", h.coverage)?.into(),
+        hardware: required("hardware", h.hardware)?.into(),
+        workload: required("workload", h.workload)?.into(),
+        background: required("background", h.background)?.into(),
+        typed_ago: h.typed_ago_ms.map(Duration::from_millis),
+        steps: h
+            .steps
+            .into_iter()
+            .map(TryInto::try_into)
+            .collect::<Result<_, _>>()?,
+        probe: required("probe", h.probe)?.into(),
+        detail: one_two::taken(h.detail)?,
+    })
 }
 
 impl From<&Coverage> for proto::Coverage {

@@ -101,14 +101,12 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
     let packed = STANDARD.decode(rest).map_err(DecodeError::Base64)?;
     let message: proto::Heartbeats = unpack(&packed, MAX_UNPACKED_MESSAGE_BYTES)?;
     allowed("heartbeats", message.heartbeats.len(), MAX_HEARTBEATS)?;
-    Ok(HeartbeatMessage {
-        sent: crate::convert::sent(message.sent)?,
-        heartbeats: message
-            .heartbeats
-            .into_iter()
-            .map(TryInto::try_into)
-            .collect::<Result<_, _>>()?,
-    })
+    let sent = crate::convert::sent(message.sent)?;
+    let mut heartbeats = Vec::with_capacity(message.heartbeats.len());
+    for heartbeat in message.heartbeats {
+        heartbeats.push(crate::convert::heartbeat(heartbeat, heartbeats.last())?);
+    }
+    Ok(HeartbeatMessage { sent, heartbeats })
 }
 
 /// Encodes finished steps as one object.

@@ -177,8 +177,8 @@ pub(crate) struct Step {
     #[prost(message, repeated, tag = "18")]
     pub tools: Vec<Tool>,
     /// Since 1.1.
-    #[prost(message, optional, tag = "19")]
-    pub detail: Option<Detail>,
+    #[prost(message, optional, boxed, tag = "19")]
+    pub detail: Option<Box<Detail>>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -2,6 +2,7 @@
 //! that cannot be used is not an error; it is folded again from the lake.
 
 pub mod hours;
+pub mod parts;
 
 use std::collections::BTreeMap;
 use std::io::Read;

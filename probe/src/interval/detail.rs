@@ -99,7 +99,7 @@ impl Detail {
             minor_faults: finer.map(|f| f.minor_faults),
             major_faults: finer.map(|f| f.major_faults),
             disk_delay: finer.and_then(|f| f.disk_delay),
-            parallelism: self.parallelism,
+            parallelism: self.parallelism.clone(),
             states: self.states.clone(),
             ..StepDetail::default()
         }

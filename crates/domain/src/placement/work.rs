@@ -65,7 +65,7 @@ impl Work {
         let unseen_cpu = CpuTime(cpu.0.saturating_sub(seen.cpu().0));
         let unseen = wall.saturating_sub(seen.wall());
         let mut phases: Vec<Phase> = seen
-            .classes
+            .classes()
             .iter()
             .filter_map(|busy| {
                 let (wall, cores) = (busy.wall, busy.cpu.cores_over(busy.wall)?);

@@ -201,9 +201,24 @@ impl NodeState {
             self.latest = Some(theirs);
         }
         other.runs.into_iter().for_each(|run| self.take_run(run));
-        let steps = other.steps.into_iter();
-        steps.for_each(|step| self.take_step(step));
+        for mut step in other.steps {
+            self.share_names(&mut step);
+            self.take_step(step);
+        }
         self.bound();
+    }
+
+    /// Lets a step hold the copies of names that are held already: with every
+    /// heartbeat come new ones.
+    fn share_names(&self, step: &mut PlacedStep) {
+        let known = |run: &&Run| run.boot == step.boot && run.probe_start == step.probe_start;
+        if let Some(run) = self.runs.iter().find(known) {
+            step.boot = run.boot.clone();
+            step.probe_start = run.probe_start.clone();
+        }
+        if let Some(known) = self.steps.first() {
+            step.node = known.node.clone();
+        }
     }
 
     fn take_run(&mut self, run: Run) {

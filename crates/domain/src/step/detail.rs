@@ -166,13 +166,12 @@ pub const PARALLELISM_CLASSES: usize = PARALLELISM_BOUNDS.len() + 1;
 
 /// A step's time by the cores that it kept busy from one sample to the next. What
 /// lies before its first and after its last sample is not in it.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Busy>", into = "Vec<Busy>")]
 pub struct Parallelism {
-    /// By class, the fewest cores first.
-    pub classes: [Busy; PARALLELISM_CLASSES],
+    /// By class, the fewest cores first; it ends with the last that has time, because
+    /// most steps keep few cores busy and millions of these are held.
+    classes: Vec<Busy>,
 }
 
 /// Time, and the CPU time used in it.
@@ -186,13 +185,44 @@ pub struct Busy {
     pub cpu: CpuTime,
 }
 
+impl From<Vec<Busy>> for Parallelism {
+    fn from(classes: Vec<Busy>) -> Self {
+        Self::from_classes(classes)
+    }
+}
+
+impl From<Parallelism> for Vec<Busy> {
+    fn from(parallelism: Parallelism) -> Self {
+        parallelism.classes
+    }
+}
+
 impl Parallelism {
+    /// From classes, the fewest cores first; what lies beyond the last class is left
+    /// out.
+    pub fn from_classes(mut classes: Vec<Busy>) -> Self {
+        classes.truncate(PARALLELISM_CLASSES);
+        let used = classes.iter().rposition(|busy| !busy.wall.is_zero());
+        classes.truncate(used.map_or(0, |last| last + 1));
+        classes.shrink_to_fit();
+        Self { classes }
+    }
+
+    /// By class, the fewest cores first, up to the last that has time.
+    pub fn classes(&self) -> &[Busy] {
+        &self.classes
+    }
+
     /// Takes in the time between two samples and what was used in it.
     pub fn add(&mut self, wall: Duration, cpu: CpuTime) {
         let Some(cores) = cpu.cores_over(wall) else {
             return;
         };
-        let busy = &mut self.classes[Self::class_of(cores)];
+        let class = Self::class_of(cores);
+        if self.classes.len() <= class {
+            self.classes.resize(class + 1, Busy::default());
+        }
+        let busy = &mut self.classes[class];
         busy.wall = busy.wall.saturating_add(wall);
         busy.cpu = busy.cpu.saturating_add(cpu);
     }
@@ -224,7 +254,7 @@ mod tests {
         let check = |cpu_ms: u64, class: usize| {
             let mut seen = Parallelism::default();
             seen.add(Duration::from_secs(1), CpuTime::from_millis(cpu_ms));
-            let hit = seen.classes.iter().position(|busy| !busy.wall.is_zero());
+            let hit = seen.classes().iter().position(|busy| !busy.wall.is_zero());
             assert_eq!(hit, Some(class), "{cpu_ms} ms in a second");
             assert_eq!(seen.cpu(), CpuTime::from_millis(cpu_ms));
         };

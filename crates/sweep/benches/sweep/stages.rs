@@ -7,13 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ebb_domain::catalogue::Catalogue;
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::hours::FleetHours;
 use ebb_domain::judge::{Facts, judge};
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::FleetState;
 use ebb_sweep::stored::Stored;
 use ebb_sweep::stored::hours::Hours;
+use ebb_sweep::stored::parts::fold_heartbeats;
 use ebb_sweep::{place, render};
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
@@ -90,11 +87,13 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         }
         one_core += cpu_time() - began;
         let opened = timed(&mut decode, || place::messages(&batch));
-        let rows: Vec<_> = opened.into_iter().flat_map(|o| o.rows).collect();
-        heartbeats += rows.len() as u64;
+        // As the fold does it: what was accepted before is left out.
         timed(&mut fold, || {
+            let mut rows: Vec<_> = opened.into_iter().flat_map(|o| o.rows).collect();
+            rows.retain(|placed| !stored.fleet.accepted_heartbeat(placed));
+            heartbeats += rows.len() as u64;
             let hours = hours.folding(Some(heartbeats));
-            take_in(&mut stored.fleet, hours, &rows, &policy.activity)
+            fold_heartbeats(&rows, (&mut stored.fleet, hours), &policy.activity);
         });
     }
     let (metrics, bill) = (BTreeMap::new(), BTreeMap::new());
@@ -133,20 +132,5 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         findings: report.findings.len(),
         report_bytes,
         peak_memory: crate::peak_memory(),
-    }
-}
-
-/// As the fold does it: what was accepted before is left out.
-fn take_in(
-    fleet: &mut FleetState,
-    hours: &mut FleetHours,
-    rows: &[Placed],
-    policy: &ActivityPolicy,
-) {
-    for placed in rows {
-        if !fleet.accepted_heartbeat(placed) {
-            fleet.fold_heartbeat(placed, policy);
-            hours.fold_heartbeat(placed, policy);
-        }
     }
 }

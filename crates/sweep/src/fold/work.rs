@@ -13,6 +13,7 @@ use ebb_lake::{Appended, Batch, Table};
 
 use super::{FoldError, Folder};
 use crate::stored::hours::Hours;
+use crate::stored::parts::fold_heartbeats;
 use crate::stored::{self, Memory, Saved, Stored};
 
 /// Sweeps overlap at most by accident; losing this often in a row is a fault.
@@ -95,10 +96,7 @@ impl Work {
     /// Folds rows with which all up to version `through` is folded.
     fn fold(&mut self, rows: &[Placed], through: Option<u64>, folder: &Folder<'_>) {
         let hours = self.hours.folding(through);
-        for placed in rows {
-            self.stored.fleet.fold_heartbeat(placed, folder.activity);
-            hours.fold_heartbeat(placed, folder.activity);
-        }
+        fold_heartbeats(rows, (&mut self.stored.fleet, hours), folder.activity);
         let folded = &mut self.stored.folded.heartbeats;
         self.is_dirty |= through > *folded;
         *folded = through.max(*folded);

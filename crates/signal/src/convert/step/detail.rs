@@ -11,11 +11,11 @@ use crate::message::allowed;
 use crate::proto;
 
 /// `None` for a step of which nothing more is known, as before 1.1.
-pub(super) fn out(detail: &StepDetail) -> Option<proto::Detail> {
+pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
     if *detail == StepDetail::default() {
         return None;
     }
-    Some(proto::Detail {
+    Some(Box::new(proto::Detail {
         user_cpu_ns: detail.user_cpu.map(|cpu| cpu.0),
         system_cpu_ns: detail.system_cpu.map(|cpu| cpu.0),
         run_queue_ns: detail.run_queue.map(nanos),
@@ -37,12 +37,12 @@ pub(super) fn out(detail: &StepDetail) -> Option<proto::Detail> {
         network: detail.network.map(Into::into),
         gpu: detail.gpu.map(Into::into),
         run: detail.run.as_deref().map(Into::into),
-    })
+    }))
 }
 
 /// A state that a later version may have added is taken for `Other`: it is one of
 /// several facts, and no reason to refuse them all.
-pub(super) fn taken(detail: Option<proto::Detail>) -> Result<StepDetail, DecodeError> {
+pub(super) fn taken(detail: Option<Box<proto::Detail>>) -> Result<StepDetail, DecodeError> {
     let Some(d) = detail else {
         return Ok(StepDetail::default());
     };
@@ -70,29 +70,22 @@ pub(super) fn taken(detail: Option<proto::Detail>) -> Result<StepDetail, DecodeE
 }
 
 fn parallelism_out(parallelism: &Parallelism) -> Vec<proto::Busy> {
-    let mut classes: Vec<proto::Busy> = parallelism
-        .classes
-        .iter()
+    let classes = parallelism.classes().iter();
+    classes
         .map(|busy| proto::Busy {
             wall_ns: nanos(busy.wall),
             cpu_ns: busy.cpu.0,
         })
-        .collect();
-    let used = classes.iter().rposition(|busy| busy.wall_ns > 0);
-    classes.truncate(used.map_or(0, |last| last + 1));
-    classes
+        .collect()
 }
 
 fn parallelism_in(classes: &[proto::Busy]) -> Result<Parallelism, DecodeError> {
     allowed("classes of parallelism", classes.len(), PARALLELISM_CLASSES)?;
-    let mut parallelism = Parallelism::default();
-    for (class, busy) in parallelism.classes.iter_mut().zip(classes) {
-        *class = Busy {
-            wall: Duration::from_nanos(busy.wall_ns),
-            cpu: CpuTime(busy.cpu_ns),
-        };
-    }
-    Ok(parallelism)
+    let classes = classes.iter().map(|busy| Busy {
+        wall: Duration::from_nanos(busy.wall_ns),
+        cpu: CpuTime(busy.cpu_ns),
+    });
+    Ok(Parallelism::from_classes(classes.collect()))
 }
 
 fn state_out(state: TaskState) -> proto::TaskState {
