@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune bench-inventory
+.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -52,7 +52,7 @@ bench-inventory: ## Gather 100,000 instances and 50,000 jobs of 30 accounts from
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
-bench: bench-probe bench-sweep bench-tune bench-inventory ## Run every benchmark
+bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts ## Run every benchmark
 
 bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
 	@scripts/bench-probe
@@ -66,6 +66,10 @@ bench-tune: ## Measure ranking, the API and its real program; the program's firs
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
 	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
 	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench tune
+
+DATA ?= eval/histories
+bench-verdicts: ## Score idle verdicts on labelled histories, beside published rules; DATA=DIR for others
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) run --release -p eval -- verdicts --data $(DATA)
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform

@@ -9,6 +9,7 @@ mod published;
 mod read;
 mod runtime_transfer;
 mod table;
+mod verdicts;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,8 @@ enum Study {
     /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on
     /// public tables.
     Prices(Tables),
+    /// Idle or in use, on labelled histories of nodes, beside published rules.
+    Verdicts(Input),
     /// Machine types, regions and markets, on made-up worlds whose truth is known.
     Placement(Worlds),
 }
@@ -72,7 +75,8 @@ struct Worlds {
 struct Input {
     /// Folder of gzipped CSV files; each file is one workflow, or one workflow and
     /// machine as WORKFLOW-MACHINE.csv.gz. For idle machines, archives *.tar.gz with
-    /// a folder a day and a file a machine: 288 percentages, one every 5 minutes.
+    /// a folder a day and a file a machine: 288 percentages, one every 5 minutes. For
+    /// verdicts, what eval/histories/README.md says.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.
@@ -97,6 +101,10 @@ fn main() -> Result<()> {
         Study::Prices(input) => {
             let results = prices::compare(&input.data)?;
             show(input.json, &results, prices::tables)
+        }
+        Study::Verdicts(input) => {
+            let results = verdicts::score_all(&input.data)?;
+            show(input.json, &results, verdicts::tables)
         }
         Study::Placement(worlds) => {
             let results = placement::score(worlds.seed, worlds.worlds, placement::STEPS)?;

@@ -1,0 +1,146 @@
+//! What Ebb says of a history: its heartbeats folded and judged as a sweep does it,
+//! by the thresholds that it ships with.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::finding::FindingKind;
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::heartbeat::{
+    BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Placed, ProbeCost, Usage,
+};
+use ebb_domain::hours::FleetHours;
+use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_domain::judge::{Facts, judge};
+use ebb_domain::policy::Policy;
+use ebb_domain::state::FleetState;
+use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use jiff::Timestamp;
+
+use super::Says;
+use super::history::{History, Interval, Set};
+
+/// Any time does: nothing asks for the day.
+const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
+
+pub(super) fn says(set: &Set, history: &History) -> Says {
+    let policy = Policy::default();
+    let node = NodeId::new("i-history").expect("a name");
+    let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
+    let mut placed = before(&node);
+    for interval in set.minutes(history) {
+        next(&mut placed, interval);
+        state.fold_heartbeat(&placed, &policy.activity);
+        hours.fold_heartbeat(&placed, &policy.activity);
+    }
+    let mut inventory = Inventory::default();
+    inventory.instances.insert(node.clone(), instance(&node));
+    let now = placed.end + Duration::from_secs(5);
+    let report = judge(&Facts {
+        now,
+        state: &state,
+        hours: &hours,
+        inventory: &inventory,
+        metrics: &BTreeMap::new(),
+        bill: &BTreeMap::new(),
+        finished: &[],
+        disconnected_since: &BTreeMap::new(),
+        policy: &policy,
+        catalogue: Catalogue::built_in(),
+    });
+    let is_idle = |kind| kind == FindingKind::IdleNode;
+    if report.findings.iter().any(|f| is_idle(f.kind)) {
+        return Says::Idle;
+    }
+    match report.not_judged.is_empty() {
+        true => Says::Used,
+        false => Says::Undetermined,
+    }
+}
+
+/// A heartbeat of no length at the begin.
+fn before(node: &NodeId) -> Placed {
+    let nothing = Coverage {
+        cpu: None,
+        memory: None,
+        disk: None,
+        network: None,
+        gpu: None,
+        short_processes: None,
+    };
+    Placed {
+        node: node.clone(),
+        end: BEGIN,
+        heartbeat: Heartbeat {
+            node: node.clone(),
+            boot: BootId::new("boot").expect("a name"),
+            probe_start: ProbeStart::new("start").expect("a name"),
+            sequence: 0,
+            start: BootClock::default(),
+            end: BootClock::default(),
+            wall_at_end: BEGIN,
+            origin: Origin::Measured,
+            coverage: nothing,
+            hardware: Hardware {
+                cores: MilliCores::cores(2),
+                memory: Bytes::gib(8),
+                gpus: Some(0),
+            },
+            workload: Usage::default(),
+            background: Usage::default(),
+            typed_ago: None,
+            steps: Vec::new(),
+            probe: ProbeCost::default(),
+            detail: NodeDetail::default(),
+        },
+    }
+}
+
+/// Makes the heartbeat of the next interval out of the last one.
+fn next(placed: &mut Placed, interval: Interval) {
+    let length = Duration::from_secs(interval.seconds);
+    let h = &mut placed.heartbeat;
+    let seen = Some(Share::from_ppm(interval.coverage_ppm));
+    h.sequence += 1;
+    h.start = h.end;
+    h.end = BootClock::from_nanos(h.end.as_nanos() + interval.seconds * 1_000_000_000);
+    h.wall_at_end += length;
+    h.coverage = Coverage {
+        cpu: seen,
+        memory: seen,
+        disk: seen,
+        network: seen,
+        gpu: interval.gpu_ppm.and(seen),
+        short_processes: seen,
+    };
+    h.hardware.cores = MilliCores(interval.cores_milli);
+    h.hardware.gpus = Some(interval.gpu_ppm.map_or(0, |_| 1));
+    h.workload = Usage {
+        cpu: interval.workload_cpu_ms.map(CpuTime::from_millis),
+        disk: interval.workload_disk_bytes.map(Bytes),
+        network: interval.network_bytes.map(Bytes),
+        gpu: interval.gpu_ppm.map(Share::from_ppm),
+        processes_started: 0,
+    };
+    let background = interval
+        .all_cpu_ms
+        .saturating_sub(interval.workload_cpu_ms.unwrap_or(0));
+    h.background.cpu = Some(CpuTime::from_millis(background));
+    h.typed_ago = interval.typed_ago_seconds.map(Duration::from_secs);
+    placed.end += length;
+}
+
+fn instance(node: &NodeId) -> Instance {
+    Instance {
+        id: node.clone(),
+        account: None,
+        region: Region::new("us-east-1").expect("a region"),
+        instance_type: InstanceType::new("m5.large").expect("a type"),
+        state: InstanceState::Running,
+        launched_at: Some(BEGIN),
+        market: Market::OnDemand,
+        controller: None,
+        tags: BTreeMap::new(),
+    }
+}
