@@ -38,15 +38,18 @@ pub(crate) fn named<T>(
 
 /// The same name as in the heartbeat before is the same copy of it: a message is of
 /// one node, and rarely of two boots.
-fn again<T: Clone>(
+fn again<T>(
     field: &'static str,
     name: String,
     before: Option<&T>,
-    (read, new): (fn(&T) -> &str, fn(String) -> Result<T, IdentityError>),
-) -> Result<T, DecodeError> {
+    read: fn(&T) -> &str,
+) -> Result<T, DecodeError>
+where
+    T: Clone + TryFrom<String, Error = IdentityError>,
+{
     match before.filter(|before| read(before) == name) {
         Some(before) => Ok(before.clone()),
-        None => named(field, name, new),
+        None => named(field, name, TryInto::try_into),
     }
 }
 
@@ -143,14 +146,9 @@ pub(crate) fn heartbeat(
     let (node, boot) = (before.map(|b| &b.node), before.map(|b| &b.boot));
     let start = before.map(|b| &b.probe_start);
     Ok(Heartbeat {
-        node: again("node", h.node, node, (NodeId::as_str, NodeId::new))?,
-        boot: again("boot", h.boot, boot, (BootId::as_str, BootId::new))?,
-        probe_start: again(
-            "probe_start",
-            h.probe_start,
-            start,
-            (ProbeStart::as_str, ProbeStart::new),
-        )?,
+        node: again("node", h.node, node, NodeId::as_str)?,
+        boot: again("boot", h.boot, boot, BootId::as_str)?,
+        probe_start: again("probe_start", h.probe_start, start, ProbeStart::as_str)?,
         sequence: h.sequence,
         start: BootClock::from_nanos(h.start_ns),
         end: BootClock::from_nanos(h.end_ns),

@@ -5,6 +5,8 @@ mod keeper;
 mod metrics;
 mod remedy;
 #[cfg(test)]
+mod latency;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use explain::explain;

@@ -50,6 +50,21 @@ async fn a_refused_message_goes_to_the_dead_letter_queue() {
     check(node, &other, "claims_another_node", "claims node i-").await;
     check(Some("AIDAUSER"), &good, "not_attested", "names no node").await;
     check(None, &good, "not_attested", "did not say who").await;
+    let late = sample::late_message(3, 15);
+    check(node, &late, "not_placed_in_time", "at most 336 h").await;
+}
+
+#[tokio::test]
+async fn what_comes_thirteen_days_late_is_folded() {
+    let world = World::new();
+    world.send(1, &sample::late_message(1, 13));
+    let swept = world.sweep(&Fault::never()).await;
+    let summary = swept.expect("nothing fails it");
+    assert_eq!(
+        (summary.folding.heartbeats, summary.folding.refused.len()),
+        (1, 0)
+    );
+    assert_eq!(world.hours().await.nodes.len(), 1);
 }
 
 #[tokio::test]

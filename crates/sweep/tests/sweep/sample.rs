@@ -103,6 +103,12 @@ pub(crate) fn message(number: u32, sequences: std::ops::Range<u64>, work: Work) 
     encode_heartbeats(&sent(number, last), &heartbeats).expect("it fits")
 }
 
+/// A heartbeat that lay in the spool for so many days.
+pub(crate) fn late_message(number: u32, days: u64) -> String {
+    let sent = sent(number, days * 24 * 60);
+    encode_heartbeats(&sent, &[heartbeat(number, 0, Work::Idle)]).expect("it fits")
+}
+
 /// Key and bytes of an object with two finished steps.
 pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
     let step = |key: &str| StepUsage {
