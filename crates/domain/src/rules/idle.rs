@@ -2,10 +2,10 @@
 
 mod explain;
 mod keeper;
-mod metrics;
-mod remedy;
 #[cfg(test)]
 mod latency;
+mod metrics;
+mod remedy;
 #[cfg(test)]
 mod tests;
 
