@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::{Gap, Instance, Inventory};
+use ebb_domain::hours::FleetHours;
 use ebb_domain::judge::{Facts, explain, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
@@ -46,6 +47,7 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
     let facts = Facts {
         now,
         state: &FleetState::default(),
+        hours: &FleetHours::default(),
         inventory: &inventory,
         metrics: &read.series,
         bill: &BTreeMap::new(),
