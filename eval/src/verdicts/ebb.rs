@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::finding::FindingKind;
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
 use ebb_domain::heartbeat::{
     BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Placed, ProbeCost, Usage,
 };
@@ -142,5 +142,7 @@ fn instance(node: &NodeId) -> Instance {
         market: Market::OnDemand,
         controller: None,
         tags: BTreeMap::new(),
+        hardware: None,
+        provider: Provider::Aws,
     }
 }
