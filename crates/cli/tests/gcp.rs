@@ -25,8 +25,11 @@ fn answer(target: &str) -> Value {
         return json!({"name": "n2-standard-8", "guestCpus": 8, "memoryMb": 32768});
     }
     let series = |id: &str, value: &Value| {
+        // Periods end on the clock, whichever metric is asked for.
+        let newest = Timestamp::now().as_second() / 300 * 300;
+        let newest = Timestamp::from_second(newest).expect("a time");
         let points = (0..96).map(|n| {
-            let end = Timestamp::now() - (n * 5).minutes();
+            let end = newest - (n * 5).minutes();
             let end = end.to_string();
             json!({"interval": {"startTime": end, "endTime": end}, "value": value})
         });
