@@ -116,10 +116,9 @@ mod tests {
         world.inventory.take_in_hosts(&world.state, world.now);
         let unpriced = world.verdict().expect("it is idle");
         assert_eq!(unpriced.cost, None);
-        assert_eq!(
-            (unpriced.resource.instance_type, unpriced.remedy.command),
-            (None, None)
-        );
+        assert_eq!(unpriced.resource.instance_type, None);
+        let command = unpriced.remedy.command;
+        assert_eq!(command.as_deref(), Some("ssh 'rack3-07' w"));
         let hour = UsdPerHour::from_micros(350_000);
         world.policy.prices = vec![StatedPrice {
             node: "rack3-*".to_owned(),

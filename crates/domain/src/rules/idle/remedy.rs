@@ -87,7 +87,7 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                 Some(owner) => format!("Ask {owner} whether it is still needed; if not, stop it."),
                 None => "Nobody is named as its owner; find out who needs it, or stop it.".into(),
             },
-            command: stop(instance),
+            command: Some(stop(instance)),
         },
         Some(Controller::AutoScalingGroup(name)) => Remedy {
             action: Action::ScaleIn,
@@ -117,7 +117,10 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                 "Lower the size of managed instance group {name}; stopped by hand a machine of \
                  it would be replaced."
             ),
-            command: None,
+            command: Some(format!(
+                "gcloud compute instance-groups managed list --filter {}",
+                quoted(&format!("name={name}"))
+            )),
         },
         Some(Controller::EksNodegroup(name)) => Remedy {
             action: Action::ScaleIn,
@@ -161,19 +164,18 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
     }
 }
 
-fn stop(instance: &Instance) -> Option<String> {
+/// Stops it; of the user's own host it shows who is on it, for nothing starts it again.
+fn stop(instance: &Instance) -> String {
     let (id, region) = (&instance.id, &instance.region);
     match &instance.provider {
-        Provider::Aws => Some(format!(
-            "aws ec2 stop-instances --region {region} --instance-ids {id}"
-        )),
-        Provider::Gcp { project, zone } => Some(format!(
+        Provider::Aws => format!("aws ec2 stop-instances --region {region} --instance-ids {id}"),
+        Provider::Gcp { project, zone } => format!(
             "gcloud compute instances stop {} --project {} --zone {}",
             quoted(instance.name().unwrap_or(id.as_str())),
             quoted(project),
             quoted(zone)
-        )),
-        Provider::Own => None,
+        ),
+        Provider::Own => format!("ssh {} w", quoted(id.as_str())),
     }
 }
 
