@@ -85,7 +85,7 @@ impl TryFrom<&StepDetail> for DetailRow {
     fn try_from(detail: &StepDetail) -> Result<Self, ColumnError> {
         let cpu = |cpu: Option<CpuTime>| cpu.map(|cpu| cpu.0);
         let (forced, faults) = (detail.involuntary_switches, detail.minor_faults);
-        let busy = (0..).zip(&detail.parallelism.classes);
+        let busy = (0..).zip(detail.parallelism.classes());
         let seen = busy.filter(|(_, busy)| **busy != Busy::default());
         Ok(Self {
             user_cpu_ns: put_some("detail.user_cpu_ns", cpu(detail.user_cpu))?,
@@ -224,5 +224,5 @@ fn parallelism(rows: Vec<BusyRow>) -> Result<Parallelism, ColumnError> {
         busy.wall = get_time("detail.parallelism.wall_ns", row.wall_ns)?;
         busy.cpu = CpuTime(get("detail.parallelism.cpu_ns", row.cpu_ns)?);
     }
-    Ok(Parallelism { classes })
+    Ok(Parallelism::from_classes(classes.to_vec()))
 }
