@@ -1,6 +1,8 @@
 //! Why a step should ask for something else, in the codes of AWS Compute Optimizer,
 //! how likely that is to go wrong, and what was taken for granted. Pure.
 
+use std::collections::BTreeSet;
+
 use ebb_domain::finding::Level;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::bound::Binding;
@@ -171,13 +173,14 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
     if step.risk.oom_ppm.is_some() {
         all.push("later runs are like those seen".to_owned());
     }
-    if !step.offers.best.is_empty() {
-        all.push(
-            "programs exist only for the architecture they were seen on; prices are those of the \
-             catalogue in the program"
-                .to_owned(),
-        );
-    }
+    let offers = &step.offers;
+    let told = offers
+        .best
+        .iter()
+        .chain(&offers.spot)
+        .chain(&offers.elsewhere);
+    let told: BTreeSet<_> = told.flat_map(|offer| &offer.assumed).collect();
+    all.extend(told.into_iter().map(ToString::to_string));
     all
 }
 

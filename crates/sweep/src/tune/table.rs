@@ -19,8 +19,8 @@ const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONT
 /// anywhere.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
 
-/// Where what is told of a step begins: behind `  assumed  `.
-const INDENT: usize = 11;
+/// Where what is told of a step begins: behind `  elsewhere `.
+const INDENT: usize = 12;
 
 /// Steps as a table; `terminal` is its columns, `None` where nothing is to be cut.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
@@ -65,7 +65,7 @@ fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) 
     let width = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(INDENT));
     for (at, line) in wrap(&one_line(text), width).into_iter().enumerate() {
         let head = if at == 0 { head } else { "" };
-        let _ = writeln!(out, "  {head:<9}{line}");
+        let _ = writeln!(out, "  {head:<10}{line}");
     }
 }
 
@@ -121,8 +121,14 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
         all.push(("risk", risk(step, &reasons)));
     }
     all.push(("rests on", rests_on(step, &reasons)));
-    let best: Vec<String> = step.offers.best.iter().map(offer).collect();
-    all.push(("runs on", best.join("; ")));
+    let offers = &step.offers;
+    let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
+    all.push(("now on", each(offers.now.as_slice())));
+    all.push(("runs on", each(&offers.best)));
+    all.push(("on spot", each(&offers.spot)));
+    all.push(("elsewhere", elsewhere(&offers.elsewhere)));
+    all.push(("try next", each(offers.try_next.as_slice())));
+    all.push(("no Arm", offers.in_the_way_of_arm.join("; ")));
     if step.should_ask != step.asks {
         all.push(("assumed", reasons.assumed.join("; ")));
     }
@@ -172,6 +178,13 @@ fn rests_on(step: &StepAdvice, reasons: &Reasons) -> String {
         more => format!("; {more} more tell the chance of an OOM kill"),
     };
     format!("{runs}, {} confidence{more}", reasons.confidence)
+}
+
+fn elsewhere(offers: &[Offered]) -> String {
+    let each = offers
+        .iter()
+        .map(|there| format!("{}: {}", there.region, offer(there)));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn offer(offer: &Offered) -> String {

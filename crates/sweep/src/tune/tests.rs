@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::profile::place::Offers;
@@ -184,4 +185,27 @@ fn forms_are_found_by_their_names() {
         assert_eq!(text::Form::of(form.slug()), Some(form));
     }
     assert_eq!(text::Form::of("cobol"), None);
+}
+
+#[test]
+fn spot_is_offered_where_it_is_cheaper_for_a_step() {
+    let mut step = step("align");
+    step.offers = offers(&["c7a.large"]);
+    step.offers.spot = offers(&["c6a.large", "c6i.large", "m6a.large"]).best;
+    for offer in &mut step.offers.spot {
+        offer.market = Market::Spot;
+    }
+    let check = |form: text::Form, expect: &str| {
+        let text = form.write(std::slice::from_ref(&step));
+        assert!(text.contains(expect) && !text.contains("c7a"), "{text}");
+    };
+    check(
+        text::Form::BatchEnvironment,
+        "\"SPOT_PRICE_CAPACITY_OPTIMIZED\"",
+    );
+    check(text::Form::AutoScalingGroup, "\"price-capacity-optimized\"");
+    check(text::Form::Terraform, "type = \"SPOT\"");
+    check(text::Form::TerraformGroup, "above_base_capacity = 0");
+    let shown = table(&[step], None);
+    assert!(shown.contains("  on spot   c6a.large $"), "{shown}");
 }

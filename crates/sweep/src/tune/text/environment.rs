@@ -21,8 +21,8 @@ fn of(pool: &Pool<'_>) -> Value {
         "computeEnvironmentName": pool.name(),
         "type": "MANAGED",
         "computeResources": {
-            "type": "EC2",
-            "allocationStrategy": "BEST_FIT_PROGRESSIVE",
+            "type": kind(pool),
+            "allocationStrategy": strategy(pool),
             // Nothing runs, and is billed, while no job waits.
             "minvCpus": 0,
             "maxvCpus": MAX_VCPUS,
@@ -36,4 +36,22 @@ fn of(pool: &Pool<'_>) -> Value {
         value["tags"] = json!({"ebb:simulated": "true"});
     }
     value
+}
+
+pub(super) fn kind(pool: &Pool<'_>) -> &'static str {
+    match pool.is_spot() {
+        true => "SPOT",
+        false => "EC2",
+    }
+}
+
+/// What AWS advises for each: on spot the pools least likely to be interrupted among
+/// the cheap ones.
+///
+/// Source: "Instance type allocation strategies for AWS Batch".
+pub(super) fn strategy(pool: &Pool<'_>) -> &'static str {
+    match pool.is_spot() {
+        true => "SPOT_PRICE_CAPACITY_OPTIMIZED",
+        false => "BEST_FIT_PROGRESSIVE",
+    }
 }

@@ -40,13 +40,24 @@ fn mixed(pool: &Pool<'_>) -> Value {
                 },
                 "Overrides": overrides.collect::<Vec<_>>(),
             },
-            "InstancesDistribution": {
-                "OnDemandAllocationStrategy": "prioritized",
-                "OnDemandBaseCapacity": 0,
-                "OnDemandPercentageAboveBaseCapacity": 100,
-            },
+            "InstancesDistribution": distribution(pool),
         },
     })
+}
+
+fn distribution(pool: &Pool<'_>) -> Value {
+    match pool.is_spot() {
+        true => json!({
+            "SpotAllocationStrategy": "price-capacity-optimized",
+            "OnDemandBaseCapacity": 0,
+            "OnDemandPercentageAboveBaseCapacity": 0,
+        }),
+        false => json!({
+            "OnDemandAllocationStrategy": "prioritized",
+            "OnDemandBaseCapacity": 0,
+            "OnDemandPercentageAboveBaseCapacity": 100,
+        }),
+    }
 }
 
 /// The only place for a label in this input.

@@ -1,11 +1,13 @@
 //! The machine types that steps would run on, as a compute environment or an Auto
-//! Scaling group offers them: of one region and one architecture.
+//! Scaling group offers them: of one region, one architecture and one market.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_domain::catalogue::{Architecture, Catalogue};
+use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::place::Offered;
 
 /// Types that one group may name.
 ///
@@ -16,6 +18,7 @@ const MAX_TYPES: usize = 40;
 pub(super) struct Pool<'a> {
     pub(super) region: &'a str,
     pub(super) architecture: Architecture,
+    pub(super) market: Market,
     /// The cheapest of each step first, then what stands in for it.
     pub(super) types: Vec<&'a str>,
     /// What those steps were seen on.
@@ -31,7 +34,12 @@ impl Pool<'_> {
             Architecture::X86_64 => "x86_64",
             Architecture::Arm64 => "arm64",
         };
-        format!("tuned-{}-{architecture}", self.region)
+        let spot = if self.is_spot() { "-spot" } else { "" };
+        format!("tuned-{}-{architecture}{spot}", self.region)
+    }
+
+    pub(super) fn is_spot(&self) -> bool {
+        self.market == Market::Spot
     }
 
     /// What it rests on, in one line.
@@ -41,24 +49,26 @@ impl Pool<'_> {
     }
 }
 
-/// All pools that steps have offers for. Architectures are kept apart, because one
-/// compute environment or group starts one kind of image.
+/// All pools that steps have offers for: on spot those of steps for which that is
+/// cheaper with its interruptions counted, else on demand. Architectures are kept apart,
+/// because one compute environment or group starts one kind of image.
 pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
-    let mut pools: BTreeMap<(&str, Architecture), Pool<'_>> = BTreeMap::new();
+    let mut pools: BTreeMap<(&str, Architecture, Market), Pool<'_>> = BTreeMap::new();
     // Rank by rank, so that the bound cuts no step's best.
-    let ranks = steps.iter().map(|s| s.offers.best.len()).max().unwrap_or(0);
-    for rank in 0..ranks {
+    let ranks = steps.iter().map(|step| offers(step).len()).max();
+    for rank in 0..ranks.unwrap_or(0) {
         for step in steps {
-            let Some(offer) = step.offers.best.get(rank) else {
+            let Some(offer) = offers(step).get(rank) else {
                 continue;
             };
             let Some(spec) = Catalogue::built_in().spec(&offer.instance_type) else {
                 continue;
             };
-            let key = (offer.region.as_str(), spec.architecture);
+            let key = (offer.region.as_str(), spec.architecture, offer.market);
             let pool = pools.entry(key).or_insert_with(|| Pool {
                 region: key.0,
                 architecture: key.1,
+                market: key.2,
                 types: Vec::new(),
                 now: BTreeSet::new(),
                 steps: 0,
@@ -76,4 +86,12 @@ pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
         }
     }
     pools.into_values().collect()
+}
+
+/// Spot types are told where they are cheaper, and to be used together.
+fn offers(step: &StepAdvice) -> &[Offered] {
+    match step.offers.spot.is_empty() {
+        true => &step.offers.best,
+        false => &step.offers.spot,
+    }
 }

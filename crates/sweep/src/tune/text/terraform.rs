@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::environment::MAX_VCPUS;
+use super::environment::{MAX_VCPUS, kind, strategy};
 use super::machines::{Pool, pools};
 use super::{Ask, IMAGE, asks, mib, nothing, plain_name, simulated_note, whole};
 use ebb_domain::heartbeat::Origin;
@@ -89,25 +89,31 @@ fn environment(out: &mut String, pool: &Pool<'_>) {
     let _ = writeln!(
         out,
         "# {}\n resource \"aws_batch_compute_environment\" \"{name}\" {{\n   type = \"MANAGED\"\n   \
-         compute_resources {{\n     type = \"EC2\"",
-        pool.told_by()
+         compute_resources {{\n     type = \"{}\"",
+        pool.told_by(),
+        kind(pool)
     );
     if !pool.now.is_empty() {
         let _ = writeln!(out, "-    instance_type = [{}]", list(&pool.now));
     }
     let _ = writeln!(
         out,
-        "+    instance_type = [{}]\n+    allocation_strategy = \"BEST_FIT_PROGRESSIVE\"\n     \
+        "+    instance_type = [{}]\n+    allocation_strategy = \"{}\"\n     \
          min_vcpus = 0\n     max_vcpus = {MAX_VCPUS}\n     \
          subnets = [\"REPLACE-WITH-A-SUBNET\"]\n     \
          security_group_ids = [\"REPLACE-WITH-A-SECURITY-GROUP\"]\n   }}\n }}",
-        list(&pool.types)
+        list(&pool.types),
+        strategy(pool)
     );
 }
 
 fn group(out: &mut String, pool: &Pool<'_>) {
     let name = pool.name();
     let first = pool.types.first().copied().unwrap_or_default();
+    let (strategy, on_demand) = match pool.is_spot() {
+        true => ("spot_allocation_strategy = \"price-capacity-optimized\"", 0),
+        false => ("on_demand_allocation_strategy = \"prioritized\"", 100),
+    };
     let _ = writeln!(
         out,
         "# {}\n resource \"aws_launch_template\" \"{name}\" {{",
@@ -121,8 +127,7 @@ fn group(out: &mut String, pool: &Pool<'_>) {
         "+  instance_type = \"{first}\"\n }}\n resource \"aws_autoscaling_group\" \"{name}\" {{\n   \
          min_size = 0\n   max_size = 1\n   vpc_zone_identifier = [\"REPLACE-WITH-A-SUBNET\"]\n   \
          mixed_instances_policy {{\n     instances_distribution {{\n\
-         +      on_demand_allocation_strategy = \"prioritized\"\n       \
-         on_demand_percentage_above_base_capacity = 100\n     }}\n     launch_template {{\n       \
+         +      {strategy}\n+      on_demand_percentage_above_base_capacity = {on_demand}\n     }}\n     launch_template {{\n       \
          launch_template_specification {{\n         \
          launch_template_id = aws_launch_template.{name}.id\n         version = \"$Latest\"\n       }}"
     );
