@@ -164,6 +164,17 @@ impl UnderWay<'_> {
             )
     }
 
+    /// For how long its node was watched while it ran: what a long run did before the
+    /// probe came was not seen, and is not judged.
+    pub(super) fn watched(&self, facts: &Facts<'_>) -> Duration {
+        let node = facts.state.nodes.get(&self.run.step.node);
+        let wall = self.run.wall();
+        node.and_then(|node| node.first_seen).map_or(wall, |first| {
+            let seen = self.run.step.observed_at.duration_since(first);
+            wall.min(Duration::try_from(seen).unwrap_or_default())
+        })
+    }
+
     pub(super) fn window(&self) -> Window {
         Window {
             from: self.run.step.started_at,

@@ -14,6 +14,7 @@ const KIND: FindingKind = FindingKind::StarvedStep;
 
 pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
+    let watched = it.watched(facts);
     let cpu = run.step.usage.cpu;
     let waited = run.step.usage.detail.run_queue;
     let share = waited.and_then(|waited| {
@@ -27,9 +28,9 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let blamed = Share::from_ppm(policy.neighbours_ppm);
     let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let goes_on = q.holds(
-        "for how long has it run?",
-        (Spoken(run.wall()), Spoken(policy.judged_after())),
-        run.wall() >= policy.judged_after(),
+        "for how long was it watched?",
+        (Spoken(watched), Spoken(policy.judged_after())),
+        watched >= policy.judged_after(),
     ) && q.holds(
         "for how much of its working time did it wait for a core?",
         (shown, bound),
@@ -41,7 +42,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     );
     let (share, waited) = share.zip(waited).filter(|_| goes_on)?;
     let (neighbours, _) = neighbours?;
-    let lost = Duration::from_secs_f64(run.wall().as_secs_f64() * share.as_f64());
+    let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
     let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
                   placed beside it; or give it a machine with more cores.";
     let id = Some(it.id());
@@ -87,6 +88,8 @@ fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, Milli
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::super::testing::{run_beside, verdict};
     use super::*;
     use crate::rules::testing::asked;
@@ -111,6 +114,23 @@ mod tests {
         // It competes with its own threads only.
         check(60, Some(30), 0, None);
         check(20, Some(30), 3, None);
+    }
+
+    #[test]
+    fn what_was_waited_before_the_probe_came_is_not_judged() {
+        let check = |watched_min: i64, is_said: bool| {
+            let mut world = run_beside(60, 3, |s| {
+                s.cpu = CpuTime::from_millis(3_600_000);
+                s.detail.run_queue = Some(Duration::from_secs(1_800));
+            });
+            for node in world.state.nodes.values_mut() {
+                let newest = node.latest.as_ref().map(|latest| latest.end);
+                node.first_seen = newest.map(|end| end - SignedDuration::from_mins(watched_min));
+            }
+            assert_eq!(verdict(&world, KIND).is_some(), is_said, "{watched_min}");
+        };
+        check(59, true);
+        check(1, false);
     }
 
     #[test]

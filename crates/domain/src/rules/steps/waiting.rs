@@ -16,6 +16,7 @@ const KIND: FindingKind = FindingKind::WaitingStep;
 
 pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
+    let watched = it.watched(facts);
     let part = waits(run);
     let usual = usual(it, policy.history_runs);
     let bound = match usual {
@@ -31,9 +32,9 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         (if is_there_to_end { "yes" } else { "no" }, ""),
         is_there_to_end,
     ) && q.holds(
-        "for how long has it run?",
-        (Spoken(run.wall()), Spoken(policy.judged_after())),
-        run.wall() >= policy.judged_after(),
+        "for how long was it watched?",
+        (Spoken(watched), Spoken(policy.judged_after())),
+        watched >= policy.judged_after(),
     ) && q.holds(
         "for how much of its time did it wait for disk, pages or network?",
         (shown, bound),
@@ -42,7 +43,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let part = part.filter(|_| goes_on)?;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
     let beyond = part.as_f64() - usual.map_or(0.0, Share::as_f64);
-    let lost = Duration::from_secs_f64(run.wall().as_secs_f64() * beyond.max(0.0));
+    let lost = Duration::from_secs_f64(watched.as_secs_f64() * beyond.max(0.0));
     let id = Some(it.id());
     Some(found(
         facts,
