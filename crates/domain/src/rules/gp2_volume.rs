@@ -43,7 +43,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
     if saving <= Usd::ZERO || storage::is_pennies(facts, Some(saving)) {
         return None;
     }
-    let finding = storage::found(
+    Some(storage::found(
         facts,
         storage::Found {
             kind: KIND,
@@ -72,8 +72,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
                 )),
             },
         },
-    );
-    Some(Verdict::Waste(Box::new(finding)))
+    ))
 }
 
 #[cfg(test)]

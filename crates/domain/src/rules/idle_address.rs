@@ -26,7 +26,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
     if storage::is_pennies(facts, Some(saving)) {
         return None;
     }
-    let finding = storage::found(
+    Some(storage::found(
         facts,
         storage::Found {
             kind: KIND,
@@ -53,8 +53,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
                 )),
             },
         },
-    );
-    Some(Verdict::Waste(Box::new(finding)))
+    ))
 }
 
 #[cfg(test)]

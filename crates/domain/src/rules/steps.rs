@@ -17,6 +17,8 @@ pub(super) use stalled::advice;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::{Check, Questions, Verdict};
 use crate::finding::{
     Action, Causes, Confidence, Cost, Evidence, Finding, FindingKind, Remedy, Resource, StepLink,
@@ -139,6 +141,26 @@ impl<'a> Step<'a> {
         runs.filter(move |run| ended(run.step.usage.end))
     }
 
+    /// A finding about the step as a whole, from the runs that show it; `None` of none.
+    pub(super) fn found(
+        &self,
+        facts: &Facts<'_>,
+        runs: Vec<&'a SeenRun<'a>>,
+        wrong: Wrong,
+    ) -> Option<Verdict> {
+        let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
+        let about = About {
+            id: self.name.to_owned(),
+            run,
+            window: Window {
+                from: runs.iter().map(|run| run.step.started_at).min()?,
+                to: run.step.observed_at,
+            },
+            runs,
+        };
+        Some(found(facts, self, about, wrong))
+    }
+
     fn region(&self) -> Option<&'a Region> {
         self.profiled.runs.first().map(|run| &run.instance.region)
     }
@@ -146,7 +168,7 @@ impl<'a> Step<'a> {
 
 impl UnderWay<'_> {
     /// The Batch job, or the step on its node.
-    pub(super) fn id(&self) -> String {
+    fn id(&self) -> String {
         match self.run.job {
             Some(job) => job.id.as_str().to_owned(),
             None => format!("{}/{}", self.run.step.node, self.run.step.usage.id),
@@ -175,39 +197,63 @@ impl UnderWay<'_> {
         })
     }
 
-    pub(super) fn window(&self) -> Window {
-        Window {
-            from: self.run.step.started_at,
-            to: self.run.step.observed_at,
-        }
+    /// Asks whether it is [there to end](Self::is_there_to_end).
+    pub(super) fn ends(&self, q: &mut Questions) -> bool {
+        let ends = self.is_there_to_end();
+        q.holds(
+            "is it a step of a pipeline, which is there to end?",
+            (if ends { "yes" } else { "no" }, ""),
+            ends,
+        )
+    }
+
+    /// A finding about the run, from its start.
+    pub(super) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
+        self.found_since(facts, self.run.step.started_at, wrong)
+    }
+
+    /// A finding about the run, from a time on.
+    pub(super) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
+        let to = self.run.step.observed_at;
+        let about = About {
+            id: self.id(),
+            run: self.run,
+            runs: vec![self.run],
+            window: Window { from, to },
+        };
+        found(facts, &self.step, about, wrong)
     }
 }
 
-/// What a finding about a step is made of.
-pub(super) struct Found<'a> {
+/// What is wrong with a step or a run of it.
+pub(super) struct Wrong {
     pub(super) kind: FindingKind,
-    /// `None` for the step as a whole.
-    pub(super) id: Option<String>,
-    /// The run that it is about, or the newest.
-    pub(super) run: &'a SeenRun<'a>,
-    /// The runs concerned.
-    pub(super) runs: Vec<&'a SeenRun<'a>>,
-    pub(super) window: Window,
     pub(super) trouble: Trouble,
     pub(super) causes: Option<Causes>,
     pub(super) confidence: Confidence,
     /// The time of the machine that was lost.
     pub(super) lost: Duration,
-    pub(super) remedy: Remedy,
+    pub(super) action: Action,
+    pub(super) advice: String,
 }
 
-pub(super) fn found(facts: &Facts<'_>, step: &Step<'_>, it: Found<'_>) -> Verdict {
-    let (run, instance) = (it.run, it.run.instance);
-    let id = it.id.unwrap_or_else(|| step.name.to_owned());
+/// Whom a finding is about.
+struct About<'a> {
+    id: String,
+    /// The run that it is about, or the newest.
+    run: &'a SeenRun<'a>,
+    /// The runs concerned.
+    runs: Vec<&'a SeenRun<'a>>,
+    window: Window,
+}
+
+fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Verdict {
+    let (run, instance, id) = (about.run, about.run.instance, about.id);
+    let window = about.window;
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, step.region().unwrap_or(&instance.region), &id),
         kind: it.kind,
-        window: it.window,
+        window,
         coverage: None,
         evidence: Evidence::Step(StepTrouble {
             step: step.name.to_owned(),
@@ -216,10 +262,10 @@ pub(super) fn found(facts: &Facts<'_>, step: &Step<'_>, it: Found<'_>) -> Verdic
             causes: it.causes,
         }),
         confidence: it.confidence,
-        cost: price(facts, run).map(|price| lost(price, it.lost, it.window)),
-        remedy: it.remedy,
+        cost: price(facts, run).map(|price| lost(price, it.lost, window)),
+        remedy: remedy(run, it.action, it.advice),
         recommendation: None,
-        steps: it
+        steps: about
             .runs
             .iter()
             .map(|run| link(step.name, run))
@@ -299,7 +345,7 @@ fn lost(price: Price, time: Duration, window: Window) -> Cost {
 }
 
 /// The advice with the command that shows the run, where Batch ran it.
-pub(super) fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
+fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
     let region = &run.instance.region;
     Remedy {
         action,
@@ -315,6 +361,11 @@ pub(super) fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remed
             }
         }),
     }
+}
+
+/// A count as findings tell it.
+pub(super) fn many(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 /// The middle value; `None` of none.

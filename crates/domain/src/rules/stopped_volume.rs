@@ -40,7 +40,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
     } else {
         &volume.tags
     };
-    let finding = storage::found(
+    Some(storage::found(
         facts,
         storage::Found {
             kind: KIND,
@@ -68,8 +68,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
                 )),
             },
         },
-    );
-    Some(Verdict::Waste(Box::new(finding)))
+    ))
 }
 
 #[cfg(test)]

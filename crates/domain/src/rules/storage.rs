@@ -11,6 +11,7 @@ use crate::finding::{
 use crate::fleet::{Volume, name_of, owner_of};
 use crate::identity::Region;
 use crate::judge::{Facts, labelled};
+use crate::rules::Verdict;
 use crate::units::{Usd, UsdPerHour};
 
 /// Dollars a GiB and month, in millionths: `gp2`, `gp3`, `st1`, `sc1`, `standard`.
@@ -66,12 +67,12 @@ pub(super) struct Found<'a> {
     pub(super) remedy: Remedy,
 }
 
-pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Finding {
+pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
     let window = Window {
         from: it.since,
         to: facts.now,
     };
-    Finding {
+    Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
         kind: it.kind,
         resource: Resource {
@@ -93,7 +94,7 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Finding {
         remedy: it.remedy,
         recommendation: None,
         steps: Vec::new(),
-    }
+    }))
 }
 
 /// Since when something lies unused, if that is long enough.

@@ -22,7 +22,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
     if storage::is_pennies(facts, saving) {
         return None;
     }
-    let finding = storage::found(
+    Some(storage::found(
         facts,
         storage::Found {
             kind: KIND,
@@ -50,8 +50,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
                 )),
             },
         },
-    );
-    Some(Verdict::Waste(Box::new(finding)))
+    ))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Memory pressure: a step under way has all but filled its memory; the kernel kills
 //! it next.
 
-use super::{Found, UnderWay, Verdict, found, remedy};
+use super::{UnderWay, Verdict, Wrong};
 use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::rules::Questions;
@@ -25,16 +25,12 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let share = known.and_then(|(held, limit)| Share::of(held.bytes.0, limit.0));
     let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let bound = Share::from_ppm(facts.policy.step.full_memory_ppm);
-    let is_there_to_end = it.is_there_to_end();
-    let goes_on = q.holds(
-        "is it a step of a pipeline, which is there to end?",
-        (if is_there_to_end { "yes" } else { "no" }, ""),
-        is_there_to_end,
-    ) && q.holds(
-        "how much of its memory has it held?",
-        (shown, bound),
-        share.map(|share| share >= bound),
-    );
+    let goes_on = it.ends(q)
+        && q.holds(
+            "how much of its memory has it held?",
+            (shown, bound),
+            share.map(|share| share >= bound),
+        );
     let (held, limit) = known.filter(|_| goes_on)?;
     let trouble = Trouble::NearLimit {
         held,
@@ -44,16 +40,10 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let advice = format!(
         "Give its next run more than {limit}; when this one is killed, all its work is lost."
     );
-    let id = Some(it.id());
-    Some(found(
+    Some(it.found(
         facts,
-        &it.step,
-        Found {
+        Wrong {
             kind: KIND,
-            id,
-            run,
-            runs: vec![run],
-            window: it.window(),
             trouble,
             causes: None,
             confidence: Confidence {
@@ -62,7 +52,8 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             },
             // Nothing is lost yet.
             lost: std::time::Duration::ZERO,
-            remedy: remedy(run, Action::Reconfigure, advice),
+            action: Action::Reconfigure,
+            advice,
         },
     ))
 }

@@ -1,7 +1,7 @@
 //! Out of memory: the kernel killed runs of a step, which began anew or was lost.
 
-use super::{Found, Step, Verdict, found, remedy};
-use crate::finding::{Action, Confidence, FindingKind, Level, Trouble, Window};
+use super::{Step, Verdict, Wrong, many};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
@@ -35,43 +35,32 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         !healed,
     );
     let newest = newest.filter(|_| goes_on)?;
-    let many = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let first = kills.iter().map(|run| run.step.started_at).min()?;
     let limit = newest.requested().memory;
     let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
         Some(need) => format!("Ask for {need} of memory, which its runs show that it needs."),
         None => "Ask for more memory: half as much again is a beginning.".to_owned(),
     };
-    Some(found(
-        facts,
-        step,
-        Found {
-            kind: KIND,
-            id: None,
-            run: newest,
-            window: Window {
-                from: first,
-                to: newest.step.observed_at,
-            },
-            trouble: Trouble::OutOfMemory {
-                kills: many(kills.len()),
-                runs: many(recent.len()),
-                limit,
-                peak: kills
-                    .iter()
-                    .filter_map(|run| run.step.usage.peak_memory)
-                    .max_by_key(|peak| peak.bytes),
-            },
-            causes: None,
-            confidence: Confidence {
-                level: Level::High,
-                reason: "the kernel itself named the victim".into(),
-            },
-            lost: kills.iter().map(|run| run.wall()).sum(),
-            remedy: remedy(newest, Action::Reconfigure, advice),
-            runs: kills,
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::OutOfMemory {
+            kills: many(kills.len()),
+            runs: many(recent.len()),
+            limit,
+            peak: kills
+                .iter()
+                .filter_map(|run| run.step.usage.peak_memory)
+                .max_by_key(|peak| peak.bytes),
         },
-    ))
+        causes: None,
+        confidence: Confidence {
+            level: Level::High,
+            reason: "the kernel itself named the victim".into(),
+        },
+        lost: kills.iter().map(|run| run.wall()).sum(),
+        action: Action::Reconfigure,
+        advice,
+    };
+    step.found(facts, kills, wrong)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Retry storm: a step fails again and again, and each time its machine is paid for.
 
-use super::{Found, Step, Verdict, found, remedy};
-use crate::finding::{Action, Confidence, FindingKind, Level, Trouble, Window};
+use super::{Step, Verdict, Wrong, many};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
@@ -21,7 +21,6 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         .collect();
     let bad = |run: &&&SeenRun<'_>| run.step.usage.end.is_bad();
     let failed: Vec<&SeenRun<'_>> = ended.iter().filter(bad).copied().collect();
-    let many = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let goes_on = q.holds(
         "how many of its runs failed?",
         (
@@ -45,33 +44,24 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let lost = failed.iter().map(|run| run.wall()).sum();
     let advice = "Mend the cause before it is tried again, and let its retry strategy give up on \
                   exit codes that no retry heals.";
-    Some(found(
-        facts,
-        step,
-        Found {
-            kind: KIND,
-            id: None,
-            run: newest,
-            window: Window {
-                from: failed.iter().map(|run| run.step.started_at).min()?,
-                to: newest.step.observed_at,
-            },
-            trouble: Trouble::Retries {
-                failed: many(failed.len()),
-                runs: many(ended.len()),
-                lost,
-                newest: newest.step.usage.end.to_string(),
-            },
-            causes: None,
-            confidence: Confidence {
-                level: Level::High,
-                reason: "a probe saw how each of them ended".into(),
-            },
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::Retries {
+            failed: many(failed.len()),
+            runs: many(ended.len()),
             lost,
-            remedy: remedy(newest, Action::Investigate, advice.to_owned()),
-            runs: failed,
+            newest: newest.step.usage.end.to_string(),
         },
-    ))
+        causes: None,
+        confidence: Confidence {
+            level: Level::High,
+            reason: "a probe saw how each of them ended".into(),
+        },
+        lost,
+        action: Action::Investigate,
+        advice: advice.to_owned(),
+    };
+    step.found(facts, failed, wrong)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Found, UnderWay, Verdict, found, median, remedy};
+use super::{UnderWay, Verdict, Wrong, median};
 use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::rules::Questions;
@@ -22,20 +22,17 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let ppm = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let bound = Duration::from_millis(ppm(usual).saturating_mul(times) / 1_000_000);
     let bound = bound.max(longest + Duration::from_secs(policy.slow_by_seconds));
-    let is_there_to_end = it.is_there_to_end();
-    let goes_on = q.holds(
-        "is it a step of a pipeline, which is there to end?",
-        (if is_there_to_end { "yes" } else { "no" }, ""),
-        is_there_to_end,
-    ) && q.holds(
-        "how many earlier runs ended well?",
-        (runs, policy.history_runs),
-        (runs >= policy.history_runs).then_some(true),
-    ) && q.holds(
-        "for how long has it run?",
-        (Spoken(run.wall()), Spoken(bound)),
-        run.wall() >= bound,
-    );
+    let goes_on = it.ends(q)
+        && q.holds(
+            "how many earlier runs ended well?",
+            (runs, policy.history_runs),
+            (runs >= policy.history_runs).then_some(true),
+        )
+        && q.holds(
+            "for how long has it run?",
+            (Spoken(run.wall()), Spoken(bound)),
+            run.wall() >= bound,
+        );
     if !goes_on {
         return None;
     }
@@ -49,17 +46,11 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         Some(TaskState::Runnable) => "It waits for cores: see what runs beside it.",
         Some(_) => "Look at what it waits for beyond its earlier runs.",
     };
-    let id = Some(it.id());
     let enough = runs >= policy.history_runs.saturating_mul(2);
-    Some(found(
+    Some(it.found(
         facts,
-        &it.step,
-        Found {
+        Wrong {
             kind: KIND,
-            id,
-            run,
-            runs: vec![run],
-            window: it.window(),
             trouble: Trouble::Slow {
                 ran: run.wall(),
                 usual,
@@ -75,7 +66,8 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 ),
             },
             lost: run.wall().saturating_sub(usual),
-            remedy: remedy(run, Action::Investigate, advice.to_owned()),
+            action: Action::Investigate,
+            advice: advice.to_owned(),
         },
     ))
 }

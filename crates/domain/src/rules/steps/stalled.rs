@@ -2,7 +2,7 @@
 //! progress. What it waits for is the cause. (Of a Batch job the Batch rule speaks,
 //! and where the whole node rests the idle rule does.)
 
-use super::{Found, UnderWay, Verdict, found, remedy};
+use super::{UnderWay, Verdict, Wrong};
 use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble, Window};
 use crate::judge::Facts;
 use crate::rules::Questions;
@@ -68,16 +68,11 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     if !goes_on {
         return None;
     }
-    let id = Some(it.id());
-    Some(found(
+    Some(it.found_since(
         facts,
-        &it.step,
-        Found {
+        window.from,
+        Wrong {
             kind: KIND,
-            id,
-            run,
-            runs: vec![run],
-            window,
             trouble: Trouble::Stalled {
                 stalled_for: window.length(),
             },
@@ -87,7 +82,8 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 reason: format!("a probe saw {seen} of that time, process by process"),
             },
             lost: window.length(),
-            remedy: remedy(run, Action::Investigate, advice(causes)),
+            action: Action::Investigate,
+            advice: advice(causes),
         },
     ))
 }

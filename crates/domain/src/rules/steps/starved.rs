@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Found, UnderWay, Verdict, found, remedy};
+use super::{UnderWay, Verdict, Wrong};
 use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
@@ -45,16 +45,10 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
     let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
                   placed beside it; or give it a machine with more cores.";
-    let id = Some(it.id());
-    Some(found(
+    Some(it.found(
         facts,
-        &it.step,
-        Found {
+        Wrong {
             kind: KIND,
-            id,
-            run,
-            runs: vec![run],
-            window: it.window(),
             trouble: Trouble::Starved {
                 waited,
                 cpu,
@@ -66,7 +60,8 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 reason: "the kernel counts the time that ready threads wait for a core".into(),
             },
             lost,
-            remedy: remedy(run, Action::Reconfigure, advice.to_owned()),
+            action: Action::Reconfigure,
+            advice: advice.to_owned(),
         },
     ))
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Found, Step, Verdict, found, remedy};
-use crate::finding::{Action, Confidence, FindingKind, Level, Trouble, Window};
+use super::{Step, Verdict, Wrong, many};
+use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
@@ -30,7 +30,6 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         .filter(|(_, held)| is_full(held.bytes))
         .map(|(run, _)| *run)
         .collect();
-    let many = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let goes_on = q.holds(
         "how many runs with this request ended well?",
         (runs.len(), policy.sizing.min_runs),
@@ -47,38 +46,28 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         .max_by_key(|held| held.bytes)?;
     let need = step.profiled.need.memory.filter(|need| *need > limit);
     let need = need.unwrap_or(Bytes(limit.0.saturating_add(limit.0 / 5)));
-    let newest = *full.iter().max_by_key(|run| run.step.observed_at)?;
     let advice = format!(
         "Ask for {need}: at its limit the kernel takes back its caches first, and then its life."
     );
-    Some(found(
-        facts,
-        step,
-        Found {
-            kind: KIND,
-            id: None,
-            run: newest,
-            window: Window {
-                from: full.iter().map(|run| run.step.started_at).min()?,
-                to: newest.step.observed_at,
-            },
-            trouble: Trouble::Short {
-                full: many(full.len()),
-                runs: many(runs.len()),
-                held,
-                limit,
-            },
-            causes: None,
-            confidence: Confidence {
-                level: Level::Medium,
-                reason: "its memory was sampled in every run; none was killed yet".into(),
-            },
-            // It costs more, not less, to mend; what it spares are kills to come.
-            lost: Duration::ZERO,
-            remedy: remedy(newest, Action::Rightsize, advice),
-            runs: full,
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::Short {
+            full: many(full.len()),
+            runs: many(runs.len()),
+            held,
+            limit,
         },
-    ))
+        causes: None,
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "its memory was sampled in every run; none was killed yet".into(),
+        },
+        // It costs more, not less, to mend; what it spares are kills to come.
+        lost: Duration::ZERO,
+        action: Action::Rightsize,
+        advice,
+    };
+    step.found(facts, full, wrong)
 }
 
 fn sampled(run: &SeenRun<'_>) -> Option<PeakMemory> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::stalled::advice;
-use super::{Found, UnderWay, Verdict, found, remedy};
+use super::{UnderWay, Verdict, Wrong};
 use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
@@ -26,34 +26,25 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     // It may wait for all of its time, and no more than that is all of it.
     let is_unusual = part.map(|part| part >= bound && usual != Some(Share::ALL));
     let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
-    let is_there_to_end = it.is_there_to_end();
-    let goes_on = q.holds(
-        "is it a step of a pipeline, which is there to end?",
-        (if is_there_to_end { "yes" } else { "no" }, ""),
-        is_there_to_end,
-    ) && q.holds(
-        "for how long was it watched?",
-        (Spoken(watched), Spoken(policy.judged_after())),
-        watched >= policy.judged_after(),
-    ) && q.holds(
-        "for how much of its time did it wait for disk, pages or network?",
-        (shown, bound),
-        is_unusual,
-    );
+    let goes_on = it.ends(q)
+        && q.holds(
+            "for how long was it watched?",
+            (Spoken(watched), Spoken(policy.judged_after())),
+            watched >= policy.judged_after(),
+        )
+        && q.holds(
+            "for how much of its time did it wait for disk, pages or network?",
+            (shown, bound),
+            is_unusual,
+        );
     let part = part.filter(|_| goes_on)?;
     let causes = Causes::of_waiting(&run.step.usage.detail.states);
     let beyond = part.as_f64() - usual.map_or(0.0, Share::as_f64);
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * beyond.max(0.0));
-    let id = Some(it.id());
-    Some(found(
+    Some(it.found(
         facts,
-        &it.step,
-        Found {
+        Wrong {
             kind: KIND,
-            id,
-            run,
-            runs: vec![run],
-            window: it.window(),
             trouble: Trouble::Waiting { part, usual },
             causes,
             confidence: match usual {
@@ -67,7 +58,8 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 },
             },
             lost,
-            remedy: remedy(run, Action::Investigate, advice(causes)),
+            action: Action::Investigate,
+            advice: advice(causes),
         },
     ))
 }
