@@ -27,12 +27,14 @@ use crate::rules::{self, Verdict};
 use crate::timeline;
 
 /// Rules that need the facts alone.
-const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 9] = [
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 11] = [
     rules::idle::judge,
     rules::batch::judge,
+    rules::long_queued::judge,
     rules::low_duty::judge,
     rules::gpu::judge,
     rules::old_generation::judge,
+    rules::old_snapshot::judge,
     rules::unattached_volume::judge,
     rules::stopped_volume::judge,
     rules::gp2_volume::judge,

@@ -313,6 +313,9 @@ impl Policy {
         some("idle.after_seconds", self.idle.after_seconds)?;
         some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
         some("batch.orphan_seconds", self.batch.orphan_seconds)?;
+        some("batch.starting_seconds", self.batch.starting_seconds)?;
+        some("batch.at_head_seconds", self.batch.at_head_seconds)?;
+        some("batch.queued_runs", self.batch.queued_runs.into())?;
         share("idle.min_coverage_ppm", self.idle.min_coverage_ppm)?;
         share(
             "overprovisioned.needed_share_ppm",

@@ -8,7 +8,7 @@ mod stuck;
 pub use idle::KeptAliveBy;
 pub use machine::{Newer, QuietGpu};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
-pub use stuck::{Stuck, StuckJob};
+pub use stuck::{Queued, Stuck, StuckJob};
 
 use std::fmt;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub enum Evidence {
     Unused(Unused),
     /// Something is wrong with a step.
     Step(StepTrouble),
+    /// A job waits for long.
+    Queued(Queued),
     /// GPUs compute nothing.
     Gpu(QuietGpu),
     /// A newer type does the same for less.
@@ -73,6 +75,13 @@ pub enum Unused {
         iops: u64,
         /// And throughput.
         mibps: u64,
+    },
+    /// Nothing is left of what the snapshot was made of.
+    Snapshot {
+        /// Its size and tier.
+        what: String,
+        /// The volume that is gone; `None` for a copy, which has none.
+        volume: Option<String>,
     },
     /// Nothing has the address.
     Address {
@@ -133,6 +142,7 @@ impl fmt::Display for Evidence {
             Self::LowDuty(e) => e.fmt(f),
             Self::Unused(e) => e.fmt(f),
             Self::Step(e) => e.fmt(f),
+            Self::Queued(e) => e.fmt(f),
             Self::Gpu(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
         }
@@ -152,6 +162,13 @@ impl fmt::Display for Unused {
             Self::Volume { what } => write!(f, "{what}, attached to nothing"),
             Self::StoppedMachine { what, machine } => {
                 write!(f, "{what} of {machine}, which has been stopped")
+            }
+            Self::Snapshot {
+                what,
+                volume: Some(volume),
+            } => write!(f, "{what} of {volume}, which is gone, and of no image"),
+            Self::Snapshot { what, volume: None } => {
+                write!(f, "{what}, a copy that no image is made of")
             }
             Self::OldType { what, iops, mibps } => write!(
                 f,

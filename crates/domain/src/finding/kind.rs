@@ -56,8 +56,12 @@ kinds! {
     IdleGpu = "idle_gpu", "Idle GPU";
     /// GPU memory that is held and computes nothing.
     HeldGpuMemory = "held_gpu_memory", "GPU memory held";
+    /// A snapshot whose volume and images are gone.
+    OldSnapshot = "old_snapshot", "Old snapshot";
     /// A machine of a type that a newer one does better for less.
     OldGeneration = "old_generation", "Old generation";
+    /// A job that waits far longer for a machine than others of its kind did.
+    LongQueuedJob = "long_queued_job", "Queued for long";
     /// A step that the kernel killed for want of memory.
     OutOfMemoryStep = "out_of_memory_step", "Out of memory";
     /// A step that fails again and again.

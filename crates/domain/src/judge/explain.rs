@@ -43,6 +43,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     }
     if let Some(job) = job {
         checks.extend(rules::batch::explain(facts, job));
+        checks.extend(rules::long_queued::explain(facts, job));
     }
     let of_step = rules::steps::explain(facts, &gather::profiles(facts), id);
     let is_step = !of_step.is_empty();

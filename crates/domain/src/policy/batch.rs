@@ -13,6 +13,12 @@ pub struct BatchPolicy {
     pub no_progress_seconds: u64,
     /// Seconds that an ECS agent may be disconnected while its node is well.
     pub agent_disconnected_seconds: u64,
+    /// Seconds that a RUNNABLE job may stand at the head of its queue without a
+    /// reason: half an hour, several times what a machine takes to start.
+    pub at_head_seconds: u64,
+    /// Seconds that a job may be STARTING: a quarter of an hour pulls 100 GB at
+    /// 1 Gbit/s.
+    pub starting_seconds: u64,
     /// Seconds for which a job may be called RUNNING after its last process ended.
     pub process_gone_seconds: u64,
     /// Seconds that a container may outlive its job: two sweeps of ten minutes, since
@@ -25,6 +31,13 @@ pub struct BatchPolicy {
     /// Seconds that a machine kept as minimum capacity may do nothing: an hour, since
     /// somebody asked for it.
     pub minimum_capacity_seconds: u64,
+    /// Seconds beyond the scale-in delay that was asked for.
+    pub scale_in_grace_seconds: u64,
+    /// Jobs of one definition from which a history of waiting begins.
+    pub queued_runs: u32,
+    /// Seconds beyond twice the longest wait of that history that a job is queued for
+    /// too long.
+    pub queued_by_seconds: u64,
 }
 
 impl Default for BatchPolicy {
@@ -32,11 +45,16 @@ impl Default for BatchPolicy {
         Self {
             no_progress_seconds: 15 * 60,
             agent_disconnected_seconds: 5 * 60,
+            at_head_seconds: 30 * 60,
+            starting_seconds: 15 * 60,
             process_gone_seconds: 5 * 60,
             orphan_seconds: 20 * 60,
             never_joined_seconds: 15 * 60,
             daemon_task_seconds: 15 * 60,
             minimum_capacity_seconds: 3600,
+            scale_in_grace_seconds: 10 * 60,
+            queued_runs: 5,
+            queued_by_seconds: 15 * 60,
         }
     }
 }

@@ -13,6 +13,9 @@ pub struct StoragePolicy {
     /// Seconds that a volume must have lived, or its machine been stopped, before it
     /// is waste. A week: whoever stops something for a moment is back by then.
     pub unused_after_seconds: u64,
+    /// Seconds that a snapshot of nothing must be old: ninety days, past what is kept
+    /// as a last copy for a while.
+    pub snapshot_after_seconds: u64,
     /// Savings below this a month, in millionths of a dollar, are churn for pennies.
     pub min_volume_saving_usd_micros: i64,
 }
@@ -21,6 +24,7 @@ impl Default for StoragePolicy {
     fn default() -> Self {
         Self {
             unused_after_seconds: 7 * 86_400,
+            snapshot_after_seconds: 90 * 86_400,
             min_volume_saving_usd_micros: 1_000_000,
         }
     }

@@ -2,6 +2,7 @@
 //! evidence and start value. A job is judged by the rows of its status in order, and
 //! the first that speaks is heard.
 
+mod at_head;
 mod blocked;
 mod invalid;
 mod lost;
@@ -9,6 +10,7 @@ mod never_joined;
 mod no_progress;
 mod orphan;
 mod process_gone;
+mod starting;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +24,7 @@ use super::{Check, Questions, Verdict};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, Remedy, Resource, StepLink, Stuck, StuckJob, Window,
 };
-use crate::fleet::{Instance, Job, JobStatus};
+use crate::fleet::{Instance, Job, JobStatus, WaitCause};
 use crate::heartbeat::Origin;
 use crate::identity::Region;
 use crate::judge::{Facts, labelled};
@@ -58,14 +60,15 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
 
 pub(super) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     let rows: &[Row] = match job.status {
-        JobStatus::Runnable => &[blocked::judge],
+        JobStatus::Runnable => &[blocked::judge, at_head::judge],
+        JobStatus::Starting => &[starting::judge],
         JobStatus::Running => &[process_gone::judge, no_progress::judge],
         _ => &[],
     };
     let status = format_args!("{:?}", job.status).to_string().to_uppercase();
     q.holds(
         "how does it stand?",
-        (status, "RUNNABLE or RUNNING"),
+        (status, "RUNNABLE, STARTING or RUNNING"),
         !rows.is_empty(),
     );
     let mut rows = rows.iter();
@@ -200,4 +203,25 @@ fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
                 .any(|p| s.starts_with(p))
         })
     })
+}
+
+/// What a job waits for, in words.
+pub(super) fn lacks(cause: Option<&WaitCause>) -> String {
+    match cause {
+        None => "nothing tells why".to_owned(),
+        Some(WaitCause::Dependencies { jobs }) => format!("{} other jobs must end", jobs.len()),
+        Some(WaitCause::Blocked { reason }) => reason.clone(),
+        Some(WaitCause::QueueDisabled) => "its queue is switched off".to_owned(),
+        Some(WaitCause::NoEnvironment) => {
+            "no environment of its queue is switched on and valid".to_owned()
+        }
+        Some(WaitCause::AtMaximum) => {
+            "every environment of its queue has all the vCPUs that it may have".to_owned()
+        }
+        Some(WaitCause::Behind { jobs }) => format!("{jobs} jobs stand before it"),
+        Some(WaitCause::Capacity) => "no machine with room for it has come".to_owned(),
+        Some(WaitCause::ImagePull) => "its image is being pulled".to_owned(),
+        Some(WaitCause::ContainerStart) => "its container is being made".to_owned(),
+        Some(WaitCause::Retry { attempts }) => format!("{attempts} attempts failed"),
+    }
 }

@@ -119,7 +119,11 @@ fn observe(
         to: latest.end,
     };
     let keeper = keeper::of(facts, instance, node);
-    let patience = keeper::patience(facts, keeper.as_ref());
+    let patience = match keeper::patience(facts, instance, keeper.as_ref()) {
+        keeper::Patience::For(time) => time,
+        keeper::Patience::Meant(why) if window.length() >= policy.after() => return Err(why),
+        keeper::Patience::Meant(_) => policy.after(),
+    };
     if window.length() < patience {
         return match node.active_until {
             Some(_) => Ok(None),

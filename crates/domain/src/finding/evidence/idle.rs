@@ -21,6 +21,8 @@ pub enum KeptAliveBy {
     DaemonTasks(u32),
     /// Its environment keeps so many vCPUs at all times.
     MinimumCapacity(u32),
+    /// Its environment is switched off, which ends no machine.
+    DisabledEnvironment,
 }
 
 impl KeptAliveBy {
@@ -52,6 +54,9 @@ impl fmt::Display for KeptAliveBy {
                 write!(f, "{tasks} of its tasks are none of Batch's and hold it")
             }
             Self::MinimumCapacity(vcpus) => write!(f, "its environment keeps {vcpus} vCPU"),
+            Self::DisabledEnvironment => {
+                f.write_str("its environment is switched off and its machines stay")
+            }
         }
     }
 }

@@ -23,6 +23,33 @@ pub struct StuckJob {
     pub stuck: Stuck,
 }
 
+/// A job waits far longer for a machine than others of its definition did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
+    /// For how long it has.
+    pub waited: Duration,
+    /// The middle wait of the others.
+    pub usual: Duration,
+    /// The longest of them.
+    pub longest: Duration,
+    /// How many they are.
+    pub jobs: u32,
+    /// What it waits for.
+    pub why: String,
+}
+
+impl fmt::Display for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [waited, usual, longest] = [self.waited, self.usual, self.longest].map(Spoken);
+        let (jobs, why) = (self.jobs, &self.why);
+        write!(
+            f,
+            "RUNNABLE for {waited}, {jobs} others of its definition waited {usual}, at most \
+             {longest}: {why}"
+        )
+    }
+}
+
 /// The ways to be stuck.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
@@ -41,6 +68,16 @@ pub enum Stuck {
     Blocked {
         /// Batch's words.
         reason: String,
+    },
+    /// RUNNABLE at the head of its queue, and Batch does not say why.
+    AtHead {
+        /// What its queue lacks, as far as that can be told.
+        lacks: String,
+    },
+    /// STARTING, and its container is not there yet.
+    Starting {
+        /// What it waits for.
+        at: String,
     },
     /// RUNNING for Batch, and its last process ended.
     ProcessGone {
@@ -77,6 +114,8 @@ impl Stuck {
         match self {
             Self::NoProgress { .. } => "no_progress",
             Self::Blocked { .. } => "blocked",
+            Self::AtHead { .. } => "at_head",
+            Self::Starting { .. } => "starting",
             Self::ProcessGone { .. } => "process_gone",
             Self::Orphan { .. } => "orphan",
             Self::AgentDisconnected => "agent_disconnected",
@@ -110,6 +149,10 @@ impl fmt::Display for StuckJob {
             Stuck::Blocked { reason } => {
                 write!(f, "RUNNABLE for {time} and cannot start: {reason}")
             }
+            Stuck::AtHead { lacks } => {
+                write!(f, "RUNNABLE at the head of its queue for {time}: {lacks}")
+            }
+            Stuck::Starting { at } => write!(f, "STARTING for {time}: {at}"),
             Stuck::ProcessGone { end } => write!(
                 f,
                 "RUNNING for Batch, but its last process {end} {time} ago"

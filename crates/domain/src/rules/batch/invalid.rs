@@ -13,6 +13,7 @@ const INVALID: &str = "INVALID";
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let batch = &facts.inventory.batch;
     let environments = batch.environments.iter().map(|environment| {
+        let reason = environment.status_reason.as_deref();
         let command = format!(
             "aws batch describe-compute-environments --region {} --compute-environments '{}'",
             environment.region, environment.name
@@ -23,7 +24,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             &environment.name,
             &environment.region,
             status,
-            None,
+            reason,
             command,
             controller,
         )

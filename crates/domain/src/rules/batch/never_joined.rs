@@ -13,6 +13,9 @@ use crate::judge::Facts;
 /// The tag by which Batch names the environment that a machine was started for.
 const ENVIRONMENT: &str = "aws:batch:compute-environment";
 
+/// ECS's word for an instance that tried to join and could not.
+const FAILED: &str = "REGISTRATION_FAILED";
+
 /// Judges every machine.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     nodes(facts)
@@ -27,6 +30,7 @@ pub(in crate::rules) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a
         .batch
         .container_instances
         .values()
+        .filter(|worker| worker.status.as_deref() != Some(FAILED))
         .map(|worker| &worker.node)
         .collect();
     let patience = Duration::from_secs(facts.policy.batch.never_joined_seconds);

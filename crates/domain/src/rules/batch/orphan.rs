@@ -1,22 +1,25 @@
-//! Orphans: a container goes on after its job is over.
+//! Orphans: a container goes on after its job is over, or is nobody's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Seen, Verdict, found, silent_for, since};
+use super::{Seen, Verdict, found, is_whole, silent_for, since};
 use crate::finding::{
     Action, Confidence, Finding, Level, Remedy, Resource, StepLink, Stuck, Window,
 };
-use crate::fleet::{ContainerInstance, Job, JobStatus};
+use crate::fleet::{ContainerInstance, Job, JobStatus, task_id};
 use crate::judge::Facts;
 use crate::step::{PlacedStep, StepKind};
 
 /// Judges every container on a worker whose probe is heard of.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let batch = &facts.inventory.batch;
-    let known: BTreeMap<&str, Timestamp> = batch.jobs.values().filter_map(over).collect();
+    let known = Known {
+        over: batch.jobs.values().flat_map(over).collect(),
+        of_ecs: batch.tasks.keys().filter_map(|arn| task_id(arn)).collect(),
+    };
     let mut verdicts = Vec::new();
     for worker in batch.container_instances.values() {
         let Some(state) = facts.state.nodes.get(&worker.node) else {
@@ -27,7 +30,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .running()
             .filter(|step| step.usage.id.kind == StepKind::EcsTask);
         let orphans = tasks.filter(|_| is_fresh).filter_map(|step| {
-            let from = orphan_since(facts, step, &known)?;
+            let from = orphan_since(facts, worker, step, &known)?;
             found_one(facts, worker, step, from)
         });
         verdicts.extend(orphans);
@@ -35,18 +38,44 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// The task of a job that has ended, and when.
-fn over(job: &Job) -> Option<(&str, Timestamp)> {
+/// Tasks that somebody knows.
+struct Known<'a> {
+    /// Those of Batch, with when each was over; `None` for one under way.
+    over: BTreeMap<&'a str, Option<Timestamp>>,
+    /// Those that ECS tells.
+    of_ecs: BTreeSet<&'a str>,
+}
+
+/// The tasks of a job, with when each was over; `None` for one that is under way.
+fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     let ended = matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
-    Some((job.task_id()?, job.stopped_at.filter(|_| ended)?))
+    let current = job
+        .task_id()
+        .map(|task| (task, job.stopped_at.filter(|_| ended)));
+    let earlier = job.attempts.iter().filter_map(|attempt| {
+        let task = task_id(attempt.task_arn.as_deref()?)?;
+        Some((task, attempt.stopped_at))
+    });
+    // Of a task that is both, the job's own word counts: it comes last.
+    earlier.chain(current)
 }
 
 fn orphan_since(
     facts: &Facts<'_>,
+    worker: &ContainerInstance,
     step: &PlacedStep,
-    known: &BTreeMap<&str, Timestamp>,
+    known: &Known<'_>,
 ) -> Option<Timestamp> {
-    let from = *known.get(step.usage.id.key.as_str())?;
+    let task = step.usage.id.key.as_str();
+    let from = match known.over.get(task) {
+        Some(ended) => (*ended)?,
+        None => {
+            // ECS must tell its tasks, and this be none of them.
+            let tells = !known.of_ecs.is_empty() && is_whole(facts, &worker.region);
+            let is_nobodys = tells && !known.of_ecs.contains(task);
+            is_nobodys.then_some(step.started_at)?
+        }
+    };
     let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
     (since(facts, from)? >= patience).then_some(from)
 }
@@ -70,7 +99,7 @@ fn found_one(
         },
         confidence: Confidence {
             level: Level::High,
-            reason: "a probe sees its processes, and Batch says that its job is over".into(),
+            reason: "a probe sees its processes, and neither Batch nor ECS knows of them".into(),
         },
         remedy: Remedy {
             action: Action::Investigate,

@@ -84,11 +84,18 @@ fn by_probe(
     let keeps = keeper
         .as_ref()
         .map_or_else(|| "nothing that shows".to_owned(), ToString::to_string);
-    let patience = keeper::patience(facts, keeper.as_ref());
+    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref()) {
+        keeper::Patience::For(time) => (time, None),
+        keeper::Patience::Meant(why) => (policy.after(), Some(why)),
+    };
     questions.ask(
         "what keeps it from being stopped?",
-        (keeps, ""),
-        Speaks::ForWaste,
+        (meant.as_deref().unwrap_or(&keeps), ""),
+        if meant.is_some() {
+            Speaks::Unknown
+        } else {
+            Speaks::ForWaste
+        },
     );
     let long = window.length() >= patience;
     let was_active = node.active_until.is_some();

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::finding::KeptAliveBy;
-use crate::fleet::{ComputeEnvironment, Controller, Instance};
+use crate::fleet::{ComputeEnvironment, Controller, Instance, Job, JobStatus};
 use crate::judge::Facts;
 use crate::state::NodeState;
 use crate::step::StepKind;
+use crate::units::Spoken;
 
 /// What keeps it, where that shows: what a Batch environment is told comes first, for
 /// no end of a step would free its machine.
@@ -25,6 +26,9 @@ fn by_batch(
     let worker = workers.find(|worker| worker.node == instance.id)?;
     if let Some(tasks) = worker.running_tasks.filter(|tasks| *tasks > 0) {
         return Some(KeptAliveBy::DaemonTasks(tasks));
+    }
+    if environment.enabled == Some(false) {
+        return Some(KeptAliveBy::DisabledEnvironment);
     }
     let least = environment.min_vcpus.filter(|vcpus| *vcpus > 0)?;
     Some(KeptAliveBy::MinimumCapacity(least))
@@ -56,17 +60,54 @@ fn by_step(node: &NodeState) -> Option<KeptAliveBy> {
 }
 
 /// How long a quiet node is given.
-pub(super) fn patience(facts: &Facts<'_>, keeper: Option<&KeptAliveBy>) -> Duration {
+pub(super) enum Patience {
+    /// So long.
+    For(Duration),
+    /// It is meant to wait; why.
+    Meant(String),
+}
+
+pub(super) fn patience(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    keeper: Option<&KeptAliveBy>,
+) -> Patience {
     let (idle, batch) = (facts.policy.idle.after(), &facts.policy.batch);
     match keeper {
         Some(KeptAliveBy::DaemonTasks(_)) => {
-            Duration::from_secs(batch.daemon_task_seconds).min(idle)
+            Patience::For(Duration::from_secs(batch.daemon_task_seconds).min(idle))
         }
         Some(KeptAliveBy::MinimumCapacity(_)) => {
-            Duration::from_secs(batch.minimum_capacity_seconds).max(idle)
+            Patience::For(Duration::from_secs(batch.minimum_capacity_seconds).max(idle))
         }
-        _ => idle,
+        _ => scale_in_delay(facts, instance).map_or(Patience::For(idle), Patience::Meant),
     }
+}
+
+/// While an environment keeps its machines on purpose after their last job, it is no
+/// waste yet.
+fn scale_in_delay(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+    let environment = environment(facts, instance)?;
+    let minutes = environment
+        .scale_down_delay_minutes
+        .filter(|minutes| *minutes > 0)?;
+    let grace = Duration::from_secs(facts.policy.batch.scale_in_grace_seconds);
+    let delay = Duration::from_secs(u64::from(minutes) * 60) + grace;
+    let batch = &facts.inventory.batch;
+    let mine = |job: &&Job| batch.node_of(job) == Some(&instance.id);
+    let over = |job: &Job| match job.status {
+        JobStatus::Succeeded | JobStatus::Failed => job.stopped_at,
+        _ => None,
+    };
+    let ended = batch.jobs.values().filter(mine).filter_map(over).max()?;
+    let ago: Duration = facts.now.duration_since(ended).try_into().ok()?;
+    (ago < delay).then(|| {
+        format!(
+            "meant to wait: its environment keeps it for {minutes} min after its last job, which \
+             ended {} ago",
+            Spoken(ago)
+        )
+    })
 }
 
 pub(super) fn environment<'a>(

@@ -71,6 +71,14 @@ fn by_keeper(
                 }),
             };
         }
+        KeptAliveBy::DisabledEnvironment => {
+            return Remedy {
+                advice: "Switching an environment off ends none of its machines: set its minimum \
+                         vCPUs to 0, or delete it."
+                    .into(),
+                ..remedy
+            };
+        }
     };
     Remedy {
         advice: format!("{first} {}", remedy.advice),

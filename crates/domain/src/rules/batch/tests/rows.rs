@@ -2,10 +2,15 @@
 //! probe together, can tell.
 
 use super::check;
-use crate::fleet::{Gap, Instance, JobStatus};
-use crate::rules::testing::{World, asked, instance, step};
-use crate::state::testing::at;
+use crate::fleet::{Attempt, FrontJob, Gap, Instance, JobQueue, JobStatus, Task};
+use crate::rules::testing::{World, asked, instance, region, step};
+use crate::state::testing::{at, node};
 use crate::step::{StepEnd, StepUsage};
+
+/// The task of the job of [`World::with_job`].
+fn task_arn() -> String {
+    format!("arn:aws:ecs:us-east-1:1:task/b/{:032x}", 1)
+}
 
 /// An hour in which the worker works, beside what its steps do.
 fn watched(mut world: World, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
@@ -18,6 +23,65 @@ fn watched(mut world: World, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
 
 fn job(status: JobStatus) -> World {
     World::with([instance(1)]).with_job(status, asked(2, 4))
+}
+
+#[test]
+fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
+    let world = |head: &str, since_s: u64, strangers: bool| {
+        let mut world = job(JobStatus::Runnable);
+        let front = FrontJob {
+            job: crate::fleet::JobId::new(head).expect("an id"),
+            since: Some(at(since_s)),
+        };
+        let mut queue = JobQueue::new("q", region());
+        queue.front = Some(vec![front]);
+        world.inventory.batch.queues.push(queue);
+        if strangers {
+            world.inventory.instances.insert(node(2), stranger(1_000));
+        }
+        world.now = at(3_600);
+        world
+    };
+    let verdict = |head: &str, since_s: u64, strangers: bool| {
+        let of_job = |f: &&crate::finding::Finding| f.resource.id == "job-1";
+        let report = world(head, since_s, strangers).judge();
+        let found = report.findings.iter().find(of_job);
+        found.map(|finding| finding.evidence.to_string())
+    };
+    let head = "RUNNABLE at the head of its queue for 33 min: ";
+    let said = verdict("job-1", 1_600, false).expect("it is stuck");
+    assert!(said.starts_with(head), "{said}");
+    let said = verdict("job-1", 1_600, true).expect("it is stuck");
+    assert!(
+        said.ends_with("1 machines started and never joined their cluster"),
+        "{said}"
+    );
+    assert_eq!(verdict("job-1", 2_000, false), None);
+    assert_eq!(verdict("other", 0, false), None);
+}
+
+#[test]
+fn a_starting_job_is_stuck_when_its_container_does_not_come() {
+    let world = |created_s: Option<u64>, pulls: bool| {
+        let mut world = job(JobStatus::Starting);
+        world.job().started_at = None;
+        let task = Task {
+            created_at: created_s.map(at),
+            pull_started_at: pulls.then(|| at(60)),
+            ..Task::default()
+        };
+        world.inventory.batch.tasks.insert(task_arn(), task);
+        world.now = at(3_600);
+        world.disconnected_since.clear();
+        watched(world, |_| Vec::new())
+    };
+    check(
+        &world(Some(1_800), true),
+        "STARTING for 30 min: its image is being pulled",
+    );
+    check(&world(Some(1_800), false), "its container is being made");
+    check(&world(Some(3_000), true), "well");
+    check(&world(None, true), "well");
 }
 
 #[test]
@@ -61,6 +125,42 @@ fn a_container_that_outlives_its_job_is_an_orphan() {
     check(&world(JobStatus::Failed, Some(1_200)), orphan);
     check(&world(JobStatus::Succeeded, Some(1_200)), orphan);
     check(&world(JobStatus::Failed, Some(3_000)), "well");
+    // It was an earlier attempt's.
+    let mut retried = world(JobStatus::Runnable, None);
+    retried.job().task_arn = None;
+    retried.job().attempts = vec![Attempt {
+        task_arn: Some(task_arn()),
+        stopped_at: Some(at(1_200)),
+        ..Attempt::default()
+    }];
+    check(&retried, orphan);
+}
+
+#[test]
+fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all() {
+    let world = |ecs_tells: Option<&str>, gap: Option<&str>| {
+        let mut world = watched(job(JobStatus::Running), |o| vec![step(o, |_| ())]);
+        world.inventory.batch.jobs.clear();
+        if let Some(task) = ecs_tells {
+            let arn = format!("arn:aws:ecs:us-east-1:1:task/b/{task}");
+            world.inventory.batch.tasks.insert(arn, Task::default());
+        }
+        world.inventory.gaps.extend(gap.map(|scope| Gap {
+            scope: scope.to_owned(),
+            reason: "AccessDenied".to_owned(),
+        }));
+        world
+    };
+    check(
+        &world(Some("other"), None),
+        "its job has been over for 60 min",
+    );
+    check(&world(Some(&format!("{:032x}", 1)), None), "well");
+    check(&world(None, None), "well");
+    check(
+        &world(Some("other"), Some("us-east-1: ecs:ListTasks")),
+        "well",
+    );
 }
 
 fn stranger(launched_s: u64) -> Instance {
@@ -102,8 +202,9 @@ fn what_batch_calls_invalid_is_told_on_sight() {
         let mut world = World::default().with_job(JobStatus::Succeeded, asked(1, 1));
         let environment = &mut world.inventory.batch.environments[0];
         environment.status = Some(status.into());
+        environment.status_reason = Some("CLIENT_ERROR - Not authorized".into());
         world
     };
-    check(&world("INVALID"), "INVALID: Batch gives no reason");
+    check(&world("INVALID"), "INVALID: CLIENT_ERROR - Not authorized");
     check(&world("VALID"), "well");
 }

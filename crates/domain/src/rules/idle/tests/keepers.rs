@@ -96,6 +96,21 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         "its environment keeps 8 vCPU | Set the environment's minimum vCPUs to 0 instead of 8",
     );
     check(50, least, "watched for only 50 min; a verdict takes 60 min");
+    let off = |world: &mut World| world.inventory.batch.environments[0].enabled = Some(false);
+    check(
+        40,
+        off,
+        "its environment is switched off and its machines stay | Switching an",
+    );
+    let delay = |world: &mut World| {
+        world.inventory.batch.environments[0].scale_down_delay_minutes = Some(60);
+    };
+    check(
+        40,
+        delay,
+        "meant to wait: its environment keeps it for 60 min after its last job",
+    );
+    check(75, delay, "nothing | Lower the environment's minimum");
 }
 
 #[test]

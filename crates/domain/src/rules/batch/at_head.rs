@@ -1,0 +1,56 @@
+//! RUNNABLE at the head of its queue for long, and Batch does not say why: often a
+//! machine that is up and cannot join, or an environment that has all it may have.
+
+use super::{Questions, Seen, Verdict, describe, found_job, lacks, never_joined, since};
+use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
+use crate::fleet::{FrontJob, Job};
+use crate::judge::Facts;
+use crate::units::Spoken;
+use std::time::Duration;
+
+pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let batch = &facts.inventory.batch;
+    let mut queues = batch.queues.iter();
+    let queue = queues.find(|queue| queue.region == job.region && queue.name == job.queue_name());
+    let head = queue.and_then(|queue| queue.front.as_ref()?.first());
+    let mine = head.filter(|head: &&FrontJob| head.job == job.id);
+    let waited = mine.and_then(|head| since(facts, head.since?));
+    let patience = Duration::from_secs(facts.policy.batch.at_head_seconds);
+    let stands = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let goes_on = q.holds(
+        "does it stand at the head of its queue?",
+        (if mine.is_some() { "yes" } else { "no" }, ""),
+        head.map(|_| mine.is_some()),
+    ) && q.holds(
+        "for how long?",
+        (stands, Spoken(patience)),
+        waited.map(|waited| waited >= patience),
+    );
+    let from = mine.filter(|_| goes_on)?.since?;
+    let cause = batch.queue_time(job).cause;
+    let strangers = never_joined(facts).count();
+    let mut lacks = lacks(cause.as_ref());
+    if strangers > 0 {
+        lacks = format!("{lacks}; {strangers} machines started and never joined their cluster");
+    }
+    let seen = Seen {
+        window: Window {
+            from,
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::AtHead { lacks },
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "Batch tells its place and since when, and not why".into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Look at image, instance role and network of its environment's machines, and \
+                     at the environment's maximum vCPUs."
+                .into(),
+            command: Some(describe(job)),
+        },
+    };
+    Some(found_job(facts, job, None, seen))
+}

@@ -1,0 +1,182 @@
+//! Old snapshot of nothing: its volume is gone, no image is made of it, and no policy
+//! of backups will ever delete it.
+
+use std::collections::BTreeMap;
+
+use super::{Verdict, storage};
+use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
+use crate::fleet::Snapshot;
+use crate::judge::Facts;
+use crate::units::{Bytes, Usd};
+
+const KIND: FindingKind = FindingKind::OldSnapshot;
+
+/// Tags by which AWS Backup and Data Lifecycle Manager mark what they will delete.
+const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecycle-policy-id"];
+
+/// Dollars a GiB and month, in millionths: standard and archive tier, in the regions of
+/// [`storage::a_month`]; `eu-central-1` is dearer.
+///
+/// Source: aws.amazon.com/ebs/pricing as it is remembered, "EBS Snapshots".
+const A_GIB_MONTH: [(&str, [i64; 2]); 5] = [
+    ("us-east-1", [50_000, 12_500]),
+    ("us-east-2", [50_000, 12_500]),
+    ("us-west-2", [50_000, 12_500]),
+    ("eu-west-1", [50_000, 12_500]),
+    ("eu-central-1", [54_000, 13_500]),
+];
+
+/// Judges every snapshot.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let snapshots = facts.inventory.storage.snapshots.values();
+    snapshots
+        .filter_map(|snapshot| judge_one(facts, snapshot))
+        .collect()
+}
+
+fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Verdict> {
+    let storage = &facts.inventory.storage;
+    let has_volume = |id: &String| storage.volumes.contains_key(id);
+    let is_kept =
+        |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
+    // Volumes must be known, or none of them would be there.
+    let volumes_told =
+        !facts.inventory.gaps.iter().any(|gap| {
+            gap.scope.starts_with(snapshot.region.as_str()) && !gap.scope.contains("batch")
+        });
+    let of_nothing = volumes_told
+        && !snapshot.volume.as_ref().is_some_and(has_volume)
+        && snapshot.images.as_ref().is_some_and(Vec::is_empty)
+        && !is_kept(&snapshot.tags);
+    let made = snapshot.created_at.filter(|_| of_nothing)?;
+    let age: std::time::Duration = facts.now.duration_since(made).try_into().ok()?;
+    let saving = a_month(snapshot);
+    let is_old = age.as_secs() >= facts.policy.storage.snapshot_after_seconds;
+    if !is_old || storage::is_pennies(facts, saving) {
+        return None;
+    }
+    let tier = if snapshot.archived { " archived" } else { "" };
+    let (id, region) = (&snapshot.id, &snapshot.region);
+    Some(storage::found(
+        facts,
+        storage::Found {
+            kind: KIND,
+            id,
+            region,
+            tags: &snapshot.tags,
+            node: None,
+            since: made,
+            evidence: Unused::Snapshot {
+                what: format!("{} GiB{tier} snapshot", snapshot.size_gib),
+                volume: snapshot.volume.clone(),
+            },
+            confidence: Confidence {
+                level: Level::Low,
+                reason: "it may be the last copy; blocks that other snapshots share are billed \
+                         once, so the price is an upper bound"
+                    .into(),
+            },
+            saving_a_month: saving,
+            remedy: Remedy {
+                action: Action::Delete,
+                advice: "If nobody needs this last copy, delete it; else move it to the archive \
+                         tier and tag why it is kept."
+                    .into(),
+                command: Some(format!(
+                    "aws ec2 delete-snapshot --region {region} --snapshot-id {id}"
+                )),
+            },
+        },
+    ))
+}
+
+fn a_month(snapshot: &Snapshot) -> Option<Usd> {
+    let prices = A_GIB_MONTH.iter();
+    let mut prices = prices.filter(|(region, _)| *region == snapshot.region.as_str());
+    let (_, by_tier) = prices.next()?;
+    let told = snapshot.stored_bytes.map(Bytes);
+    let stored = told.unwrap_or(Bytes::gib(snapshot.size_gib));
+    let price = by_tier[usize::from(snapshot.archived)];
+    let micros = i128::from(price) * i128::from(stored.0) / i128::from(Bytes::gib(1).0);
+    Some(Usd::from_micros(i64::try_from(micros).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Gap;
+    use crate::rules::testing::{World, days_ago, region, volume};
+
+    fn snapshot(days: u64, change: impl Fn(&mut Snapshot)) -> World {
+        let mut snapshot = Snapshot {
+            id: "snap-1".into(),
+            region: region(),
+            volume: Some("vol-gone".into()),
+            size_gib: 100,
+            stored_bytes: None,
+            created_at: Some(days_ago(days)),
+            images: Some(Vec::new()),
+            archived: false,
+            tags: BTreeMap::new(),
+        };
+        change(&mut snapshot);
+        let mut world = World::default();
+        world
+            .inventory
+            .storage
+            .snapshots
+            .insert("snap-1".into(), snapshot);
+        world
+    }
+
+    #[test]
+    fn an_old_snapshot_is_waste_when_nothing_is_left_of_what_it_was_made_of() {
+        let check = |name: &str, world: &World, expect: Option<i64>| {
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let saving = found.map(|finding| finding.saving_or_zero().micros());
+            assert_eq!(saving, expect, "{name}");
+        };
+        check("old", &snapshot(100, |_| {}), Some(5_000_000));
+        check(
+            "archived",
+            &snapshot(100, |s| s.archived = true),
+            Some(1_250_000),
+        );
+        check("young", &snapshot(80, |_| {}), None);
+        check("small", &snapshot(100, |s| s.size_gib = 10), None);
+        check(
+            "of an image",
+            &snapshot(100, |s| s.images = Some(vec!["ami-1".into()])),
+            None,
+        );
+        check(
+            "images not known",
+            &snapshot(100, |s| s.images = None),
+            None,
+        );
+        check(
+            "a copy",
+            &snapshot(100, |s| s.volume = None),
+            Some(5_000_000),
+        );
+        let kept = |s: &mut Snapshot| {
+            s.tags
+                .insert("aws:dlm:lifecycle-policy-id".into(), "policy-1".into());
+        };
+        check("kept by a policy", &snapshot(100, kept), None);
+        let mut has_volume = snapshot(100, |s| s.volume = Some("vol-1".into()));
+        let volume = volume(1, "gp3", 1);
+        has_volume
+            .inventory
+            .storage
+            .volumes
+            .insert("vol-1".into(), volume);
+        check("its volume is there", &has_volume, None);
+        let mut blind = snapshot(100, |_| {});
+        blind.inventory.gaps.push(Gap {
+            scope: "us-east-1: ec2:DescribeVolumes".into(),
+            reason: "AccessDenied".into(),
+        });
+        check("volumes not told", &blind, None);
+    }
+}
