@@ -268,6 +268,21 @@ impl FleetHours {
         });
     }
 
+    /// Keeps the `max` nodes that were seen last, for want of room; tells how many
+    /// others went.
+    pub fn keep_newest(&mut self, max: usize) -> usize {
+        let nodes = self.nodes.iter();
+        let mut order: Vec<_> = nodes
+            .map(|(id, node)| (node.newest(), id.clone()))
+            .collect();
+        order.sort_unstable();
+        let gone = order.len().saturating_sub(max);
+        for (_, id) in &order[..gone] {
+            self.nodes.remove(id);
+        }
+        gone
+    }
+
     /// Joins two; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {

@@ -4,6 +4,11 @@
 //! and idempotent, and folding is merging with the state of one heartbeat, so
 //! order and repeats change nothing. What is dropped to keep a bound is dropped
 //! by rules that commute with merging: the newest ticks, runs and steps stay.
+//!
+//! A node that is gone is forgotten. Nothing is accepted that is older than the
+//! lateness allows, so a week becomes closed, and a node that a closed week did not
+//! hear of begins a new life with the next that does: what was before is dropped.
+//! As no closed week can be filled, dropping it sooner or later comes to the same.
 
 pub(crate) mod nanos;
 mod node;
@@ -11,7 +16,10 @@ mod ranges;
 mod sequences;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod ticks;
+mod weeks;
 
 pub use node::{Latest, NodeState, Run, Stream};
 pub use sequences::Sequences;
@@ -19,9 +27,10 @@ pub use ticks::Ticks;
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::heartbeat::Placed;
+use crate::heartbeat::{MAX_AGE, PlaceError, Placed};
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::policy::ActivityPolicy;
 use crate::step::PlacedStep;
@@ -29,8 +38,14 @@ use crate::step::PlacedStep;
 /// All nodes of one shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FleetState {
-    /// By node.
+    /// By node, since it was last silent for a whole week.
     pub nodes: BTreeMap<NodeId, NodeState>,
+    /// What was before such a week, oldest first, for as long as something late may
+    /// still fill it.
+    earlier: BTreeMap<NodeId, Vec<NodeState>>,
+    /// The newest time that any node was heard of; `None` before anything.
+    #[serde(with = "nanos::option")]
+    newest: Option<Timestamp>,
 }
 
 impl FleetState {
@@ -70,10 +85,60 @@ impl FleetState {
     /// Joins two states; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        for (node, state) in other.nodes {
+        let earlier = other.earlier.into_iter();
+        let earlier = earlier
+            .flat_map(|(node, lives)| lives.into_iter().map(move |life| (node.clone(), life)));
+        for (node, state) in earlier.chain(other.nodes) {
             self.take(&node, state);
         }
         self
+    }
+
+    /// Refuses what is too late: its week is closed, so that whether it was accepted
+    /// before is perhaps forgotten.
+    ///
+    /// # Errors
+    /// `TooLate`, with its age before the newest that is known.
+    pub fn check_age(&self, at: Timestamp) -> Result<(), PlaceError> {
+        let is_closed = |closed| weeks::week_of(at) <= closed;
+        let Some(newest) = self.newest.filter(|_| self.closed().is_some_and(is_closed)) else {
+            return Ok(());
+        };
+        Err(PlaceError::TooLate {
+            age_hours: newest.duration_since(at).as_hours().unsigned_abs(),
+            max_hours: MAX_AGE.as_secs() / 3600,
+        })
+    }
+
+    /// Drops the lives that a closed week has ended: nodes that were not heard of for
+    /// three weeks, or four at most. Done sooner or later it comes to the same.
+    pub fn forget(&mut self) {
+        let Some(closed) = self.closed() else { return };
+        self.nodes.retain(|_, life| !life.weeks.ended(closed));
+        self.earlier.retain(|_, lives| {
+            lives.retain(|life| !life.weeks.ended(closed));
+            !lives.is_empty()
+        });
+    }
+
+    /// Keeps the `max` nodes that were heard of last, for want of room; tells how many
+    /// others went.
+    pub fn keep_newest(&mut self, max: usize) -> usize {
+        let nodes = self.nodes.iter();
+        let mut order: Vec<_> = nodes
+            .map(|(id, node)| (node.newest(), id.clone()))
+            .collect();
+        order.sort_unstable();
+        let gone = order.len().saturating_sub(max);
+        for (_, id) in &order[..gone] {
+            self.nodes.remove(id);
+            self.earlier.remove(id);
+        }
+        gone
+    }
+
+    fn closed(&self) -> Option<i32> {
+        weeks::closed(self.newest?)
     }
 
     /// The shard of `shards` that a node belongs to: FNV-1a of its id, which is
@@ -89,12 +154,36 @@ impl FleetState {
     }
 
     fn take(&mut self, node: &NodeId, state: NodeState) {
+        self.newest = self.newest.max(state.newest());
         match self.nodes.get_mut(node) {
-            Some(known) => known.absorb(state),
+            Some(known) if known.weeks.go_on_in(state.weeks) => known.absorb(state),
+            Some(_) => self.rejoin(node, state),
             None => {
                 self.nodes.insert(node.clone(), state);
             }
         }
+    }
+
+    /// Takes in what lies before a life or after a silence.
+    fn rejoin(&mut self, node: &NodeId, state: NodeState) {
+        let mut lives = self.earlier.remove(node).unwrap_or_default();
+        lives.extend(self.nodes.remove(node));
+        lives.push(state);
+        lives.sort_by_key(|life| life.weeks.first());
+        let mut lives = lives.into_iter();
+        let (mut before, Some(mut latest)) = (Vec::new(), lives.next()) else {
+            return;
+        };
+        for life in lives {
+            match latest.weeks.go_on_in(life.weeks) {
+                true => latest.absorb(life),
+                false => before.push(std::mem::replace(&mut latest, life)),
+            }
+        }
+        if !before.is_empty() {
+            self.earlier.insert(node.clone(), before);
+        }
+        self.nodes.insert(node.clone(), latest);
     }
 
     fn accepted(
@@ -105,72 +194,9 @@ impl FleetState {
         probe_start: &ProbeStart,
         sequence: u64,
     ) -> bool {
-        let state = self.nodes.get(node);
-        state.is_some_and(|state| state.accepted((boot, probe_start, stream), sequence))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::testing::{placed, placed_step};
-    use super::*;
-
-    fn folded(heartbeats: &[(u8, u64)], steps: &[(u8, u64)]) -> FleetState {
-        let mut state = FleetState::default();
-        for (node, sequence) in heartbeats {
-            state.fold_heartbeat(&placed(*node, *sequence), &ActivityPolicy::default());
-        }
-        for (node, sequence) in steps {
-            state.fold_step(&placed_step(*node, *sequence));
-        }
-        state
-    }
-
-    type Arrivals = Vec<(u8, u64)>;
-
-    fn arrivals() -> impl Strategy<Value = Arrivals> {
-        proptest::collection::vec((0u8..3, 0u64..3_000), 0..40)
-    }
-
-    proptest! {
-        #[test]
-        fn merging_is_commutative_associative_and_idempotent(
-            a in (arrivals(), arrivals()), b in (arrivals(), arrivals()), c in (arrivals(), arrivals()),
-        ) {
-            let [a, b, c] = [a, b, c].map(|(h, s)| folded(&h, &s));
-            prop_assert_eq!(a.clone().merge(b.clone()), b.clone().merge(a.clone()));
-            prop_assert_eq!(
-                a.clone().merge(b.clone()).merge(c.clone()),
-                a.clone().merge(b.clone().merge(c))
-            );
-            prop_assert_eq!(a.clone().merge(a.clone()), a);
-        }
-
-        #[test]
-        fn order_and_repeats_change_nothing(mut arrived in arrivals(), steps in arrivals()) {
-            let once = folded(&arrived, &steps);
-            arrived.reverse();
-            let again: Arrivals = arrived.iter().chain(&arrived).copied().collect();
-            prop_assert_eq!(folded(&again, &steps), once);
-        }
-
-        #[test]
-        fn what_was_folded_is_known_as_accepted(arrived in arrivals()) {
-            let state = folded(&arrived, &[]);
-            for (node, sequence) in arrived {
-                prop_assert!(state.accepted_heartbeat(&placed(node, sequence)));
-            }
-        }
-    }
-
-    #[test]
-    fn a_node_always_falls_into_the_same_shard() {
-        let shard = |name: &str| FleetState::shard_of(&NodeId::new(name).expect("a node id"), 16);
-        assert_eq!(shard("i-0abc"), shard("i-0abc"));
-        let used: std::collections::BTreeSet<u16> =
-            (0..200).map(|i| shard(&format!("i-{i:017x}"))).collect();
-        assert_eq!(used.len(), 16);
+        let key = (boot, probe_start, stream);
+        let earlier = self.earlier.get(node).into_iter().flatten();
+        let mut lives = self.nodes.get(node).into_iter().chain(earlier);
+        lives.any(|life| life.accepted(key, sequence))
     }
 }

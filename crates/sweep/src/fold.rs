@@ -104,6 +104,8 @@ pub struct Folding {
     pub duplicates: u64,
     /// Messages and objects moved to the dead-letter place, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Nodes that the state had no room for, those heard of longest ago.
+    pub left_out_nodes: u64,
     /// Messages and objects that could not be read or moved, and stay.
     pub left: u64,
     /// Why the state was folded anew from the lake, where it was.
@@ -154,6 +156,7 @@ impl Folder<'_> {
         }
         self.settle(&mut work).await?;
         work.hours.keep(self.objects, self.shard).await?;
+        folding.left_out_nodes = work.left_out() as u64;
         Ok((work, folding))
     }
 

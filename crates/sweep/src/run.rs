@@ -221,7 +221,7 @@ async fn look(
 ) -> Result<(Report, Memory), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
     let undecided = remembered.decide(ports.objects).await;
-    let gaps = gap.into_iter().chain(undecided);
+    let gaps = gap.into_iter().chain(undecided).chain(no_room(work));
     let before = Before {
         state: &work.stored.fleet,
         hours: work.hours.fleet(),
@@ -253,6 +253,17 @@ async fn look(
     let (report, disconnected_since) = seen.await;
     gather::kept::save(ports.objects, &paid).await;
     Ok((report, Memory { disconnected_since }))
+}
+
+/// What the state had no room for.
+fn no_room(work: &Work) -> Option<Gap> {
+    let left_out = work.left_out();
+    (left_out > 0).then(|| Gap {
+        scope: "what is remembered of nodes".to_owned(),
+        reason: format!(
+            "{left_out} that were heard of longest ago were left out for want of room: use more shards"
+        ),
+    })
 }
 
 async fn finished(

@@ -17,9 +17,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/4";
+const SCHEMA: &str = "ebb.state/5";
 
-/// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards.
+/// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards, and those
+/// nodes are left out that were heard of longest ago.
 const MAX_PACKED_BYTES: u64 = 64 << 20;
 /// What a packed state may unpack to: half the memory of the smallest sweeper.
 const MAX_UNPACKED_BYTES: u64 = 512 << 20;
@@ -38,13 +39,9 @@ pub enum StoredError {
         /// Why.
         source: CloudError,
     },
-    /// It outgrew one object.
-    #[error(
-        "the state of {nodes} nodes takes {bytes} bytes, at most {max} are stored: use more shards"
-    )]
+    /// It outgrew one object without any node in it.
+    #[error("without any node the state takes {bytes} bytes, at most {max} are stored")]
     TooLarge {
-        /// Nodes in it.
-        nodes: usize,
         /// What it would take.
         bytes: u64,
         /// The bound.
@@ -99,12 +96,12 @@ impl Stored {
         }
     }
 
-    /// As it is stored.
+    /// As it is stored, and how many nodes were left out of it for want of room.
     ///
     /// # Errors
-    /// `TooLarge` past the bound of one object.
-    pub fn pack(&self) -> Result<Vec<u8>, StoredError> {
-        pack(SCHEMA, self, self.fleet.nodes.len())
+    /// `TooLarge` where that is not enough.
+    pub fn pack(&mut self) -> Result<(Vec<u8>, usize), StoredError> {
+        pack_what_fits(SCHEMA, self, MAX_PACKED_BYTES)
     }
 
     /// Reads what [`Stored::pack`] wrote; in words why it cannot be.
@@ -113,24 +110,56 @@ impl Stored {
     }
 }
 
-fn pack(schema: &str, value: &impl Serialize, nodes: usize) -> Result<Vec<u8>, StoredError> {
-    let plain = postcard::to_allocvec(value).map_err(StoredError::Encode)?;
-    let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(StoredError::Compress)?;
-    let mut bytes = format!("{schema}\n").into_bytes();
-    bytes.extend(packed);
-    for (size, max) in [
-        (plain.len() as u64, MAX_UNPACKED_BYTES),
-        (bytes.len() as u64, MAX_PACKED_BYTES),
-    ] {
-        if size > max {
-            return Err(StoredError::TooLarge {
-                nodes,
-                bytes: size,
-                max,
-            });
-        }
+/// What can do with fewer nodes.
+trait OfNodes {
+    fn nodes(&self) -> usize;
+
+    /// Leaves out all but those heard of last; tells how many that were.
+    fn keep_newest(&mut self, max: usize) -> usize;
+}
+
+impl OfNodes for Stored {
+    fn nodes(&self) -> usize {
+        self.fleet.nodes.len()
     }
-    Ok(bytes)
+
+    fn keep_newest(&mut self, max: usize) -> usize {
+        self.fleet.keep_newest(max)
+    }
+}
+
+/// Packs it. A fleet that outgrew its object is swept all the same, without the nodes
+/// that were heard of longest ago: who is gone goes first.
+fn pack_what_fits<T: Serialize + OfNodes>(
+    schema: &str,
+    value: &mut T,
+    max_packed: u64,
+) -> Result<(Vec<u8>, usize), StoredError> {
+    let mut left_out = 0;
+    loop {
+        let plain = postcard::to_allocvec(value).map_err(StoredError::Encode)?;
+        let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(StoredError::Compress)?;
+        let mut bytes = format!("{schema}\n").into_bytes();
+        bytes.extend(packed);
+        let sizes = [
+            (plain.len() as u64, MAX_UNPACKED_BYTES),
+            (bytes.len() as u64, max_packed),
+        ];
+        let Some((bytes, max)) = sizes.into_iter().find(|(size, max)| size > max) else {
+            return Ok((bytes, left_out));
+        };
+        if value.nodes() == 0 {
+            return Err(StoredError::TooLarge { bytes, max });
+        }
+        // A tenth less than would fit, so that the next sweep does not do it again.
+        let fit = u128::from(max) * value.nodes() as u128 * 9 / (u128::from(bytes) * 10);
+        left_out += value.keep_newest(usize::try_from(fit).unwrap_or(0));
+        tracing::warn!(
+            left_out,
+            schema,
+            "nodes that were heard of longest ago are left out for want of room: use more shards"
+        );
+    }
 }
 
 fn unpack<T: DeserializeOwned>(schema: &str, bytes: &[u8]) -> Result<T, String> {
@@ -212,19 +241,25 @@ pub async fn load(
 #[derive(Debug)]
 pub enum Saved {
     /// It stands.
-    Done(PutIf),
+    Done {
+        /// What the next write must name.
+        replaces: PutIf,
+        /// Nodes that there was no room for.
+        left_out: usize,
+    },
     /// Someone else wrote in the meantime.
     Conflict,
 }
 
-/// Writes the state of a shard, unless someone else did.
+/// Writes the state of a shard, unless someone else did. What it forgets and has no
+/// room for is gone from `stored` too.
 ///
 /// # Errors
 /// When it is too large or the bucket does not take it.
 pub async fn save(
     objects: &dyn Objects,
     shard: u16,
-    stored: &Stored,
+    stored: &mut Stored,
     replaces: &PutIf,
 ) -> Result<Saved, StoredError> {
     let key = key(shard);
@@ -232,8 +267,13 @@ pub async fn save(
         condition: replaces.clone(),
         ..PutOptions::default()
     };
-    match objects.put(&key, stored.pack()?, options).await {
-        Ok(etag) => Ok(Saved::Done(PutIf::Matches(etag))),
+    stored.fleet.forget();
+    let (bytes, left_out) = stored.pack()?;
+    match objects.put(&key, bytes, options).await {
+        Ok(etag) => Ok(Saved::Done {
+            replaces: PutIf::Matches(etag),
+            left_out,
+        }),
         Err(CloudError::Conflict { .. }) => Ok(Saved::Conflict),
         Err(source) => Err(StoredError::Cloud { key, source }),
     }
@@ -255,9 +295,9 @@ mod tests {
         let (bucket, activity) = (bucket(), ActivityPolicy::default());
         let mut stored = Stored::empty(&activity);
         stored.folded.steps = Some(4);
-        let first = save(&bucket, 0, &stored, &PutIf::Absent).await;
-        assert!(matches!(first, Ok(Saved::Done(_))));
-        let second = save(&bucket, 0, &stored, &PutIf::Absent).await;
+        let first = save(&bucket, 0, &mut stored, &PutIf::Absent).await;
+        assert!(matches!(first, Ok(Saved::Done { left_out: 0, .. })));
+        let second = save(&bucket, 0, &mut stored, &PutIf::Absent).await;
         assert!(matches!(second, Ok(Saved::Conflict)));
         let loaded = load(&bucket, 0, &activity).await.expect("it answers");
         assert_eq!((loaded.stored, loaded.unusable), (stored, None));
@@ -270,20 +310,56 @@ mod tests {
             tick_seconds: 1,
             ..ActivityPolicy::default()
         };
-        let whole = Stored::empty(&other).pack().expect("it fits");
+        let (whole, _) = Stored::empty(&other).pack().expect("it fits");
         let check = async |bytes: Vec<u8>, expect: &str| {
             let bucket = bucket();
             bucket.insert(key(0), bytes);
-            let loaded = load(&bucket, 0, &activity).await.expect("it answers");
+            let mut loaded = load(&bucket, 0, &activity).await.expect("it answers");
             let why = loaded.unusable.expect("it cannot be used");
             assert!(why.contains(expect), "{why} should say: {expect}");
             assert_eq!(loaded.stored, Stored::empty(&activity));
-            let saved = save(&bucket, 0, &loaded.stored, &loaded.replaces).await;
-            assert!(matches!(saved, Ok(Saved::Done(_))));
+            let saved = save(&bucket, 0, &mut loaded.stored, &loaded.replaces).await;
+            assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/4\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(b"ebb.state/5\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
+    }
+    #[derive(Serialize)]
+    struct Names(Vec<NodeId>);
+
+    impl OfNodes for Names {
+        fn nodes(&self) -> usize {
+            self.0.len()
+        }
+
+        fn keep_newest(&mut self, max: usize) -> usize {
+            let gone = self.0.len().saturating_sub(max);
+            self.0.drain(..gone);
+            gone
+        }
+    }
+
+    #[test]
+    fn what_outgrew_its_object_is_packed_without_the_oldest_and_says_how_many() {
+        let check = |max: u64, expect_left_out: std::ops::Range<usize>| {
+            let names = (0..1_000u64)
+                .map(|n| NodeId::new(format!("i-{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))));
+            let mut names = Names(names.collect::<Result<_, _>>().expect("names"));
+            let newest = names.0.last().cloned();
+            let packed = pack_what_fits("s", &mut names, max);
+            let (bytes, left_out) = packed.expect("it fits");
+            assert!(bytes.len() as u64 <= max, "{} bytes", bytes.len());
+            assert!(expect_left_out.contains(&left_out), "{left_out}");
+            assert_eq!(
+                (names.0.len(), names.0.last()),
+                (1_000 - left_out, newest.as_ref())
+            );
+        };
+        check(100_000, 0..1);
+        check(5_000, 400..800);
+        let none = pack_what_fits("s", &mut Names(Vec::new()), 1);
+        assert!(matches!(none, Err(StoredError::TooLarge { .. })));
     }
 }

@@ -3,6 +3,8 @@
 
 #[path = "sweep/crash.rs"]
 mod crash;
+#[path = "sweep/forget.rs"]
+mod forget;
 #[path = "sweep/lake.rs"]
 mod lake;
 #[path = "sweep/race.rs"]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::weeks::Weeks;
 use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
 use crate::heartbeat::{Coverage, GpuUse, Hardware, Origin, Placed, Usage};
@@ -50,6 +51,8 @@ pub struct NodeState {
     /// The newest record of each recent step, its executables left out, in order
     /// of boot and id. Whose they are, the names here tell.
     steps: Vec<PlacedStep>,
+    /// The weeks of all that is known here.
+    pub(super) weeks: Weeks,
 }
 
 /// What was accepted of one stream of one probe run, which sequence numbers count
@@ -153,6 +156,7 @@ impl NodeState {
                 newest: placed.end,
             }],
             steps: running_steps(placed),
+            weeks: Weeks::of(placed.end),
         }
     }
 
@@ -173,6 +177,7 @@ impl NodeState {
                 probe_start: step.probe_start.clone(),
                 ..*step
             }],
+            weeks: Weeks::of(step.observed_at),
             ..Self::default()
         }
     }
@@ -205,7 +210,13 @@ impl NodeState {
             self.share_names(&mut step);
             self.take_step(step);
         }
+        self.weeks = self.weeks.join(other.weeks);
         self.bound();
+    }
+
+    /// The newest time that it was heard of; `None` before anything.
+    pub(super) fn newest(&self) -> Option<Timestamp> {
+        self.runs.iter().map(|run| run.newest).max()
     }
 
     /// Lets a step hold the copies of names that are held already: with every

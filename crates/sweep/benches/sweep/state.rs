@@ -76,7 +76,7 @@ fn packed(stored: &Stored) -> u64 {
             .iter()
             .map(|(id, node)| ((*id).clone(), (*node).clone()));
         part.fleet.nodes = owned.collect();
-        part.pack().expect("it fits").len() / group.len()
+        part.pack().expect("it fits").0.len() / group.len()
     });
     median(sizes.map(|size| size as u64).collect())
 }

@@ -2,6 +2,7 @@
 
 use ebb_cloud::ports::{CloudError, Listed, Received};
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
 use ebb_signal::MAX_OBJECT_BYTES;
@@ -77,21 +78,26 @@ pub(super) async fn take(
     folding.messages += received.len() as u64;
     let opened = place::messages(&received);
     for (message, opened) in received.into_iter().zip(opened) {
-        take_message(message, opened, &mut taken);
+        take_message(message, opened, (&work.stored.fleet, &mut taken));
     }
     let listed = list(folder, work).await?;
     take_objects(folder, work, listed, (&mut taken, folding)).await;
     Ok(taken)
 }
 
-fn take_message(received: Received, opened: Opened<Placed>, taken: &mut Taken) {
+fn take_message(
+    received: Received,
+    opened: Opened<Placed>,
+    (fleet, taken): (&FleetState, &mut Taken),
+) {
     // One that does not say when it arrived may have waited for long.
     taken.arrived(received.sent_at.unwrap_or(Timestamp::MIN));
     let mut refused = opened.refused;
     for placed in opened.rows {
-        match check_heartbeat(&placed) {
+        let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
+        match fits.and_then(|()| Ok(fleet.check_age(placed.end)?)) {
             Ok(()) => taken.heartbeats.push(placed),
-            Err(row) => refused = refused.or(Some(Refusal::Unstorable(Box::new(row)))),
+            Err(refusal) => refused = refused.or(Some(refusal)),
         }
     }
     match refused {
@@ -133,7 +139,7 @@ async fn take_objects(
             {
                 Outcome::Old
             }
-            Ok(key) => read(folder, &key, &entry).await,
+            Ok(key) => read((folder, fleet), &key, &entry).await,
         };
         (entry, outcome)
     });
@@ -179,7 +185,11 @@ fn known(entry: &Listed) -> Result<StepKey, Refusal> {
     StepKey::parse(&entry.key)
 }
 
-async fn read(folder: &Folder<'_>, key: &StepKey, entry: &Listed) -> Outcome {
+async fn read(
+    (folder, fleet): (&Folder<'_>, &FleetState),
+    key: &StepKey,
+    entry: &Listed,
+) -> Outcome {
     let object = match folder
         .objects
         .get(&entry.key, MAX_OBJECT_BYTES as u64)
@@ -190,8 +200,11 @@ async fn read(folder: &Folder<'_>, key: &StepKey, entry: &Listed) -> Outcome {
         Err(error) => return Outcome::Unread(error),
     };
     let checked = place::object(key, &object).and_then(|steps| {
-        let unfit = steps.iter().find_map(|step| check_step(step).err());
-        unfit.map_or(Ok(steps), |row| Err(Refusal::Unstorable(Box::new(row))))
+        for step in &steps {
+            check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
+            fleet.check_age(step.observed_at)?;
+        }
+        Ok(steps)
     });
     match checked {
         Ok(steps) => Outcome::Good(steps),

@@ -30,6 +30,7 @@ pub struct Work {
     pub(super) unusable: Option<String>,
     replaces: PutIf,
     is_dirty: bool,
+    left_out: usize,
     next_heartbeats: u64,
     next_steps: u64,
     /// Keys that could not be read or moved in this sweep.
@@ -49,6 +50,7 @@ impl Work {
             hours: Hours::load(folder.objects, folder.shard, folder.activity).await?,
             unusable: loaded.unusable,
             replaces: loaded.replaces,
+            left_out: 0,
             next_heartbeats: 0,
             next_steps: 0,
             skipped: BTreeSet::new(),
@@ -56,6 +58,11 @@ impl Work {
         work.catch_up_heartbeats(folder).await?;
         work.catch_up_steps(folder).await?;
         Ok(work)
+    }
+
+    /// Nodes that were left out of state or hours for want of room.
+    pub fn left_out(&self) -> usize {
+        self.left_out.max(self.hours.left_out())
     }
 
     pub(super) fn skip(&mut self, key: String) {
@@ -124,10 +131,16 @@ impl Work {
     /// Keeps what is folded so far, so that a lake too large for one sweep is folded
     /// by several. Where another sweep was faster, the end of catching up tells.
     async fn checkpoint(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
-        let saved = stored::save(folder.objects, folder.shard, &self.stored, &self.replaces);
-        if let Saved::Done(replaces) = saved.await? {
+        let saved = stored::save(
+            folder.objects,
+            folder.shard,
+            &mut self.stored,
+            &self.replaces,
+        );
+        if let Saved::Done { replaces, left_out } = saved.await? {
             self.replaces = replaces;
             self.is_dirty = false;
+            self.left_out += left_out;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::ActivityPolicy;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_PACKED_BYTES, StoredError, pack, unpack};
+use super::{MAX_PACKED_BYTES, OfNodes, StoredError, pack_what_fits, unpack};
 
 const SCHEMA: &str = "ebb.hours/1";
 
@@ -24,12 +24,23 @@ struct Packed {
     fleet: FleetHours,
 }
 
+impl OfNodes for Packed {
+    fn nodes(&self) -> usize {
+        self.fleet.nodes.len()
+    }
+
+    fn keep_newest(&mut self, max: usize) -> usize {
+        self.fleet.keep_newest(max)
+    }
+}
+
 /// The hours while a sweep works on them.
 #[derive(Debug)]
 pub struct Hours {
     kept: Packed,
     replaces: PutIf,
     is_dirty: bool,
+    left_out: usize,
 }
 
 /// Where the hours of a shard lie.
@@ -72,12 +83,18 @@ impl Hours {
             kept,
             replaces,
             is_dirty: false,
+            left_out: 0,
         })
     }
 
     /// What they tell.
     pub fn fleet(&self) -> &FleetHours {
         &self.kept.fleet
+    }
+
+    /// Nodes that there was no room for.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// The version of the lake's heartbeats that is folded.
@@ -102,7 +119,8 @@ impl Hours {
                 return Ok(());
             }
             self.kept.fleet.forget_old();
-            let bytes = pack(SCHEMA, &self.kept, self.kept.fleet.nodes.len())?;
+            let (bytes, left_out) = pack_what_fits(SCHEMA, &mut self.kept, MAX_PACKED_BYTES)?;
+            self.left_out += left_out;
             let options = PutOptions {
                 condition: self.replaces.clone(),
                 ..PutOptions::default()

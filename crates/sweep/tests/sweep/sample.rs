@@ -109,9 +109,9 @@ pub(crate) fn late_message(number: u32, days: u64) -> String {
     encode_heartbeats(&sent, &[heartbeat(number, 0, Work::Idle)]).expect("it fits")
 }
 
-/// Key and bytes of an object with two finished steps.
-pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
-    let step = |key: &str| StepUsage {
+/// A step of two minutes that ended.
+pub(crate) fn step(key: &str, sequence: u64) -> StepUsage {
+    StepUsage {
         id: StepId {
             kind: StepKind::EcsTask,
             key: format!("{key}-{sequence}"),
@@ -130,14 +130,18 @@ pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
         last_progress: after(2),
         tools: Vec::new(),
         detail: StepDetail::default(),
-    };
+    }
+}
+
+/// Key and bytes of an object with two finished steps.
+pub(crate) fn object(number: u32, sequence: u64) -> (String, Vec<u8>) {
     let batch = StepBatch {
         node: node(number),
         boot: boot(number),
         probe_start: probe_start(),
         sequence,
         origin: Origin::Simulated,
-        steps: vec![step("one"), step("two")],
+        steps: vec![step("one", sequence), step("two", sequence)],
     };
     let key = format!(
         "ingest/v1/{}/{}/{}/{sequence}.steps.zst",
