@@ -251,7 +251,14 @@ mod tests {
         children.check().expect("it goes on");
         children.end_all().await;
         let id = fs::read_to_string(&pid).expect("the id");
-        let stat = fs::read_to_string(format!("/proc/{}/stat", id.trim())).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+        // A process that is killed is there until it runs once more.
+        let gone = async {
+            let stat = PathBuf::from(format!("/proc/{}/stat", id.trim()));
+            while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, gone).await;
+        ended.expect("what a killed program started is gone");
     }
 }
