@@ -3,9 +3,15 @@
 
 locals {
   routes = [
+    "GET /v1/decisions",
+    "GET /v1/environments",
+    "GET /v1/environments/{environment}/recommendation",
     "GET /v1/findings",
     "GET /v1/nodes",
+    "GET /v1/nodes/{node}/recommendation",
     "GET /v1/openapi.json",
+    "GET /v1/pipelines",
+    "GET /v1/pipelines/{pipeline}/recommendation",
     "GET /v1/prices",
     "GET /v1/recommendations",
     "GET /v1/steps",

@@ -75,29 +75,35 @@ class Api(unittest.TestCase):
             self.assertEqual(set(routed), told, name)
 
     def test_no_answer_has_a_field_that_the_document_lacks(self):
-        step = self.server.get("/v1/recommendations?kind=overprovisioned_step")["items"][0]["resourceId"]
+        finding = self.server.get("/v1/recommendations?kind=overprovisioned_step")["items"][0]
+        self._decide(finding["finding"], "dismiss", {"reason": "a course"})
+        names = {"{step}": finding["resourceId"], "{node}": "i-0a3c5e7f9b1d2e468"}
+        names |= {"{pipeline}": "assembly", "{environment}": "align"}
         for path, operations in self.document["paths"].items():
             if "get" not in operations:
                 continue
             content = operations["get"]["responses"]["200"]["content"]
             if "text/plain" in content:
                 continue
-            answer = self.server.get(path.replace("{step}", step))
+            answer = self.server.get(re.sub(r"{\w+}", lambda found: names[found[0]], path))
             schema = self._strict(content["application/json"]["schema"])
             errors = Draft202012Validator(schema, format_checker=FormatChecker()).iter_errors(answer)
             self.assertEqual([f"{path}: {e.json_path}: {e.message[:200]}" for e in errors], [])
             self.assertTrue(answer.get("items", True), f"{path} shows nothing")
 
     def test_a_decision_is_answered_as_the_document_says(self):
-        finding = urllib.parse.quote(self.server.get("/v1/findings")["items"][0]["id"], safe="")
+        finding = self.server.get("/v1/findings")["items"][0]["id"]
         for act, body in (("snooze", {"reason": "a course", "until": "2999-01-01"}), ("reopen", {})):
-            url = f"{self.server.url}/v1/findings/{finding}/{act}"
-            asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked, timeout=10) as answer:
-                told = json.load(answer)
+            told = self._decide(finding, act, body)
             schema = self._strict({"$ref": "#/components/schemas/Decided"})
             Draft202012Validator(schema, format_checker=FormatChecker()).validate(told)
             self.assertEqual(told["holds"], act != "reopen")
+
+    def _decide(self, finding: str, act: str, body: dict[str, Any]) -> Any:
+        url = f"{self.server.url}/v1/findings/{urllib.parse.quote(finding, safe='')}/{act}"
+        asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            return json.load(answer)
 
     def _strict(self, schema: Any) -> Any:
         """The schema with its references put in and no further fields allowed."""

@@ -1,4 +1,7 @@
-//! `ebb tune`: what each step asks for and should ask for, from a report.
+//! `ebb tune`: what each step asks for and should ask for, from a report; and what a
+//! pipeline, a compute environment or a node should run on.
+
+mod target;
 
 use std::fs::File;
 use std::io::Read;
@@ -21,6 +24,9 @@ pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
     let report = report(args.report.as_deref())?;
+    if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
+        return target::run(&report, (what, name), &args.form);
+    }
     let all = tune::steps(&report);
     let is_wanted = |step: &&StepAdvice| args.step.as_ref().is_none_or(|name| step.step == *name);
     let steps: Vec<StepAdvice> = all.iter().filter(is_wanted).cloned().collect();

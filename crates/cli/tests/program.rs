@@ -220,6 +220,21 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
     check(&["tune", "--demo", "--exit-code"], 3, step);
     check(&["tune", "--demo", "polish", "--exit-code"], 0, "polish");
     check(&["tune", "--demo", "nothing"], 1, "no step 'nothing'");
+    let target = |words: [&'static str; 2], said: &str| {
+        check(&["tune", "--demo", words[0], words[1]], 0, said);
+    };
+    target(["pipeline", "assembly"], "6 x polish");
+    target(["environment", "align"], "may start m5");
+    target(["node", "i-0a3c5e7f9b1d2e468"], "could be");
+    let form = |form| ["tune", "--demo", "pipeline", "assembly", "--format", form];
+    check(&form("nextflow"), 0, "withName: 'fastqc'");
+    check(&form("json"), 0, "\"together\"");
+    check(
+        &["tune", "--demo", "pipeline", "x"],
+        1,
+        "there are: assembly",
+    );
+    check(&["tune", "--demo", "boat", "x"], 1, "none of pipeline");
     check(&["tune"], 2, "--demo");
     check(&["tune", "--demo", "--report", name], 2, "cannot be used");
     check(&["tune", "--report", "/nowhere"], 1, "cannot read /nowhere");

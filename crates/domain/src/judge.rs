@@ -24,6 +24,7 @@ use crate::life::History;
 use crate::profile::{advice, gather};
 use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
+use crate::targets::Targets;
 use crate::timeline;
 
 /// Rules that need the facts alone.
@@ -64,6 +65,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     not_judged.dedup();
     let timeline = timeline::of(facts, &findings);
     let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
+    let targets = Targets::of(facts, &profiles);
     let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
     let ledger = ledger::divide(facts, &findings);
     let second_opinions = beside(facts, &findings);
@@ -83,6 +85,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .collect(),
         steps,
         steps_left_out,
+        targets,
         nodes,
         nodes_left_out,
         timeline,

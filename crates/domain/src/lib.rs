@@ -21,5 +21,6 @@ pub mod rules;
 pub mod sizing;
 pub mod state;
 pub mod step;
+pub mod targets;
 pub mod timeline;
 pub mod units;

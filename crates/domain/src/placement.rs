@@ -1,5 +1,6 @@
 //! Where a step should run: the cheapest fitting machine type.
 
+pub mod pack;
 pub mod rank;
 pub mod speed;
 pub mod spot;

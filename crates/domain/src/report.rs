@@ -14,6 +14,7 @@ use crate::judge::NodeSummary;
 use crate::ledger::LedgerDay;
 use crate::life::History;
 use crate::profile::advice::StepAdvice;
+use crate::targets::Targets;
 use crate::timeline::Timeline;
 use crate::units::{Usd, UsdPerHour};
 
@@ -41,6 +42,9 @@ pub struct Report {
     /// Steps beyond those.
     #[serde(default)]
     pub steps_left_out: usize,
+    /// What is advised for pipelines, compute environments and nodes.
+    #[serde(default)]
+    pub targets: Targets,
     /// Every node, wasteful or not, the dearest first, at most
     /// [`crate::judge::MAX_NODES`].
     #[serde(default)]
@@ -124,6 +128,7 @@ impl Report {
             totals,
             steps: Vec::new(),
             steps_left_out: 0,
+            targets: Targets::default(),
             nodes: Vec::new(),
             nodes_left_out: 0,
             timeline: Timeline::default(),

@@ -7,6 +7,7 @@ pub mod hub;
 pub mod import;
 pub mod reasons;
 mod table;
+pub mod targets;
 pub mod text;
 
 pub use table::table;

@@ -12,6 +12,14 @@ Examples:
   ebb tune --report report.json                  what a sweep or `ebb scan` wrote
   ebb tune --report report.json variant-call --format batch
   ebb tune --report report.json --format nextflow > tuned.config
+  ebb tune --report report.json pipeline rnaseq
+  ebb tune --report report.json environment align --format batch-environment
+  ebb tune --report report.json node i-0a3c5e7f9b1d2e468
+
+A run is of the pipeline that the tag ebb:pipeline of its job or machine names, or its
+launcher. Text of a pipeline or an environment is that of its steps; batch-environment
+of an environment is the input of `aws batch update-compute-environment
+--cli-input-json`.
 
 Text is written for steps whose request is to change; that of compute environments,
 launch templates and groups for steps with offers of other machines. Memory that failed
@@ -27,9 +35,12 @@ Exit status:
 #[derive(Debug, clap::Args)]
 #[command(after_help = TUNE_MORE)]
 pub(crate) struct TuneArgs {
-    /// Only steps of this name
+    /// Only steps of this name; or pipeline, environment or node, of which NAME is one
     #[arg(value_name = "STEP")]
     pub(crate) step: Option<String>,
+    /// The pipeline, the compute environment, or the node's id
+    #[arg(value_name = "NAME", requires = "step")]
+    pub(crate) name: Option<String>,
     /// The account that is kept in the program: offline, simulated, always the same
     #[arg(long, required_unless_present = "report")]
     pub(crate) demo: bool,

@@ -45,6 +45,8 @@ pub(super) struct Node {
     pub(super) group: Option<String>,
     /// The Batch environment whose worker it is.
     pub(super) environment: Option<String>,
+    /// The pipeline whose steps it runs, by its tag.
+    pub(super) pipeline: Option<String>,
     #[serde(default)]
     pub(super) standby: bool,
     /// Dollars a full day, on the bill.
@@ -103,6 +105,8 @@ pub(super) struct Environment {
     pub(super) name: String,
     pub(super) region: Region,
     pub(super) queue: String,
+    pub(super) instance_types: Vec<String>,
+    pub(super) allocation: String,
 }
 
 #[derive(Debug, Deserialize)]

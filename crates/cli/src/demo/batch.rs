@@ -35,6 +35,8 @@ pub(super) fn batch(account: &Account) -> Result<BatchFleet> {
             status: Some("VALID".to_owned()),
             cluster_arn: Some(cluster_arn.clone()),
             min_vcpus: Some(0),
+            instance_types: environment.instance_types.clone(),
+            allocation: Some(environment.allocation.clone()),
             ..ComputeEnvironment::new(&environment.name, environment.region.clone())
         }],
         queues: vec![JobQueue {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use ebb_domain::fleet::{Controller, Instance};
 use ebb_domain::identity::{AccountId, NodeId};
 use ebb_domain::judge::{MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
+use ebb_domain::targets::PIPELINE_TAG;
 use ebb_domain::units::{Share, Usd};
 use jiff::Timestamp;
 
@@ -19,6 +20,8 @@ pub(super) fn instance(node: &Node, now: Timestamp) -> Result<Instance> {
     let launched = now.checked_sub(Duration::from_secs(node.age_hours * 3600))?;
     let mut tags = BTreeMap::from([(SIMULATED_TAG.to_owned(), "true".to_owned())]);
     tags.extend(node.name.clone().map(|name| ("Name".to_owned(), name)));
+    let pipeline = node.pipeline.clone();
+    tags.extend(pipeline.map(|name| (PIPELINE_TAG.to_owned(), name)));
     tags.extend(node.owner.clone().map(|owner| ("Owner".to_owned(), owner)));
     if node.standby {
         tags.insert("ebb:standby".to_owned(), "true".to_owned());

@@ -146,6 +146,13 @@ pub struct ComputeEnvironment {
     /// What it runs on, such as `EC2`, `SPOT` or `FARGATE`.
     #[serde(default)]
     pub kind: Option<String>,
+    /// The types and families that it may start; empty when Batch did not say.
+    #[serde(default)]
+    pub instance_types: Vec<String>,
+    /// How it chooses among them, such as `BEST_FIT_PROGRESSIVE`; `None` when Batch did
+    /// not say.
+    #[serde(default)]
+    pub allocation: Option<String>,
     /// Minutes that an instance is kept after its last job; `None` when not set.
     #[serde(default)]
     pub scale_down_delay_minutes: Option<u32>,
@@ -165,6 +172,8 @@ impl ComputeEnvironment {
             status_reason: None,
             enabled: None,
             kind: None,
+            instance_types: Vec::new(),
+            allocation: None,
             scale_down_delay_minutes: None,
         }
     }

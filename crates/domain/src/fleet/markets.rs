@@ -80,3 +80,16 @@ pub struct Commitment {
     #[serde(default)]
     pub until: Option<Timestamp>,
 }
+
+impl Commitment {
+    /// Whether it pays for a type somewhere, on demand.
+    pub fn pays_for(&self, region: &Region, kind: &InstanceType) -> bool {
+        let there = self.region.as_ref().is_none_or(|held| held == region);
+        let family = kind.as_str().split('.').next();
+        there
+            && self
+                .family
+                .as_deref()
+                .is_none_or(|held| Some(held) == family)
+    }
+}

@@ -62,6 +62,15 @@ pub struct Committed<'a> {
 }
 
 impl Committed<'_> {
+    /// What is paid in all for something that costs `usd` for itself: what is committed
+    /// is paid whether or not it is used.
+    pub fn with(&self, usd: f64, offer: &Offer<'_>) -> f64 {
+        match self.covers(offer) {
+            true => usd.max(self.usd_a_run),
+            false => usd + self.usd_a_run,
+        }
+    }
+
     /// Whether it pays for an offer too, so that moving there leaves nothing unused.
     /// No commitment pays for spot.
     pub fn covers(&self, offer: &Offer<'_>) -> bool {
@@ -204,7 +213,11 @@ pub fn rank<'a>(
     ranking.ranked.sort_by(|a, b| {
         let (a_key, b_key) = (&a.offer.spec.name, &b.offer.spec.name);
         let by_name = || (a_key, a.offer.region).cmp(&(b_key, b.offer.region));
-        a.usd.total_cmp(&b.usd).then_with(by_name)
+        // Of those that a commitment makes equal the one that leaves most of it to others.
+        let by_price = || a.offer.per_hour.cmp(&b.offer.per_hour);
+        (a.usd.total_cmp(&b.usd))
+            .then_with(by_price)
+            .then_with(by_name)
     });
     ranking
 }

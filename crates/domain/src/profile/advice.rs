@@ -128,7 +128,11 @@ impl StepAdvice {
 
 /// What to ask for, and the risk of it. Headroom on few runs is no reason to ask for
 /// more than has been enough.
-fn should_ask(asks: SizedRequest, need: &Need, oom_kills: usize) -> (SizedRequest, Risk) {
+pub(crate) fn should_ask(
+    asks: SizedRequest,
+    need: &Need,
+    oom_kills: usize,
+) -> (SizedRequest, Risk) {
     let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
     let (memory, risk) = match (asks.memory, need.memory) {
         // What is enough with less is enough with more, so the chance told still bounds it.

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use super::{Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
-use crate::fleet::{Instance, Job};
+use crate::fleet::{Instance, InstanceState, Job, Market};
 use crate::identity::Region;
 use crate::judge::Facts;
 use crate::placement::speed::Speeds;
 use crate::sizing::{Need, SizedRequest};
 use crate::step::{PlacedStep, Requested, StepKind};
+use crate::units::UsdPerHour;
 
 use neighbours::Neighbours;
 
@@ -74,7 +75,7 @@ pub(crate) struct Profiled<'a> {
 }
 
 impl Profiled<'_> {
-    fn newest(&self) -> Option<&SeenRun<'_>> {
+    pub(crate) fn newest(&self) -> Option<&SeenRun<'_>> {
         self.runs.iter().max_by_key(|run| run.step.observed_at)
     }
 
@@ -106,6 +107,8 @@ impl Profiled<'_> {
 pub(crate) struct Profiles<'a> {
     pub(crate) by_step: BTreeMap<(Region, String), Profiled<'a>>,
     pub(crate) speeds: Speeds,
+    /// For each commitment, what an hour of the machines that it could pay for lists at.
+    pub(crate) demand: Vec<UsdPerHour>,
     /// Executables that were seen on Arm.
     pub(crate) on_arm: BTreeSet<String>,
 }
@@ -149,9 +152,25 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
     };
     Profiles {
         on_arm: tools(runs.filter(on_arm)),
+        demand: demand(facts),
         speeds: learn::learned(all, facts.catalogue),
         by_step,
     }
+}
+
+/// What the machines list at that run on demand and that each commitment could pay for.
+fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
+    let running = || {
+        let all = facts.inventory.instances.values();
+        all.filter(|one| one.state == InstanceState::Running && one.market != Market::Spot)
+    };
+    let commitments = facts.inventory.markets.commitments.iter();
+    let sum = commitments.map(|paid| {
+        let paid_for = running().filter(|one| paid.pays_for(&one.region, &one.instance_type));
+        let list = |one: &Instance| facts.catalogue.on_demand(&one.region, &one.instance_type);
+        UsdPerHour(paid_for.filter_map(list).map(|price| price.0).sum())
+    });
+    sum.collect()
 }
 
 /// Executables that runs started; those of runs that failed may not exist there.

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::Level;
+use crate::finding::{Level, PriceBasis};
 use crate::fleet::Market;
 use crate::identity::{InstanceType, Region};
+use crate::placement::rank;
 use crate::units::{Share, Usd, UsdPerHour};
 
 /// What an expected time rests on.
@@ -22,6 +23,16 @@ pub enum Basis {
     Learned,
     /// Published facts only.
     Published,
+}
+
+impl From<rank::Basis> for Basis {
+    fn from(basis: rank::Basis) -> Self {
+        match basis {
+            rank::Basis::SameFamily => Self::Observed,
+            rank::Basis::Learned => Self::Learned,
+            rank::Basis::Published => Self::Published,
+        }
+    }
 }
 
 /// What holds a run up most there.
@@ -167,6 +178,18 @@ pub struct Offered {
     /// Runs that the time rests on.
     #[serde(default)]
     pub samples: u32,
+    /// Of what it runs on now, where the price comes from; `None` for an offer.
+    #[serde(default)]
+    pub paid: Option<PaidPrice>,
+}
+
+/// Where the price of what runs now comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PaidPrice {
+    /// What it rests on.
+    pub basis: PriceBasis,
+    /// The list price, beside what is paid; `None` when there is none.
+    pub list_per_hour: Option<UsdPerHour>,
 }
 
 fn on_demand() -> Market {

@@ -3,11 +3,12 @@
 //! what a run is expected to take and cost, and what that rests on.
 
 mod limits;
+mod paid;
 mod tell;
 #[cfg(test)]
 mod tests;
 
-pub use super::offer::{Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk};
+pub use super::offer::{Assumed, Basis, HeldUpBy, Offered, Offers, PaidPrice, Reason, SpotRisk};
 pub(crate) use crate::placement::speed::Speeds;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use super::gather::{Profiled, Profiles};
 use super::seen::{SeenWork, seen};
 use super::{Run, StepProfile};
 use crate::catalogue::{Catalogue, TypeSpec};
-use crate::fleet::{Commitment, Markets, SpotTerms};
+use crate::fleet::{self, Markets, SpotTerms};
 use crate::identity::Region;
 use crate::judge::Facts;
 use crate::placement::rank::{self, Committed, Limits, Market, Misfit, Offer, Ranked, Ranking};
@@ -25,23 +26,24 @@ use crate::placement::speed::Family;
 use crate::placement::spot::Interruptions;
 use crate::policy::Policy;
 use crate::sizing::SizedRequest;
-use crate::units::{Bytes, Usd};
+use crate::units::{Bytes, Usd, UsdPerHour};
 
 use limits::{Arm, limits};
+pub(crate) use paid::Paid;
 use tell::Teller;
 
 /// Offers that are told, each of another family: the best, and what to take where
 /// that one has no capacity.
-const TOLD: usize = 3;
+pub(crate) const TOLD: usize = 3;
 
 /// Spot types that are used together at the least: with fewer, capacity is scarce when
 /// it is wanted.
 ///
 /// Source: "Spot placement score", which is low for fewer than three types.
-const SPOT_TYPES: usize = 3;
+pub(crate) const SPOT_TYPES: usize = 3;
 
 /// Spot types that are told.
-const SPOT_TOLD: usize = 5;
+pub(crate) const SPOT_TOLD: usize = 5;
 
 /// Runs that a trial takes: the fewest with a spread.
 const TRIAL_RUNS: f64 = 3.0;
@@ -53,6 +55,14 @@ const TRIAL_MAY_TAKE: f64 = 1.4;
 
 const MONTH: Duration = Duration::from_secs(crate::units::UsdPerHour::HOURS_A_MONTH * 3600);
 
+/// What is known of a step beside its runs.
+pub(crate) struct About<'a> {
+    pub(crate) tags: &'a BTreeMap<String, String>,
+    pub(crate) arm: Arm<'a>,
+    /// What is paid for the machine that it ran on last.
+    pub(crate) paid: Option<Paid<'a>>,
+}
+
 /// What the offers of a step rest on.
 #[derive(Clone, Copy)]
 pub(crate) struct Placing<'a> {
@@ -60,6 +70,8 @@ pub(crate) struct Placing<'a> {
     pub(crate) speeds: &'a Speeds,
     pub(crate) policy: &'a Policy,
     pub(crate) markets: &'a Markets,
+    /// For each commitment, what an hour of the machines that it could pay for lists at.
+    pub(crate) demand: &'a [UsdPerHour],
     /// Executables that were seen on Arm.
     pub(crate) on_arm: &'a BTreeSet<String>,
 }
@@ -71,19 +83,23 @@ pub(crate) fn offers(
     (home, profiled): (&Region, &Profiled<'_>),
     request: SizedRequest,
 ) -> Offers {
-    let placing = Placing {
-        catalogue: facts.catalogue,
-        speeds: &profiles.speeds,
-        policy: facts.policy,
-        markets: &facts.inventory.markets,
-        on_arm: &profiles.on_arm,
-    };
-    let arm = Arm {
-        tools: &profiled.tools,
-        in_container: profiled.in_container(),
-    };
+    let placing = Placing::of(facts, profiles);
     let asked = (request, profiled.requested());
-    placing.offers(&profiled.profile, asked, home, (&profiled.tags(), arm))
+    let paid = profiled.newest().and_then(|run| Paid::of(facts, run));
+    let about = About {
+        tags: &profiled.tags(),
+        arm: Arm::of(profiled),
+        paid,
+    };
+    placing.offers(&profiled.profile, asked, home, &about)
+}
+
+/// What a run of a step is expected to take at home.
+pub(crate) struct AtHome<'a> {
+    /// What it took where it was seen, on average.
+    pub(crate) mean: Duration,
+    /// On every type and market that may run it there.
+    pub(crate) ranked: Vec<Ranked<'a>>,
 }
 
 /// A step with all that its offers need.
@@ -96,14 +112,59 @@ struct Placed<'a> {
     moved: Option<Bytes>,
 }
 
-impl Placing<'_> {
+impl<'a> Placing<'a> {
+    pub(crate) fn of(facts: &Facts<'a>, profiles: &'a Profiles<'_>) -> Self {
+        Self {
+            catalogue: facts.catalogue,
+            speeds: &profiles.speeds,
+            policy: facts.policy,
+            markets: &facts.inventory.markets,
+            demand: &profiles.demand,
+            on_arm: &profiles.on_arm,
+        }
+    }
+
+    /// Where a step may run in its own region, with others of which so many run at
+    /// once; `None` where what it did is not known.
+    pub(crate) fn at_home(
+        &self,
+        (profiled, at_once): (&Profiled<'_>, u32),
+        request: (crate::units::MilliCores, Bytes),
+        home: &Region,
+    ) -> Option<AtHome<'_>> {
+        let all = profiled.profile.by_time();
+        let tells: Vec<&Run> = all
+            .iter()
+            .copied()
+            .filter(|r| r.tells(self.policy))
+            .collect();
+        // Runs that failed or hang take a place too, for as long as they took it.
+        let runs = if tells.is_empty() { all } else { tells };
+        let seen = seen(&runs, self.catalogue);
+        let newest = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
+        let walls = seen.iter().map(|seen| seen.work.wall() * seen.runs);
+        let step = Placed {
+            seen: &seen,
+            now: self.catalogue.spec(newest)?,
+            request,
+            at_once,
+            home,
+            moved: None,
+        };
+        let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
+        Some(AtHome {
+            mean: (walls.sum::<Duration>()).checked_div(seen.iter().map(|s| s.runs).sum())?,
+            ranked: self.rank(&step, &limits, None).ranked,
+        })
+    }
+
     /// Ranks what fits.
     pub(super) fn offers(
         &self,
         profile: &StepProfile,
         (request, asks): (SizedRequest, SizedRequest),
         home: &Region,
-        (tags, arm): (&BTreeMap<String, String>, Arm<'_>),
+        about: &About<'_>,
     ) -> Offers {
         let all = profile.by_time();
         let runs: Vec<&Run> = all.into_iter().filter(|r| r.tells(self.policy)).collect();
@@ -125,9 +186,11 @@ impl Placing<'_> {
             home,
             moved: told.or(said),
         };
-        let (limits, in_the_way_of_arm) = limits(self, &step, (tags, arm));
-        let runs_on = self.runs_on_now(&step, asks);
-        let commitment = self.commitment(&step);
+        let (limits, in_the_way_of_arm) = limits(self, &step, (about.tags, about.arm));
+        let paid = about.paid.filter(|paid| *paid.on == now.name);
+        let runs_on = self.runs_on_now(&step, asks, paid);
+        let market = paid.map_or(fleet::Market::OnDemand, |paid| paid.market);
+        let commitment = self.commitment(home, now, market);
         let family = commitment.and_then(|paid| paid.family.as_deref().map(Family::named));
         let committed = commitment
             .zip(runs_on.as_ref())
@@ -140,6 +203,7 @@ impl Placing<'_> {
         let teller = Teller {
             placing: self,
             now: runs_on,
+            paid,
             confident: self.policy.sizing.confident_samples,
         };
         let mut offers = teller.offers(&ranking, home);
@@ -148,12 +212,12 @@ impl Placing<'_> {
         offers
     }
 
-    fn rank<'a>(
-        &'a self,
-        step: &Placed<'a>,
+    fn rank<'s>(
+        &'s self,
+        step: &Placed<'_>,
         limits: &Limits,
         committed: Option<Committed<'_>>,
-    ) -> Ranking<'a> {
+    ) -> Ranking<'s> {
         let of: Vec<rank::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
         let (cores, memory) = step.request;
         let ranked = rank::Step {
@@ -179,12 +243,12 @@ impl Placing<'_> {
     /// All that is sold and of the current generation, as the catalogue and the spot
     /// market have it; counts what is sold on spot and taken away nobody knows how
     /// often.
-    fn sold<'a>(
-        &'a self,
-        step: &Placed<'a>,
+    fn sold<'s>(
+        &'s self,
+        step: &Placed<'_>,
         limits: &Limits,
         unknown: &mut usize,
-    ) -> Vec<Offer<'a>> {
+    ) -> Vec<Offer<'s>> {
         let may_be = |region: &&Region| {
             let allowed = limits.regions.as_ref();
             *region == step.home
@@ -228,7 +292,12 @@ impl Placing<'_> {
     }
 
     /// What it costs where it ran last, with what it asks for now.
-    fn runs_on_now<'a>(&'a self, step: &Placed<'a>, asks: SizedRequest) -> Option<Ranked<'a>> {
+    fn runs_on_now<'s>(
+        &'s self,
+        step: &Placed<'s>,
+        asks: SizedRequest,
+        paid: Option<Paid<'_>>,
+    ) -> Option<Ranked<'s>> {
         let limits = Limits {
             architectures: BTreeSet::from([step.now.architecture]),
             gpu: step.now.gpus.as_ref().map(|gpus| gpus.name.clone()),
@@ -253,22 +322,14 @@ impl Placing<'_> {
             spec: step.now,
             region,
             market: Market::OnDemand,
-            per_hour: self.catalogue.on_demand(region, &step.now.name)?,
+            per_hour: match paid {
+                Some(paid) => paid.price.per_hour,
+                None => self.catalogue.on_demand(region, &step.now.name)?,
+            },
             zones: None,
         };
         let ranking = rank::rank(&ranked, [offer], &limits, self.speeds);
         ranking.ranked.first().copied()
-    }
-
-    /// What pays for the step's machine whether or not it is used.
-    fn commitment(&self, step: &Placed<'_>) -> Option<&Commitment> {
-        let family = Family::of(&step.now.name);
-        self.markets.commitments.iter().find(|paid| {
-            paid.region
-                .as_ref()
-                .is_none_or(|region| region == step.home)
-                && paid.family.as_ref().is_none_or(|f| *f == family.as_str())
-        })
     }
 
     /// The cheapest type at home that the step was never seen on, where a few runs of a

@@ -205,6 +205,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         totals,
         steps: Vec::new(),
         steps_left_out: 0,
+        targets: Default::default(),
         nodes: Vec::new(),
         nodes_left_out: 0,
         timeline: Timeline::default(),

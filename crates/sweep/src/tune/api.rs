@@ -11,6 +11,7 @@ mod prices;
 mod problem;
 mod route;
 mod service;
+mod target;
 #[cfg(test)]
 mod tests;
 mod variants;

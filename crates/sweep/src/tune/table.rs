@@ -61,7 +61,7 @@ fn line(out: &mut String, cells: &[String; 5], widths: &[usize; 5]) {
     out.push('\n');
 }
 
-fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) {
+pub(super) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) {
     let width = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(INDENT));
     for (at, line) in wrap(&one_line(text), width).into_iter().enumerate() {
         let head = if at == 0 { head } else { "" };
@@ -96,7 +96,7 @@ fn row(step: &StepAdvice) -> [String; 5] {
     ]
 }
 
-fn request(request: SizedRequest) -> String {
+pub(super) fn request(request: SizedRequest) -> String {
     let cores = request.cores.map(|cores| format!("{cores} vCPU"));
     let memory = request.memory.map(|memory| memory.to_string());
     match (cores, memory) {

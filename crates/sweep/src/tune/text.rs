@@ -9,6 +9,8 @@ mod nextflow;
 mod snakemake;
 mod terraform;
 
+pub use environment::update as environment_update;
+
 use std::collections::BTreeMap;
 
 use ebb_domain::heartbeat::Origin;

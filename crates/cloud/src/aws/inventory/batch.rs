@@ -93,6 +93,8 @@ fn environment(
         status_reason: told.status_reason().map(str::to_owned),
         enabled: told.state().map(|state| *state == CeState::Enabled),
         kind: resources.and_then(|r| Some(r.r#type()?.as_str().to_owned())),
+        instance_types: resources.map_or_else(Vec::new, |r| r.instance_types().to_vec()),
+        allocation: resources.and_then(|r| Some(r.allocation_strategy()?.as_str().to_owned())),
         cluster_arn: told.ecs_cluster_arn().map(str::to_owned),
         min_vcpus: whole(resources.and_then(|r| r.minv_cpus())),
         desired_vcpus: whole(resources.and_then(|r| r.desiredv_cpus())),
@@ -119,7 +121,9 @@ fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_batch::types::{CeStatus, ComputeEnvironmentOrder, ComputeResource, JqStatus};
+    use aws_sdk_batch::types::{
+        CeStatus, ComputeEnvironmentOrder, ComputeResource, CrAllocationStrategy, JqStatus,
+    };
 
     use super::*;
 
@@ -132,6 +136,8 @@ mod tests {
         let resources = ComputeResource::builder()
             .minv_cpus(4)
             .maxv_cpus(64)
+            .instance_types("m5")
+            .allocation_strategy(CrAllocationStrategy::BestFit)
             .build();
         let told = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
@@ -142,6 +148,8 @@ mod tests {
         let read = environment(&told, &region()).expect("it has a name");
         assert_eq!(read.status.as_deref(), Some("INVALID"));
         assert_eq!((read.min_vcpus, read.max_vcpus), (Some(4), Some(64)));
+        assert_eq!(read.instance_types, ["m5"]);
+        assert_eq!(read.allocation.as_deref(), Some("BEST_FIT"));
         let bare = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
             .build();

@@ -25,17 +25,18 @@ pub(super) fn place<'a>(
         false => transfer(step.home, offer.region, step.moved).ok_or(Misfit::TransferUnknown)?,
     };
     let per_hour = offer.per_hour.0.micros() as f64 / 1e6;
-    let committed = step.committed.as_ref();
-    let idle = committed.filter(|paid| !paid.covers(&offer));
+    let alone = per_hour * machine_hours / f64::from(estimate.runs) + moving;
+    let usd = match step.committed.as_ref() {
+        Some(paid) => paid.with(alone, &offer),
+        None => alone,
+    };
     Ok(Ranked {
         offer,
         wall: Duration::try_from_secs_f64(estimate.seconds).unwrap_or(Duration::MAX),
         runs_a_machine: estimate.runs,
-        usd: per_hour * machine_hours / f64::from(estimate.runs)
-            + moving
-            + idle.map_or(0.0, |paid| paid.usd_a_run),
+        usd,
         moving,
-        leaves_commitment: idle.is_some(),
+        leaves_commitment: usd > alone,
         bound: estimate.bound,
         basis: estimate.basis,
         samples: estimate.samples,

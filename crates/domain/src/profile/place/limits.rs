@@ -7,6 +7,7 @@ use crate::catalogue::Architecture;
 use crate::identity::Region;
 use crate::placement::rank::Limits;
 use crate::placement::speed::Family;
+use crate::profile::gather::Profiled;
 use crate::units::Bytes;
 
 /// Tags by which a job, or the machine that it runs on, says what it needs.
@@ -26,6 +27,15 @@ pub(crate) struct Arm<'a> {
     pub(crate) tools: &'a BTreeSet<String>,
     /// Whether it runs from an image.
     pub(crate) in_container: bool,
+}
+
+impl<'a> Arm<'a> {
+    pub(super) fn of(profiled: &'a Profiled<'_>) -> Self {
+        Self {
+            tools: &profiled.tools,
+            in_container: profiled.in_container(),
+        }
+    }
 }
 
 /// The limits, and what keeps Arm out of them.

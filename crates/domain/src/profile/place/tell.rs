@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{
-    Assumed, Basis, HeldUpBy, Offered, Offers, Placing, Reason, SPOT_TOLD, SPOT_TYPES, SpotRisk,
-    TOLD, usd,
+    Assumed, Basis, HeldUpBy, Offered, Offers, Paid, PaidPrice, Placing, Reason, SPOT_TOLD,
+    SPOT_TYPES, SpotRisk, TOLD, usd,
 };
 use crate::finding::Level;
+use crate::finding::PriceBasis::ListPrice;
 use crate::fleet;
 use crate::identity::Region;
 use crate::placement::rank::{self, Market, Ranked, Ranking};
@@ -22,6 +23,8 @@ pub(super) struct Teller<'a> {
     pub(super) placing: &'a Placing<'a>,
     /// What it runs on now.
     pub(super) now: Option<Ranked<'a>>,
+    /// What is paid for that; `None` where it is taken to be the list price.
+    pub(super) paid: Option<Paid<'a>>,
     /// Runs from which a time is sure.
     pub(super) confident: u32,
 }
@@ -44,7 +47,7 @@ impl Teller<'_> {
         Offers {
             elsewhere: self.each_of_another_family(elsewhere.filter(cheaper)),
             best,
-            now: self.now.as_ref().map(|now| self.tell(now)),
+            now: self.now.as_ref().map(|now| self.tell_now(now)),
             spot: match spot.len() >= SPOT_TYPES {
                 true => spot,
                 false => Vec::new(),
@@ -72,11 +75,7 @@ impl Teller<'_> {
     }
 
     pub(super) fn tell(&self, ranked: &Ranked<'_>) -> Offered {
-        let basis = match ranked.basis {
-            rank::Basis::SameFamily => Basis::Observed,
-            rank::Basis::Learned => Basis::Learned,
-            rank::Basis::Published => Basis::Published,
-        };
+        let basis = Basis::from(ranked.basis);
         Offered {
             instance_type: ranked.offer.spec.name.clone(),
             region: ranked.offer.region.clone(),
@@ -95,7 +94,7 @@ impl Teller<'_> {
                 Market::OnDemand => fleet::Market::OnDemand,
                 Market::Spot(_) => fleet::Market::Spot,
             },
-            saves_a_run: self.now.as_ref().map(|now| usd(now.usd) - usd(ranked.usd)),
+            saves_a_run: self.known().map(|now| usd(now.usd) - usd(ranked.usd)),
             moving_usd_a_run: usd(ranked.moving),
             spot: self.spot_risk(ranked),
             reasons: self.reasons(ranked),
@@ -106,6 +105,33 @@ impl Teller<'_> {
                 Basis::Published => Level::Low,
             },
             samples: ranked.samples,
+            paid: None,
+        }
+    }
+
+    /// What it runs on, where what that costs is known; of a spot machine without a bill
+    /// only a bound is.
+    fn known(&self) -> Option<&Ranked<'_>> {
+        let is_known = self.paid.is_none_or(|paid| paid.is_known());
+        self.now.as_ref().filter(|_| is_known)
+    }
+
+    /// What it runs on at what is paid for that, with the list price beside.
+    fn tell_now(&self, now: &Ranked<'_>) -> Offered {
+        let told = self.tell(now);
+        let Some(paid) = self.paid else {
+            return told;
+        };
+        let mut assumed = told.assumed;
+        assumed.retain(|one| *one != Assumed::ListPrice || paid.price.basis == ListPrice);
+        Offered {
+            market: paid.market,
+            paid: Some(PaidPrice {
+                basis: paid.price.basis,
+                list_per_hour: paid.price.list,
+            }),
+            assumed,
+            ..told
         }
     }
 
@@ -134,7 +160,10 @@ impl Teller<'_> {
         let (then, before) = (ranked.wall.as_secs_f64(), now.wall.as_secs_f64());
         let spec = |ranked: &Ranked<'_>| ranked.offer.spec.architecture;
         let held = [
-            (usd(ranked.usd) < usd(now.usd), Reason::Cheaper),
+            (
+                self.known().is_some() && usd(ranked.usd) < usd(now.usd),
+                Reason::Cheaper,
+            ),
             (then < before * (1.0 - MUCH), Reason::Faster),
             (then > before * (1.0 + MUCH), Reason::Slower),
             (

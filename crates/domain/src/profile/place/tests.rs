@@ -27,6 +27,7 @@ struct Case {
     tags: BTreeMap<String, String>,
     tools: BTreeSet<String>,
     on_arm: BTreeSet<String>,
+    demand: Vec<UsdPerHour>,
     asks: SizedRequest,
 }
 
@@ -43,6 +44,7 @@ impl Default for Case {
             tags: BTreeMap::new(),
             tools: BTreeSet::new(),
             on_arm: BTreeSet::new(),
+            demand: Vec::new(),
             asks: request,
         }
     }
@@ -64,14 +66,19 @@ impl Case {
             speeds: &learned([(&name, &self.profile)].into_iter(), catalogue),
             policy: &self.policy,
             markets: &self.markets,
+            demand: &self.demand,
             on_arm: &self.on_arm,
         };
-        let arm = Arm {
-            tools: &self.tools,
-            in_container: false,
+        let about = About {
+            tags: &self.tags,
+            arm: Arm {
+                tools: &self.tools,
+                in_container: false,
+            },
+            paid: None,
         };
         let asked = (self.asks, self.asks);
-        placing.offers(&self.profile, asked, &home(), (&self.tags, arm))
+        placing.offers(&self.profile, asked, &home(), &about)
     }
 
     /// Spot in its region at a part of the list price for some types.
@@ -322,8 +329,11 @@ fn another_region_is_offered_where_its_price_pays_for_moving_the_data() {
 
 #[test]
 fn a_move_that_leaves_a_commitment_unused_saves_nothing() {
-    let offers = |family: Option<&str>| {
-        let mut case = Case::default();
+    let offers = |family: Option<&str>, demand: i64| {
+        let mut case = Case {
+            demand: vec![UsdPerHour::from_micros(demand)],
+            ..Case::default()
+        };
         if let Some(family) = family {
             case.markets.commitments.push(fleet::Commitment {
                 id: "plan".to_owned(),
@@ -336,10 +346,14 @@ fn a_move_that_leaves_a_commitment_unused_saves_nothing() {
         case.offers()
     };
     let saved = |offers: &Offers| offers.best[0].saves_a_run.expect("both are known");
-    assert!(saved(&offers(None)) > Usd::ZERO);
-    // A plan for all families moves with the step.
-    assert!(saved(&offers(Some(""))) > Usd::ZERO);
-    let held = offers(Some("m5"));
+    assert!(saved(&offers(None, 0)) > Usd::ZERO);
+    // A plan for all families moves with the step, and is paid for as before.
+    assert_eq!(saved(&offers(Some(""), 0)), Usd::ZERO);
+    // Others use it up: more than it could pay for at its greatest discount.
+    assert!(saved(&offers(Some(""), 3_600_000)) > Usd::ZERO);
+    assert!(saved(&offers(Some("m5"), 3_600_000)) > Usd::ZERO);
+    assert_eq!(saved(&offers(Some(""), 3_500_000)), Usd::ZERO);
+    let held = offers(Some("m5"), 0);
     for offer in &held.best {
         let moves = !offer.instance_type.as_str().starts_with("m5.");
         assert_eq!(offer.reasons.contains(&Reason::LeavesCommitment), moves);

@@ -21,7 +21,7 @@ use crate::tune::{self, Reasoned};
 
 /// What every answer says of the report that it is from.
 #[derive(Serialize)]
-struct Head<'a> {
+pub(super) struct Head<'a> {
     schema: &'static str,
     /// When the sweep judged.
     at: Timestamp,
@@ -32,7 +32,7 @@ struct Head<'a> {
     not_judged: usize,
     /// Parts of the account that could not be seen; the report says which and why.
     gaps: usize,
-    /// Steps and nodes that the report had no room for.
+    /// Steps, nodes, pipelines and environments that the report had no room for.
     left_out: usize,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Paged<T> {
 }
 
 #[derive(Serialize)]
-struct OfReport<'a, T> {
+pub(super) struct OfReport<'a, T> {
     #[serde(flatten)]
-    head: Head<'a>,
+    pub(super) head: Head<'a>,
     #[serde(flatten)]
-    part: T,
+    pub(super) part: T,
 }
 
 /// What to do, and why.
@@ -89,7 +89,8 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
             let paged = cut(page, wanted.collect(), |f| f.id.clone())?;
             let steps = tune::steps(report);
             let by_finding = by_finding(&steps);
-            let told = |finding| advice(finding, report.at, &by_finding);
+            let of = |finding: &Finding| by_finding.get(finding.id.as_str()).copied();
+            let told = |finding| advice(finding, report.at, of(finding));
             let part = paged.map(told);
             json(&OfReport { head, part })
         }
@@ -109,27 +110,80 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
             let part = cut(page, wanted.collect(), id_of)?.map(Reasoned::from);
             json(&OfReport { head, part })
         }
-        // They are of the catalogue.
-        List::Prices => super::prices::list(page),
+        List::Pipelines | List::Environments => super::target::groups(list, page, report),
+        // They are of the catalogue, or lie beside the report.
+        List::Prices | List::Decisions => super::prices::list(page),
     }
 }
 
-/// The recommendation about one step.
+/// One step: its finding as a recommendation, where there is one, and what it needs.
+#[derive(Serialize)]
+struct OneStep<'a> {
+    #[serde(flatten)]
+    advice: Option<Advice<'a>>,
+    step: Reasoned<'a>,
+}
+
+/// What is advised for one step, whether or not there is anything to change.
 pub(super) fn recommendation(
     step: &str,
     region: Option<&str>,
     report: &Report,
 ) -> Result<String, Problem> {
-    let wanted = report
-        .findings
-        .iter()
-        .filter(|f| f.recommendation.is_some() && is_named(f, step))
-        .filter(|f| region.is_none_or(|region| f.resource.region.as_str() == region));
-    let finding = the_only(wanted.collect(), step)?;
     let steps = tune::steps(report);
+    let there = |advice: &&StepAdvice| {
+        let in_region = advice.region.as_ref().map(Region::as_str);
+        region.is_none_or(|region| in_region == Some(region))
+    };
+    let findings: HashMap<&str, &Finding> = (report.findings.iter())
+        .map(|finding| (finding.id.as_str(), finding))
+        .collect();
+    let finding = |advice: &StepAdvice| findings.get(advice.finding.as_deref()?).copied();
+    let mut wanted: Vec<&StepAdvice> = steps
+        .iter()
+        .filter(there)
+        .filter(|advice| advice.step == step)
+        .collect();
+    // A definition's own id goes before a name that jobs of others share.
+    if wanted.is_empty() {
+        let is_named = |advice: &&StepAdvice| {
+            let named = finding(advice).and_then(|finding| finding.resource.name.as_deref());
+            named == Some(step)
+        };
+        wanted = steps.iter().filter(there).filter(is_named).collect();
+    }
+    let advice = match wanted[..] {
+        [] => return Err(Problem::Step(step.to_owned())),
+        [advice] => advice,
+        ref many => {
+            return Err(Problem::Ambiguous {
+                what: step.to_owned(),
+                ids: many.iter().map(id_of).collect(),
+            });
+        }
+    };
+    let part = one_step(advice, finding(advice), report.at)?;
     let head = head("ebb.recommendation/1.0", report);
-    let part = advice(finding, report.at, &by_finding(&steps));
     json(&OfReport { head, part })
+}
+
+fn one_step<'a>(
+    step: &'a StepAdvice,
+    finding: Option<&'a Finding>,
+    at: Timestamp,
+) -> Result<OneStep<'a>, Problem> {
+    let unknown = step.should_ask.cores.is_none() && step.should_ask.memory.is_none();
+    if finding.is_none() && (step.samples == 0 || unknown) {
+        return Err(Problem::Samples {
+            step: step.step.clone(),
+            needed: step.risk.samples_needed.max(1),
+        });
+    }
+    let reasons = Some(step).filter(|_| finding.is_some());
+    Ok(OneStep {
+        advice: finding.map(|finding| advice(finding, at, reasons)),
+        step: Reasoned::from(step),
+    })
 }
 
 /// What is to change about steps, as text.
@@ -206,7 +260,7 @@ impl<T> Paged<T> {
     }
 }
 
-fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
+pub(super) fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
     Head {
         schema,
         at: report.at,
@@ -214,7 +268,7 @@ fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
         totals: &report.totals,
         not_judged: report.not_judged.len(),
         gaps: report.gaps.len(),
-        left_out: report.steps_left_out + report.nodes_left_out,
+        left_out: report.steps_left_out + report.nodes_left_out + report.targets.left_out,
     }
 }
 
@@ -228,7 +282,7 @@ fn by_finding(steps: &[StepAdvice]) -> ByFinding<'_> {
     found.collect()
 }
 
-fn advice<'a>(finding: &'a Finding, at: Timestamp, steps: &ByFinding<'_>) -> Advice<'a> {
+fn advice<'a>(finding: &'a Finding, at: Timestamp, step: Option<&StepAdvice>) -> Advice<'a> {
     Advice {
         hub: Hub::of(finding, at),
         finding: &finding.id,
@@ -239,29 +293,7 @@ fn advice<'a>(finding: &'a Finding, at: Timestamp, steps: &ByFinding<'_>) -> Adv
         cost: finding.cost.as_ref(),
         advice: &finding.remedy.advice,
         recommendation: finding.recommendation.as_ref(),
-        reasons: steps.get(finding.id.as_str()).map(|step| Reasons::of(step)),
-    }
-}
-
-/// A step is asked for by its job definition, or by the name of its jobs.
-fn is_named(finding: &Finding, step: &str) -> bool {
-    let resource = &finding.resource;
-    finding.kind == FindingKind::OverprovisionedStep
-        && (resource.id == step || resource.name.as_deref() == Some(step))
-}
-
-/// A definition's own id goes before a name that jobs of others share.
-fn the_only<'a>(mut wanted: Vec<&'a Finding>, step: &str) -> Result<&'a Finding, Problem> {
-    if wanted.iter().any(|finding| finding.resource.id == step) {
-        wanted.retain(|finding| finding.resource.id == step);
-    }
-    match wanted[..] {
-        [] => Err(Problem::Step(step.to_owned())),
-        [finding] => Ok(finding),
-        _ => Err(Problem::Ambiguous {
-            step: step.to_owned(),
-            ids: wanted.iter().map(|finding| finding.id.clone()).collect(),
-        }),
+        reasons: step.map(Reasons::of),
     }
 }
 

@@ -1,15 +1,19 @@
 //! What people decide about findings over the API: dismiss, snooze, reopen. It holds
 //! from the next sweep on.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use ebb_cloud::ports::Objects;
 use ebb_domain::decision::{self, Decision, Verb};
 use ebb_domain::report::Report;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::body::json;
+use super::body::{Paged, cut, json};
 use super::http::Request;
+use super::list::List;
 use super::problem::Problem;
+use super::route::Page;
 use crate::decisions::{self, DecisionsError};
 use crate::render::text::one_line;
 
@@ -57,6 +61,61 @@ struct Decided<'a> {
     decision: Decision,
     /// Whether it holds.
     holds: bool,
+}
+
+/// A page of all decisions.
+pub(super) struct Listed {
+    pub(super) text: String,
+    /// Changes with what it is from.
+    pub(super) version: String,
+}
+
+#[derive(Serialize)]
+struct DecisionList<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    page: Paged<Entry<'a>>,
+}
+
+/// One decision.
+#[derive(Serialize)]
+struct Entry<'a> {
+    finding: &'a str,
+    decision: &'a Decision,
+    /// Whether it holds; one that ended is kept for a month.
+    holds: bool,
+}
+
+/// What was decided, by the finding's id.
+pub(super) async fn list(
+    objects: &dyn Objects,
+    page: &Page,
+    at: Timestamp,
+) -> Result<Listed, Problem> {
+    let all = decisions::load(objects).await.map_err(problem)?;
+    let entries = all.findings.iter().map(|(finding, decision)| Entry {
+        finding,
+        decision,
+        holds: decision.holds_at(at),
+    });
+    let verb = |decision: &Decision| match decision.verb {
+        Verb::Dismiss => "dismiss",
+        Verb::Snooze => "snooze",
+    };
+    let is_wanted = |entry: &Entry<'_>| {
+        let holds = if entry.holds { "true" } else { "false" };
+        page.only.lets("verb", Some(verb(entry.decision)))
+            && page.only.lets("holds", Some(holds))
+            && page.only.lets("by", Some(&entry.decision.by))
+    };
+    let id = |entry: &Entry<'_>| entry.finding.to_owned();
+    let page = cut(page, entries.filter(is_wanted).collect(), id)?;
+    let schema = List::Decisions.schema();
+    let text = json(&DecisionList { schema, page })?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    let version = format!("decisions-{:016x}", hasher.finish());
+    Ok(Listed { text, version })
 }
 
 /// Keeps a decision about a finding of the report, and says which.

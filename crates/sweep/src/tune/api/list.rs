@@ -1,5 +1,6 @@
 //! The lists of the API: where each stands and by what it is filtered.
 
+use ebb_domain::decision::Verb;
 use ebb_domain::finding::FindingKind;
 use ebb_domain::fleet::InstanceState;
 use ebb_domain::step::StepKind;
@@ -18,6 +19,12 @@ pub(super) enum List {
     Nodes,
     /// All steps with what they ask for and should ask for.
     Steps,
+    /// Pipelines with what their steps cost together.
+    Pipelines,
+    /// Compute environments with what they run.
+    Environments,
+    /// What people decided about findings.
+    Decisions,
     /// List prices of machine types.
     Prices,
 }
@@ -37,11 +44,14 @@ const KIND: (&str, &str) = ("kind", "Only of this kind");
 const TYPE: (&str, &str) = ("instance_type", "Only of this machine type");
 
 impl List {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Findings,
         Self::Recommendations,
         Self::Nodes,
         Self::Steps,
+        Self::Pipelines,
+        Self::Environments,
+        Self::Decisions,
         Self::Prices,
     ];
 
@@ -51,6 +61,9 @@ impl List {
             Self::Recommendations => "/v1/recommendations",
             Self::Nodes => "/v1/nodes",
             Self::Steps => "/v1/steps",
+            Self::Pipelines => "/v1/pipelines",
+            Self::Environments => "/v1/environments",
+            Self::Decisions => "/v1/decisions",
             Self::Prices => "/v1/prices",
         }
     }
@@ -62,6 +75,9 @@ impl List {
             Self::Recommendations => "ebb.recommendations/1.0",
             Self::Nodes => "ebb.nodes/1.0",
             Self::Steps => "ebb.step_list/1.0",
+            Self::Pipelines => "ebb.pipelines/1.0",
+            Self::Environments => "ebb.environments/1.0",
+            Self::Decisions => "ebb.decision_list/1.0",
             Self::Prices => "ebb.prices/1.0",
         }
     }
@@ -90,6 +106,15 @@ impl List {
                 any(OWNER),
             ],
             Self::Steps => vec![any(REGION), of(KIND, variants::<StepKind>()), any(OWNER)],
+            Self::Pipelines | Self::Environments => vec![any(REGION), any(OWNER)],
+            Self::Decisions => vec![
+                of(("verb", "Only what was decided so"), variants::<Verb>()),
+                of(
+                    ("holds", "Only those that hold, or do not any more"),
+                    &["true", "false"],
+                ),
+                any(("by", "Only of this person")),
+            ],
             Self::Prices => vec![any(REGION), any(family), any(TYPE)],
         }
     }

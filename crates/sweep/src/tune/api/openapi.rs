@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::decide::Act;
 use super::list::{Filter, List};
-use super::route::{DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
+use super::route::{ADVICE, DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
+use super::target::Target;
 use crate::tune::text::Form;
 use schemas::schemas;
 use write::reference;
@@ -22,6 +23,10 @@ pub(super) fn document() -> Value {
         path(each.path(), list(each));
     }
     path(RECOMMENDATION, recommendation());
+    for each in Target::ALL {
+        let at = format!("{}{{{}}}{ADVICE}", each.head(), each.parameter());
+        path(&at, target(each));
+    }
     path(TEXT, text());
     let said = Said::json("This document", &json!({"type": "object"}));
     path(OPENAPI, operation("openapi", said, Vec::new(), &[400]));
@@ -79,6 +84,24 @@ fn list(list: List) -> Value {
             "Head",
             "Step",
         ),
+        List::Pipelines => (
+            "pipelines",
+            "What the steps of each pipeline cost together, and would cost",
+            "Head",
+            "Group",
+        ),
+        List::Environments => (
+            "environments",
+            "What each compute environment ran, and what it should start",
+            "Head",
+            "Group",
+        ),
+        List::Decisions => (
+            "decisions",
+            "What people decided about findings",
+            "DecisionHead",
+            "DecisionEntry",
+        ),
         List::Prices => (
             "prices",
             "List prices of machine types, Linux, on demand",
@@ -127,7 +150,7 @@ fn recommendation() -> Value {
         ),
         query("region", "Of a step that runs in several", &any),
     ];
-    let body = json!({"allOf": [reference("Head"), reference("Recommendation")]});
+    let body = json!({"allOf": [reference("Head"), reference("OneStep")]});
     let said = Said::json("What one step should ask for and run on", &body);
     operation(
         "recommendation",
@@ -135,6 +158,38 @@ fn recommendation() -> Value {
         parameters,
         &[400, 404, 409, 500, 502, 503],
     )
+}
+
+fn target(target: Target) -> Value {
+    let (id, description, summary, schema) = match target {
+        Target::Pipeline => (
+            "pipeline",
+            "As a tag or a launcher names it",
+            "What the steps of one pipeline cost together, and would cost",
+            "Group",
+        ),
+        Target::Environment => (
+            "environment",
+            "A compute environment of AWS Batch",
+            "What one compute environment should start",
+            "Group",
+        ),
+        Target::Node => (
+            "node",
+            "A node's id",
+            "The cheapest type that holds what ran on a node",
+            "NodeAdvice",
+        ),
+    };
+    let any = json!({"type": "string"});
+    let name = json!({"type": "string", "minLength": 1});
+    let parameters = vec![
+        in_path(target.parameter(), description, &name),
+        query("region", "Of one that is in several", &any),
+    ];
+    let body = json!({"allOf": [reference("Head"), reference(schema)]});
+    let errors = [400, 404, 409, 500, 502, 503];
+    operation(id, Said::json(summary, &body), parameters, &errors)
 }
 
 fn text() -> Value {

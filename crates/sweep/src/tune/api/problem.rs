@@ -17,7 +17,7 @@ pub(super) enum Problem {
     Query(String),
     /// The entry that a page is to follow is in no report any more.
     Cursor(String),
-    /// Nothing to change was found about this step.
+    /// No step of this name is in the report.
     Step(String),
     /// No finding of this id is in the report.
     Finding(String),
@@ -29,8 +29,12 @@ pub(super) enum Problem {
     Undecidable(String),
     /// A body that is not said to be JSON.
     MediaType,
-    /// Several findings are about a step of this name.
-    Ambiguous { step: String, ids: Vec<String> },
+    /// There are several of this name.
+    Ambiguous { what: String, ids: Vec<String> },
+    /// Too few runs of a step tell what it needs.
+    Samples { step: String, needed: u32 },
+    /// No pipeline, environment or node of this name is told of.
+    Target { what: &'static str, detail: String },
     /// No sweep has ended yet.
     NoReport,
     /// The bucket did not answer; the log says why.
@@ -66,11 +70,8 @@ impl Problem {
             Self::Step(step) => (
                 404,
                 "step",
-                "No recommendation for this step",
-                format!(
-                    "Nothing to change was found about '{step}': it was not seen, too short, or \
-                     its request fits. /v1/recommendations lists what there is."
-                ),
+                "No such step",
+                format!("'{step}' is not in the newest report. /v1/steps lists what is."),
             ),
             Self::Finding(id) => (
                 404,
@@ -97,12 +98,22 @@ impl Problem {
                 "Not said to be JSON",
                 "Send it with content-type: application/json.".into(),
             ),
-            Self::Ambiguous { step, ids } => (
+            Self::Samples { step, needed } => (
+                409,
+                "samples",
+                "Too few runs",
+                format!(
+                    "No run of '{step}' tells yet what it needs: it was too short, failed or \
+                     hung. {needed} more that end well are needed."
+                ),
+            ),
+            Self::Target { what, detail } => (404, what, "None of this name", detail.clone()),
+            Self::Ambiguous { what, ids } => (
                 409,
                 "ambiguous",
-                "Several steps of this name",
+                "Several of this name",
                 format!(
-                    "'{step}' is {}: ask for its job definition, or add ?region=.",
+                    "'{what}' is {}: ask for its job definition, or add ?region=.",
                     ids.join(", ")
                 ),
             ),

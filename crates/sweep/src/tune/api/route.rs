@@ -6,6 +6,7 @@ use super::decide::Act;
 use super::http::{Request, unescape};
 use super::list::List;
 use super::problem::Problem;
+use super::target::Target;
 use crate::tune::text::Form;
 
 pub(super) const DEFAULT_LIMIT: usize = 100;
@@ -14,6 +15,8 @@ pub(super) const DEFAULT_LIMIT: usize = 100;
 pub(super) const MAX_LIMIT: usize = 500;
 
 pub(super) const OPENAPI: &str = "/v1/openapi.json";
+/// What the path of advice on one thing ends with.
+pub(super) const ADVICE: &str = "/recommendation";
 pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 pub(super) const TEXT: &str = "/v1/texts/{form}";
 pub(super) const FINDING: &str = "/v1/findings/{finding}";
@@ -30,6 +33,15 @@ pub(super) enum Route {
         /// Job definition, job or step name.
         step: String,
         /// Where it runs, for a step that runs in several regions.
+        region: Option<String>,
+    },
+    /// What is advised for a pipeline, an environment or a node.
+    Target {
+        /// Which kind of thing.
+        target: Target,
+        /// Its name or id.
+        name: String,
+        /// Where it is, for one that is in several regions.
         region: Option<String>,
     },
     /// What is to change about steps, as text that can be pasted.
@@ -83,11 +95,23 @@ impl Route {
             read_only()?;
             return Ok(Self::List(list, query.page(list)?));
         }
-        if let Some(step) = between("/v1/steps/", "/recommendation") {
+        if let Some(step) = between("/v1/steps/", ADVICE) {
             read_only()?;
             query.only(&["region"])?;
             let region = query.value("region").map(str::to_owned);
             return Ok(Self::Recommendation { step, region });
+        }
+        for target in Target::ALL {
+            if let Some(name) = between(target.head(), ADVICE) {
+                read_only()?;
+                query.only(&["region"])?;
+                let region = query.value("region").map(str::to_owned);
+                return Ok(Self::Target {
+                    target,
+                    name,
+                    region,
+                });
+            }
         }
         if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {
             read_only()?;

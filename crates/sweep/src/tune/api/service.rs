@@ -10,12 +10,12 @@ use ebb_domain::report::Report;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-use super::decide::decide;
+use super::decide::{self, decide};
 use super::http::{Answer, Request};
 use super::list::List;
 use super::problem::Problem;
 use super::route::Route;
-use super::{JSON, body, etag, openapi, prices, read, told};
+use super::{JSON, body, etag, openapi, prices, read, target, told};
 use crate::publish::LATEST_JSON;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
@@ -67,6 +67,15 @@ impl<'a> Service<'a> {
         match Route::of(request)? {
             Route::OpenApi => of_program(openapi::document().to_string()),
             Route::List(List::Prices, page) => of_program(prices::list(&page)?),
+            Route::List(List::Decisions, page) => {
+                let body = decide::list(self.objects, &page, at).await?;
+                let mut answer = told(JSON, body.text, etag(&body.version), request)?;
+                // Whoever decides wants to see it.
+                answer
+                    .headers
+                    .insert("cache-control", "no-cache".to_owned());
+                Ok(answer)
+            }
             Route::List(list, page) => {
                 let held = self.newest(now).await?;
                 let body = body::list(list, &page, &held.report)?;
@@ -75,6 +84,15 @@ impl<'a> Service<'a> {
             Route::Recommendation { step, region } => {
                 let held = self.newest(now).await?;
                 let body = body::recommendation(&step, region.as_deref(), &held.report)?;
+                told(JSON, body, etag(&held.version), request)
+            }
+            Route::Target {
+                target,
+                name,
+                region,
+            } => {
+                let held = self.newest(now).await?;
+                let body = target::answer(target, (&name, region.as_deref()), &held.report)?;
                 told(JSON, body, etag(&held.version), request)
             }
             Route::Text(form, only) => {

@@ -116,6 +116,7 @@ fn report() -> Report {
         totals: Totals::default(),
         steps: Vec::new(),
         steps_left_out: 0,
+        targets: Default::default(),
         nodes: Vec::new(),
         nodes_left_out: 0,
         timeline: Timeline::default(),
@@ -358,10 +359,16 @@ async fn the_document_lists_every_path_and_needs_no_report() {
     let paths = body["paths"].as_object().expect("paths");
     let reads = paths.iter().filter(|(_, said)| said["get"].is_object());
     for (path, said) in reads {
-        let url = path.replace("{step}", "bwa").replace("{form}", "batch");
-        let (answer, _) = ask(&bucket(&report()), get(&url)).await;
+        let named = [("{step}", "bwa"), ("{form}", "batch"), ("{node}", "i-1")];
+        let named = named
+            .into_iter()
+            .chain([("{pipeline}", "rna"), ("{environment}", "rna")]);
+        let url = named.fold(path.clone(), |url, (name, value)| url.replace(name, value));
+        let mut report = report();
+        report.targets = parts::targets();
+        let (answer, _) = ask(&bucket(&report), get(&url)).await;
         assert_eq!(answer.status, 200, "{path}");
         assert!(said["get"]["responses"]["200"].is_object(), "{path}");
     }
-    assert_eq!(paths.len(), 11);
+    assert_eq!(paths.len(), 17);
 }

@@ -1,7 +1,10 @@
 //! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`.
 
+use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::targets::GroupAdvice;
+use ebb_domain::units::Usd;
 use serde_json::{Value, json};
 
 use super::machines::{Pool, pools};
@@ -21,8 +24,8 @@ fn of(pool: &Pool<'_>) -> Value {
         "computeEnvironmentName": pool.name(),
         "type": "MANAGED",
         "computeResources": {
-            "type": kind(pool),
-            "allocationStrategy": strategy(pool),
+            "type": kind(pool.market),
+            "allocationStrategy": strategy(pool.market),
             // Nothing runs, and is billed, while no job waits.
             "minvCpus": 0,
             "maxvCpus": MAX_VCPUS,
@@ -38,10 +41,36 @@ fn of(pool: &Pool<'_>) -> Value {
     value
 }
 
-pub(super) fn kind(pool: &Pool<'_>) -> &'static str {
-    match pool.is_spot() {
-        true => "SPOT",
-        false => "EC2",
+/// Input of `aws batch update-compute-environment --cli-input-json` for one that is
+/// there: what it may start, and how it chooses. `None` where nothing is cheaper.
+///
+/// Source: "Update a compute environment in AWS Batch", an infrastructure update, which
+/// replaces machines as their jobs end.
+pub fn update(advice: &GroupAdvice) -> Option<Value> {
+    let offered = advice.offered();
+    let market = offered.first()?.market;
+    let is_cheaper = advice
+        .saving_a_month
+        .is_none_or(|saving| saving > Usd::ZERO);
+    let types: Vec<&str> = offered
+        .iter()
+        .map(|one| one.instance_type.as_str())
+        .collect();
+    let value = json!({
+        "computeEnvironment": advice.name,
+        "computeResources": {
+            "type": kind(market),
+            "allocationStrategy": strategy(market),
+            "instanceTypes": types,
+        },
+    });
+    is_cheaper.then_some(value)
+}
+
+pub(super) fn kind(market: Market) -> &'static str {
+    match market {
+        Market::Spot => "SPOT",
+        Market::OnDemand | Market::Reserved => "EC2",
     }
 }
 
@@ -49,9 +78,9 @@ pub(super) fn kind(pool: &Pool<'_>) -> &'static str {
 /// the cheap ones.
 ///
 /// Source: "Instance type allocation strategies for AWS Batch".
-pub(super) fn strategy(pool: &Pool<'_>) -> &'static str {
-    match pool.is_spot() {
-        true => "SPOT_PRICE_CAPACITY_OPTIMIZED",
-        false => "BEST_FIT_PROGRESSIVE",
+pub(super) fn strategy(market: Market) -> &'static str {
+    match market {
+        Market::Spot => "SPOT_PRICE_CAPACITY_OPTIMIZED",
+        Market::OnDemand | Market::Reserved => "BEST_FIT_PROGRESSIVE",
     }
 }

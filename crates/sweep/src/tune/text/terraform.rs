@@ -91,7 +91,7 @@ fn environment(out: &mut String, pool: &Pool<'_>) {
         "# {}\n resource \"aws_batch_compute_environment\" \"{name}\" {{\n   type = \"MANAGED\"\n   \
          compute_resources {{\n     type = \"{}\"",
         pool.told_by(),
-        kind(pool)
+        kind(pool.market)
     );
     if !pool.now.is_empty() {
         let _ = writeln!(out, "-    instance_type = [{}]", list(&pool.now));
@@ -103,7 +103,7 @@ fn environment(out: &mut String, pool: &Pool<'_>) {
          subnets = [\"REPLACE-WITH-A-SUBNET\"]\n     \
          security_group_ids = [\"REPLACE-WITH-A-SECURITY-GROUP\"]\n   }}\n }}",
         list(&pool.types),
-        strategy(pool)
+        strategy(pool.market)
     );
 }
 

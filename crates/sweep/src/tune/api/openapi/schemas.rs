@@ -2,8 +2,8 @@
 //! reads; a test holds the kept account's answers to all of it.
 
 mod offers;
+mod targets;
 
-use ebb_domain::decision::Verb;
 use ebb_domain::finding::{
     Action, Confidence, Cost, Finding, FindingKind, Level, PriceBasis, Recommendation, Resource,
 };
@@ -31,6 +31,7 @@ pub(super) fn schemas() -> Value {
         .chain(resources())
         .chain(steps())
         .chain(offers::offers())
+        .chain(targets::targets())
         .chain(sizing())
         .chain(hub())
     {
@@ -160,16 +161,7 @@ fn resources() -> Named {
             object(&[
                 ("schema", text()),
                 ("finding", text()),
-                (
-                    "decision",
-                    object(&[
-                        ("verb", one_of::<Verb>()),
-                        ("reason", text()),
-                        ("by", text()),
-                        ("at", time()),
-                        ("until", or_null(&time())),
-                    ]),
-                ),
+                ("decision", reference("Decision")),
                 ("holds", json!({"type": "boolean"})),
             ]),
         ),
@@ -287,47 +279,49 @@ fn reasons() -> [(&'static str, Value); 5] {
 fn hub() -> Named {
     let dollars = json!({"type": "number"});
     let tag = object(&[("key", text()), ("value", text())]);
-    vec![(
-        "Recommendation",
-        object(&[
-            ("recommendationId", text()),
-            ("accountId", or_null(&text())),
-            ("region", text()),
-            ("resourceId", text()),
-            ("resourceArn", or_null(&text())),
-            ("currentResourceType", text()),
-            ("recommendedResourceType", text()),
-            ("currentResourceSummary", text()),
-            ("recommendedResourceSummary", text()),
-            ("actionType", one_of::<Action>()),
-            (
-                "implementationEffort",
-                json!({"enum": ["VeryLow", "Low", "Medium", "High", "VeryHigh"]}),
-            ),
-            ("restartNeeded", json!({"type": "boolean"})),
-            ("rollbackPossible", json!({"type": "boolean"})),
-            ("estimatedMonthlySavings", or_null(&dollars)),
-            ("estimatedSavingsPercentage", or_null(&dollars)),
-            ("estimatedMonthlyCost", or_null(&dollars)),
-            ("currencyCode", text()),
-            ("costCalculationLookbackPeriodInDays", count()),
-            (
-                "estimatedSavingsOverCostCalculationLookbackPeriod",
-                or_null(&dollars),
-            ),
-            ("recommendationLookbackPeriodInDays", count()),
-            ("lastRefreshTimestamp", time()),
-            ("source", text()),
-            ("tags", list(&tag)),
-            ("finding", text()),
-            ("kind", one_of::<FindingKind>()),
-            ("resource", reference("Resource")),
-            ("evidence", text()),
-            ("confidence", reference("Confidence")),
-            ("cost", or_null(&reference("Cost"))),
-            ("advice", text()),
-            ("recommendation", or_null(&reference("Sizing"))),
-            ("reasons", or_null(&reference("Reasons"))),
-        ]),
-    )]
+    let recommendation = object(&[
+        ("recommendationId", text()),
+        ("accountId", or_null(&text())),
+        ("region", text()),
+        ("resourceId", text()),
+        ("resourceArn", or_null(&text())),
+        ("currentResourceType", text()),
+        ("recommendedResourceType", text()),
+        ("currentResourceSummary", text()),
+        ("recommendedResourceSummary", text()),
+        ("actionType", one_of::<Action>()),
+        (
+            "implementationEffort",
+            json!({"enum": ["VeryLow", "Low", "Medium", "High", "VeryHigh"]}),
+        ),
+        ("restartNeeded", json!({"type": "boolean"})),
+        ("rollbackPossible", json!({"type": "boolean"})),
+        ("estimatedMonthlySavings", or_null(&dollars)),
+        ("estimatedSavingsPercentage", or_null(&dollars)),
+        ("estimatedMonthlyCost", or_null(&dollars)),
+        ("currencyCode", text()),
+        ("costCalculationLookbackPeriodInDays", count()),
+        (
+            "estimatedSavingsOverCostCalculationLookbackPeriod",
+            or_null(&dollars),
+        ),
+        ("recommendationLookbackPeriodInDays", count()),
+        ("lastRefreshTimestamp", time()),
+        ("source", text()),
+        ("tags", list(&tag)),
+        ("finding", text()),
+        ("kind", one_of::<FindingKind>()),
+        ("resource", reference("Resource")),
+        ("evidence", text()),
+        ("confidence", reference("Confidence")),
+        ("cost", or_null(&reference("Cost"))),
+        ("advice", text()),
+        ("recommendation", or_null(&reference("Sizing"))),
+        ("reasons", or_null(&reference("Reasons"))),
+    ]);
+    // What has no finding has nothing but the step to tell.
+    let mut of_step = recommendation.clone();
+    of_step["required"] = json!(["step"]);
+    of_step["properties"]["step"] = reference("Step");
+    vec![("Recommendation", recommendation), ("OneStep", of_step)]
 }

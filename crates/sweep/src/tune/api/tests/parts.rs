@@ -1,6 +1,143 @@
 //! Prices, texts, and the report that is kept between requests.
 
+use ebb_domain::targets::Targets;
+
 use super::*;
+
+/// A pipeline, an environment of the same name and a node.
+pub(super) fn targets() -> Targets {
+    let time = json!({"secs": 7_200, "nanos": 0});
+    let fleet = |name: &str, market: &str, usd: i64| {
+        json!({
+            "instance_type": name, "market": market, "per_hour": 80_000, "machines": 2,
+            "machine_time": time, "usd": usd, "basis": "learned",
+            "together": [{"step": "align", "runs": 3}],
+        })
+    };
+    let spot = ["m7i.large", "m7a.large", "m6i.large"];
+    let group = json!({
+        "name": "rna", "region": "us-east-1", "owner": "ana", "origin": "measured",
+        "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "runs": 3,
+        "steps": [], "allowed": ["m5"], "allocation": "BEST_FIT",
+        "now": fleet("m5.4xlarge", "on_demand", 9_000_000), "resized": null,
+        "offers": [fleet("m7i.large", "on_demand", 3_000_000)],
+        "spot": spot.map(|name| fleet(name, "spot", 1_000_000)),
+        "saving_a_month": 240_000_000, "seen_by_replayed_ppm": 1_000_000,
+        "confidence": "medium", "assumed": [], "refused": null,
+    });
+    let used = json!({"cores": 2_000, "memory": 1_000});
+    let node = json!({
+        "node": "i-1", "name": null, "region": "us-east-1", "instance_type": "m5.4xlarge",
+        "market": "on_demand", "owner": null, "origin": "measured", "hours_seen": 30,
+        "used": used, "needs": used, "per_hour": 768_000, "basis": "bill",
+        "list_per_hour": 900_000, "offers": [], "saving_a_month": null, "assumed": [],
+        "refused": "no cheaper type would hold what ran on it",
+    });
+    let all = json!({
+        "pipelines": [group], "environments": [group], "nodes": [node], "left_out": 3,
+    });
+    serde_json::from_value(all).expect("targets")
+}
+
+#[tokio::test]
+async fn pipelines_environments_and_nodes_are_answered_by_name() {
+    let mut report = report();
+    report.targets = targets();
+    let bucket = bucket(&report);
+    let (_, pipeline) = ask(&bucket, get("/v1/pipelines/rna/recommendation")).await;
+    assert_eq!(pipeline["now"]["machines"], 2, "{pipeline}");
+    assert_eq!(
+        (&pipeline["update"], &pipeline["left_out"]),
+        (&Value::Null, &json!(3))
+    );
+    let (_, environment) = ask(&bucket, get("/v1/environments/rna/recommendation")).await;
+    let resources = &environment["update"]["computeResources"];
+    assert_eq!(resources["type"], "SPOT", "{environment}");
+    assert_eq!(resources["instanceTypes"].as_array().map(Vec::len), Some(3));
+    assert_eq!(environment["update"]["computeEnvironment"], "rna");
+    let (_, node) = ask(&bucket, get("/v1/nodes/i-1/recommendation")).await;
+    assert_eq!(
+        (&node["node"], &node["per_hour"]),
+        (&json!("i-1"), &json!(768_000))
+    );
+    let check = async |url: &str, status: u16, kind: &str| {
+        let (answer, body) = ask(&bucket, get(url)).await;
+        assert_eq!(answer.status, status, "{body}");
+        assert_eq!(body["type"], format!("urn:ebb:problem:{kind}"), "{body}");
+    };
+    check("/v1/pipelines/dna/recommendation", 404, "pipeline").await;
+    check("/v1/environments/dna/recommendation", 404, "environment").await;
+    check("/v1/nodes/i-2/recommendation", 404, "node").await;
+    let there = "/v1/pipelines/rna/recommendation?region=eu-west-1";
+    check(there, 404, "pipeline").await;
+    let (_, none) = ask(&bucket, get("/v1/pipelines?owner=ben")).await;
+    assert_eq!(none["total"], 0);
+}
+
+#[tokio::test]
+async fn what_saves_nothing_is_no_change_to_make() {
+    let mut report = report();
+    report.targets = targets();
+    for group in &mut report.targets.environments {
+        group.saving_a_month = Some(ebb_domain::units::Usd::ZERO);
+    }
+    let url = "/v1/environments/rna/recommendation";
+    let (_, body) = ask(&bucket(&report), get(url)).await;
+    assert_eq!(body["update"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_step_without_a_finding_is_answered_or_says_how_many_runs_it_takes() {
+    let mut report = report();
+    let told = crate::tune::tests::step("align");
+    let mut hung = crate::tune::tests::step("hung");
+    (hung.samples, hung.risk.samples_needed) = (0, 20);
+    report.steps = vec![told, hung];
+    let bucket = bucket(&report);
+    let (answer, body) = ask(&bucket, get("/v1/steps/align/recommendation")).await;
+    assert_eq!(answer.status, 200, "{body}");
+    assert_eq!(body["step"]["should_ask"]["cores"], 3_000);
+    assert!(body.get("recommendationId").is_none());
+    let (answer, body) = ask(&bucket, get("/v1/steps/hung/recommendation")).await;
+    assert_eq!(
+        (answer.status, &body["type"]),
+        (409, &json!("urn:ebb:problem:samples"))
+    );
+    assert!(answer.body.contains("20 more"), "{body}");
+}
+
+#[tokio::test]
+async fn decisions_are_listed_page_by_page_with_filters() {
+    let bucket = bucket(&report());
+    let reason = json!({"reason": "a course"});
+    for finding in &report().findings[..3] {
+        let (answer, body) = ask(&bucket, post(&finding.id, "dismiss", reason.clone())).await;
+        assert_eq!(answer.status, 200, "{body}");
+    }
+    let until = json!({"reason": "a course", "until": "1970-01-02"});
+    ask(&bucket, post(&report().findings[3].id, "snooze", until)).await;
+    let check = async |query: &str, total: u64, here: usize| {
+        let (answer, body) = ask(&bucket, get(&format!("/v1/decisions?{query}"))).await;
+        assert_eq!(
+            (answer.status, &body["total"]),
+            (200, &json!(total)),
+            "{query}"
+        );
+        assert_eq!(ids(&body, "finding").len(), here, "{query}");
+        body["next"].as_str().map(str::to_owned)
+    };
+    let next = check("limit=3", 4, 3).await.expect("another page");
+    assert_eq!(check(&format!("limit=3&after={next}"), 4, 1).await, None);
+    check("verb=dismiss", 3, 3).await;
+    check("verb=snooze&holds=true", 1, 1).await;
+    check("holds=false", 0, 0).await;
+    check("by=arn:aws:iam::1:user/ana", 4, 4).await;
+    check("by=ben", 0, 0).await;
+    let (answer, _) = ask(&bucket, get("/v1/decisions")).await;
+    let mut again = get("/v1/decisions");
+    again["headers"]["if-none-match"] = json!(answer.headers["etag"]);
+    assert_eq!(ask(&bucket, again).await.0.status, 304);
+}
 
 #[tokio::test]
 async fn prices_are_of_the_catalogue_and_need_no_report() {

@@ -1,9 +1,11 @@
 //! How a request may fail, what binds a step, and where it would run.
 
-use ebb_domain::finding::Level;
+use ebb_domain::finding::{Level, PriceBasis};
 use ebb_domain::fleet::Market;
 use ebb_domain::profile::bound::{Asked, Binding, Boundness};
-use ebb_domain::profile::place::{Assumed, Basis, HeldUpBy, Offered, Offers, Reason, SpotRisk};
+use ebb_domain::profile::place::{
+    Assumed, Basis, HeldUpBy, Offered, Offers, PaidPrice, Reason, SpotRisk,
+};
 use ebb_domain::sizing::{ChanceRange, Risk, SizedInput};
 use ebb_domain::step::TaskState;
 use serde_json::{Value, json};
@@ -97,5 +99,12 @@ fn offer() -> Value {
         ("assumed", list(&one_of::<Assumed>())),
         ("confidence", one_of::<Level>()),
         ("samples", count()),
+        (
+            "paid",
+            or_null(&object_of::<PaidPrice>(&[
+                ("basis", one_of::<PriceBasis>()),
+                ("list_per_hour", or_null(&money())),
+            ])),
+        ),
     ])
 }

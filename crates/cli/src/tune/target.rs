@@ -1,0 +1,114 @@
+//! `ebb tune pipeline|environment|node NAME`.
+
+use anyhow::{Result, bail, ensure};
+use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::report::Report;
+use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
+use ebb_sweep::tune::{self, targets, text};
+use serde_json::{Value, json};
+
+use crate::args::{Form, TuneFormat};
+use crate::output::{self, Outcome};
+
+/// Names that are told where one is not there.
+const TOLD: usize = 20;
+
+pub(super) fn run(report: &Report, (what, name): (&str, &str), form: &Form) -> Result<Outcome> {
+    let all = &report.targets;
+    match what {
+        "pipeline" => groups(report, (what, name), &all.pipelines, form),
+        "environment" => groups(report, (what, name), &all.environments, form),
+        "node" => node(&all.nodes, name, form),
+        other => {
+            bail!("'{other}' is none of pipeline, environment and node, of which {name} is one")
+        }
+    }?;
+    Ok(Outcome::Done)
+}
+
+fn groups(
+    report: &Report,
+    (what, name): (&str, &str),
+    all: &[GroupAdvice],
+    form: &Form,
+) -> Result<()> {
+    let wanted: Vec<&GroupAdvice> = all.iter().filter(|group| group.name == name).collect();
+    if wanted.is_empty() {
+        let names: Vec<&str> = all.iter().take(TOLD).map(|g| g.name.as_str()).collect();
+        let how = match what {
+            "pipeline" => format!(" (the tag {PIPELINE_TAG} of jobs or machines makes one)"),
+            _ => String::new(),
+        };
+        bail!(
+            "no {what} '{name}' in the report{how}; there are: {}",
+            names.join(", ")
+        );
+    }
+    match form.format {
+        TuneFormat::Table => write(form, |terminal| {
+            let each = wanted.iter().map(|group| targets::group(group, terminal));
+            each.collect::<Vec<_>>().join("\n")
+        }),
+        TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/1.0", "groups": wanted})),
+        TuneFormat::BatchEnvironment if what == "environment" => {
+            let updates: Vec<Value> = wanted
+                .iter()
+                .filter_map(|group| text::environment_update(group))
+                .collect();
+            match &updates[..] {
+                [] => bail!("nothing cheaper is known for the environment {name}"),
+                [one] => write_json(form, one),
+                many => write_json(form, &json!(many)),
+            }
+        }
+        _ => super::write(&steps(report, &wanted), form),
+    }
+}
+
+/// What is told of the steps of groups.
+fn steps(report: &Report, groups: &[&GroupAdvice]) -> Vec<StepAdvice> {
+    let all = tune::steps(report);
+    let is_of = |step: &&StepAdvice| {
+        groups.iter().any(|group| {
+            step.region.as_ref() == Some(&group.region)
+                && group.steps.iter().any(|member| member.step == step.step)
+        })
+    };
+    all.iter().filter(is_of).cloned().collect()
+}
+
+fn node(all: &[NodeAdvice], name: &str, form: &Form) -> Result<()> {
+    let named = |node: &&NodeAdvice| node.node == name || node.name.as_deref() == Some(name);
+    let wanted: Vec<&NodeAdvice> = all.iter().filter(named).collect();
+    let ids: Vec<&str> = all
+        .iter()
+        .take(TOLD)
+        .map(|node| node.node.as_str())
+        .collect();
+    ensure!(
+        !wanted.is_empty(),
+        "no running node '{name}' with a probe in the report; there are: {}",
+        ids.join(", ")
+    );
+    match form.format {
+        TuneFormat::Table => write(form, |terminal| {
+            let each = wanted.iter().map(|node| targets::node(node, terminal));
+            each.collect::<Vec<_>>().join("\n")
+        }),
+        TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/1.0", "nodes": wanted})),
+        _ => bail!("a node is told as a table or as JSON: --format table or json"),
+    }
+}
+
+fn write(form: &Form, text: impl Fn(Option<usize>) -> String) -> Result<()> {
+    let output = form.output.as_deref();
+    let terminal = match output {
+        Some(_) => None,
+        None => output::look().columns,
+    };
+    output::write(&text(terminal), output)
+}
+
+fn write_json(form: &Form, value: &Value) -> Result<()> {
+    output::write(&format!("{value:#}\n"), form.output.as_deref())
+}

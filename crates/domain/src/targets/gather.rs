@@ -1,0 +1,136 @@
+//! Which runs belong together: by the pipeline that a tag or a launcher names, and by
+//! the compute environment whose machine they ran on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::PIPELINE_TAG;
+use crate::fleet::ComputeEnvironment;
+use crate::identity::{NodeId, Region};
+use crate::judge::Facts;
+use crate::profile::gather::{Profiled, Profiles, SeenRun};
+
+/// Runs of a group that are replayed, the newest: what a replay takes grows with them
+/// and with the machines that they fill.
+pub(super) const MAX_RUNS: usize = 300;
+
+/// A run with its step.
+#[derive(Clone, Copy)]
+pub(super) struct GroupRun<'p, 'a> {
+    pub(super) step: &'p str,
+    pub(super) profiled: &'p Profiled<'a>,
+    pub(super) run: &'p SeenRun<'a>,
+}
+
+/// What runs together.
+pub(super) struct Group<'p, 'a> {
+    pub(super) name: String,
+    pub(super) region: Region,
+    /// The newest, in order of time.
+    pub(super) runs: Vec<GroupRun<'p, 'a>>,
+    pub(super) environment: Option<&'a ComputeEnvironment>,
+}
+
+impl Group<'_, '_> {
+    /// How long its runs took together.
+    pub(super) fn wall(&self) -> Duration {
+        let walls = self.runs.iter().map(|run| run.run.wall());
+        walls.fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
+type Keyed<'p, 'a> = BTreeMap<(String, Region), Vec<GroupRun<'p, 'a>>>;
+
+/// Pipelines.
+pub(super) fn pipelines<'p, 'a>(profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
+    let mut by_name = Keyed::new();
+    for run in runs(profiles) {
+        if let Some(name) = pipeline(run.run) {
+            let key = (name, run.run.instance.region.clone());
+            by_name.entry(key).or_default().push(run);
+        }
+    }
+    let group = |((name, region), runs)| Group {
+        name,
+        region,
+        runs: newest(runs),
+        environment: None,
+    };
+    by_name.into_iter().map(group).collect()
+}
+
+/// Batch compute environments that ran anything.
+pub(super) fn environments<'p, 'a>(
+    facts: &Facts<'a>,
+    profiles: &'p Profiles<'a>,
+) -> Vec<Group<'p, 'a>> {
+    let by_machine = by_machine(facts);
+    let mut by_name: BTreeMap<_, (&ComputeEnvironment, Vec<GroupRun<'_, '_>>)> = BTreeMap::new();
+    for run in runs(profiles) {
+        if let Some(environment) = by_machine.get(&run.run.instance.id) {
+            let key = (&environment.name, &environment.region);
+            let group = by_name.entry(key).or_insert((environment, Vec::new()));
+            group.1.push(run);
+        }
+    }
+    let group = |(environment, runs): (&'a ComputeEnvironment, _)| Group {
+        name: environment.name.clone(),
+        region: environment.region.clone(),
+        runs: newest(runs),
+        environment: Some(environment),
+    };
+    by_name.into_values().map(group).collect()
+}
+
+fn runs<'p, 'a>(profiles: &'p Profiles<'a>) -> impl Iterator<Item = GroupRun<'p, 'a>> {
+    let steps = profiles.by_step.iter();
+    steps.flat_map(|((_, step), profiled)| {
+        profiled.runs.iter().map(move |run| GroupRun {
+            step,
+            profiled,
+            run,
+        })
+    })
+}
+
+fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
+    runs.sort_by_key(|run| {
+        let step = run.run.step;
+        (
+            step.started_at,
+            step.observed_at,
+            &step.node,
+            &step.usage.id,
+        )
+    });
+    let older = runs.len().saturating_sub(MAX_RUNS);
+    runs.split_off(older)
+}
+
+/// What a run is part of: by the tag of its job or its machine, else as its launcher
+/// names it. A launcher that names no pipeline still keeps its runs apart.
+fn pipeline(run: &SeenRun<'_>) -> Option<String> {
+    let of_job = run.job.and_then(|job| job.tags.get(PIPELINE_TAG));
+    let tagged = of_job.or_else(|| run.instance.tags.get(PIPELINE_TAG));
+    let launched = || {
+        let told = run.step.usage.detail.run.as_ref()?;
+        let named = told.pipeline.clone();
+        Some(named.unwrap_or_else(|| format!("{} {}", told.launcher, told.key)))
+    };
+    tagged.cloned().or_else(launched)
+}
+
+/// Environments by the machines that joined their clusters.
+fn by_machine<'a>(facts: &Facts<'a>) -> BTreeMap<&'a NodeId, &'a ComputeEnvironment> {
+    let batch = &facts.inventory.batch;
+    let by_cluster: BTreeMap<&str, &ComputeEnvironment> = batch
+        .environments
+        .iter()
+        .filter_map(|one| Some((one.cluster_arn.as_deref()?, one)))
+        .collect();
+    let joined = batch.container_instances.values().filter_map(|instance| {
+        let environment = by_cluster.get(instance.cluster_arn.as_str())?;
+        Some((&instance.node, *environment))
+    });
+    joined.collect()
+}

@@ -1,0 +1,173 @@
+//! What a group's runs had: the machines that they were on, for as long, at the price
+//! that is paid for those.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Looked;
+use crate::catalogue::TypeSpec;
+use crate::finding::PriceBasis;
+use crate::fleet::{Instance, Market};
+use crate::identity::NodeId;
+use crate::judge::Facts;
+use crate::placement::pack::pack;
+use crate::targets::Fleet;
+use crate::units::{Usd, UsdPerHour};
+
+/// What was seen.
+pub(super) struct Seen<'a> {
+    /// The type that was used longest, as the whole of it.
+    pub(super) base: &'a TypeSpec,
+    pub(super) market: Market,
+    /// What is paid for one of that type.
+    pub(super) base_per_hour: Option<UsdPerHour>,
+    pub(super) fleet: Fleet,
+    /// What was paid; `None` where a price is not known, or only its bound.
+    pub(super) paid: Option<Usd>,
+    /// vCPU seconds of its machines.
+    vcpu_seconds: f64,
+}
+
+/// One machine while runs of the group were on it.
+struct Held<'i> {
+    instance: &'i Instance,
+    /// In order, not touching.
+    times: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Held<'_> {
+    fn time(&self) -> Duration {
+        let each = self.times.iter().map(|(from, to)| to.duration_since(*from));
+        each.filter_map(|time| Duration::try_from(time).ok()).sum()
+    }
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn of(facts: &Facts<'a>, looked: &Looked<'_, '_, '_>) -> Result<Self, String> {
+        let held = held(looked);
+        let mut by_type: BTreeMap<_, Duration> = BTreeMap::new();
+        let (mut usd, mut vcpu_seconds, mut is_bound) = (Usd::ZERO, 0.0, false);
+        let mut known = true;
+        for one in &held {
+            let instance = one.instance;
+            let kind = &instance.instance_type;
+            let spec = facts.catalogue.spec(kind);
+            let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+            let time = one.time();
+            *by_type.entry((kind, instance.market)).or_default() += time;
+            vcpu_seconds += f64::from(spec.vcpus) * time.as_secs_f64();
+            match facts.price_of(instance) {
+                Some(price) => {
+                    usd = usd + price.per_hour.over(time);
+                    is_bound |= price.basis == PriceBasis::ListPriceAsUpperBound;
+                }
+                None => known = false,
+            }
+        }
+        let longest = by_type.iter().max_by_key(|(_, time)| **time);
+        let ((kind, market), _) = longest.ok_or("none of its runs took any time")?;
+        let base = facts.catalogue.spec(kind).ok_or("its type is not known")?;
+        let machine_time: Duration = held.iter().map(Held::time).sum();
+        let hours = machine_time.as_secs_f64() / 3600.0;
+        Ok(Self {
+            base,
+            market: *market,
+            base_per_hour: held
+                .iter()
+                .filter(|one| one.instance.instance_type == **kind)
+                .find_map(|one| Some(facts.price_of(one.instance)?.per_hour)),
+            paid: (known && !is_bound).then_some(usd),
+            fleet: Fleet {
+                instance_type: base.name.clone(),
+                market: *market,
+                per_hour: UsdPerHour::from_micros((usd.micros() as f64 / hours).round() as i64),
+                machine_time,
+                machines: most_at_once(&held),
+                usd,
+                basis: None,
+                together: together(looked),
+            },
+            vcpu_seconds,
+        })
+    }
+
+    /// What was seen by what a replay of the very same on the type that was used longest
+    /// gives, both in vCPU hours; `None` where its runs do not fit that type.
+    pub(super) fn by_replayed(&self, looked: &Looked<'_, '_, '_>) -> Option<f64> {
+        let wall = |at: usize, _| looked.group.runs.get(at).map(|run| run.run.wall());
+        let wanted = looked.wanted(
+            |step| step.now,
+            |at, step| wall(at, step).unwrap_or_default(),
+        );
+        let kept = crate::placement::pack::Room {
+            // What was seen is told without it.
+            kept: Duration::ZERO,
+            ..looked.room(self.base)
+        };
+        let packed = pack(&wanted, kept).ok()?;
+        let replayed = packed.machine_time.as_secs_f64() * f64::from(self.base.vcpus);
+        (replayed > 0.0).then(|| self.vcpu_seconds / replayed)
+    }
+}
+
+fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
+    let mut by_machine: BTreeMap<&NodeId, Held<'a>> = BTreeMap::new();
+    // In order of their begin, so that each touches the last or comes after it.
+    for run in looked.group.runs.iter().map(|run| run.run) {
+        let (from, to) = (run.step.started_at, run.step.observed_at);
+        let held = by_machine.entry(&run.instance.id).or_insert(Held {
+            instance: run.instance,
+            times: Vec::new(),
+        });
+        match held.times.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => held.times.push((from, to)),
+        }
+    }
+    by_machine.into_values().collect()
+}
+
+fn most_at_once(held: &[Held<'_>]) -> u32 {
+    let times = held.iter().flat_map(|held| &held.times);
+    let mut turns: Vec<(Timestamp, i32)> = times
+        .flat_map(|(from, to)| [(*from, 1), (*to, -1)])
+        .collect();
+    turns.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, turn) in turns {
+        now += turn;
+        most = most.max(now);
+    }
+    u32::try_from(most).unwrap_or(0)
+}
+
+/// The most runs that shared a machine, by step.
+fn together(looked: &Looked<'_, '_, '_>) -> Vec<crate::targets::Together> {
+    let mut by_machine: BTreeMap<&NodeId, Vec<(Timestamp, i32, usize)>> = BTreeMap::new();
+    for (run, step) in looked.group.runs.iter().zip(&looked.step_of) {
+        let turns = by_machine.entry(&run.run.instance.id).or_default();
+        turns.push((run.run.step.started_at, 1, *step));
+        turns.push((run.run.step.observed_at, -1, *step));
+    }
+    let mut most = (0, BTreeMap::new());
+    for mut turns in by_machine.into_values() {
+        turns.sort_unstable();
+        let mut now: BTreeMap<usize, u32> = BTreeMap::new();
+        for (_, turn, step) in turns {
+            let runs = now.entry(step).or_default();
+            *runs = runs.saturating_add_signed(turn);
+            now.retain(|_, runs| *runs > 0);
+            let all: u32 = now.values().sum();
+            if all > most.0 {
+                most = (all, now.clone());
+            }
+        }
+    }
+    let packed = crate::placement::pack::Packed {
+        fullest: most.1,
+        ..Default::default()
+    };
+    looked.together(&packed)
+}

@@ -1,0 +1,265 @@
+//! The cheapest type that would hold what really ran on a node, with headroom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::{MAX_NODES, NodeAdvice, NodeOffer, Used};
+use crate::catalogue::TypeSpec;
+use crate::finding::PriceBasis;
+use crate::fleet::{Instance, InstanceState};
+use crate::heartbeat::Origin;
+use crate::hours::NodeHours;
+use crate::identity::NodeId;
+use crate::judge::{Facts, labelled};
+use crate::placement::speed::{Cores, Family, Speeds};
+use crate::placement::usable;
+use crate::profile::gather::Profiles;
+use crate::profile::place::TOLD;
+use crate::step::PlacedStep;
+use crate::units::{Bytes, MilliCores, Share, UsdPerHour};
+
+/// Hours in which a node must have been seen: what works at night is not seen by day.
+const HOURS: u32 = 24;
+
+/// Advises on all running nodes with a probe, the dearest, and how many more there are.
+pub(super) fn nodes(facts: &Facts<'_>, profiles: &Profiles<'_>) -> (Vec<NodeAdvice>, usize) {
+    let running = facts.inventory.instances.values();
+    let running = running.filter(|instance| instance.state == InstanceState::Running);
+    let mut watched: Vec<(Option<UsdPerHour>, &Instance)> = running
+        .filter(|instance| facts.state.nodes.contains_key(&instance.id))
+        .map(|instance| (facts.price_of(instance).map(|p| p.per_hour), instance))
+        .collect();
+    watched.sort_by(|a, b| (b.0, &a.1.id).cmp(&(a.0, &b.1.id)));
+    let left_out = watched.len().saturating_sub(MAX_NODES);
+    watched.truncate(MAX_NODES);
+    let mut finished: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
+    for step in facts.finished {
+        finished.entry(&step.node).or_default().push(step);
+    }
+    let mut advice: Vec<NodeAdvice> = watched
+        .into_iter()
+        .map(|(_, instance)| {
+            let finished = finished.remove(&instance.id).unwrap_or_default();
+            advise(facts, &profiles.speeds, instance, finished)
+        })
+        .collect();
+    advice.sort_by(|a, b| {
+        (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| a.node.cmp(&b.node))
+    });
+    (advice, left_out)
+}
+
+fn advise(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    instance: &Instance,
+    finished: Vec<&PlacedStep>,
+) -> NodeAdvice {
+    let state = facts.state.nodes.get(&instance.id);
+    let hours = facts.hours.nodes.get(&instance.id);
+    let seen = hours.map_or(0, |h| {
+        h.hours().filter(|(_, h)| h.seen() > Share::NONE).count()
+    });
+    let kept = state.into_iter().flat_map(|node| node.steps());
+    let steps = newest(finished.into_iter().chain(kept));
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let used = Used {
+        cores: spec.and_then(|spec| cores(spec, hours?, &steps)),
+        memory: memory(&steps),
+    };
+    let price = facts.price_of(instance);
+    let latest = state.and_then(|node| node.latest.as_ref());
+    let origin = latest.map_or(Origin::Measured, |latest| latest.origin);
+    let mut advice = NodeAdvice {
+        node: instance.id.to_string(),
+        name: instance.name().map(str::to_owned),
+        region: instance.region.clone(),
+        instance_type: instance.instance_type.clone(),
+        market: instance.market,
+        owner: instance.owner().map(str::to_owned),
+        origin: origin.max(labelled(&instance.tags)),
+        hours_seen: u32::try_from(seen).unwrap_or(u32::MAX),
+        used,
+        needs: with_headroom(used, facts.policy.sizing.memory_headroom_ppm),
+        per_hour: price.map(|price| price.per_hour),
+        basis: price.map(|price| price.basis),
+        list_per_hour: price.and_then(|price| price.list),
+        offers: Vec::new(),
+        saving_a_month: None,
+        assumed: Vec::new(),
+        refused: None,
+    };
+    advice.refused = offer(facts, speeds, (instance, spec), &mut advice).err();
+    advice
+}
+
+/// Fills in the offers; errs with the reason why there are none.
+fn offer(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    (instance, spec): (&Instance, Option<&TypeSpec>),
+    advice: &mut NodeAdvice,
+) -> Result<(), String> {
+    let kind = &instance.instance_type;
+    let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+    if advice.hours_seen < HOURS {
+        let seen = advice.hours_seen;
+        return Err(format!(
+            "its probe has seen {seen} of the {HOURS} hours that it takes"
+        ));
+    }
+    let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
+        return Err("how many cores or how much memory its steps held was not seen".to_owned());
+    };
+    let from = speeds.cores(spec);
+    let wanted = Wanted {
+        spec,
+        cores,
+        // A machine gets no more done than with all of its vCPUs busy, so headroom comes last.
+        rate: (from.as_ref().zip(advice.used.cores))
+            .map(|(from, used)| from.rate(used.as_cores()) * cores.0 as f64 / used.0.max(1) as f64),
+        memory,
+    };
+    let allowed = &facts.policy.placement.families;
+    let may_be = |other: &TypeSpec| {
+        let family = Family::of(&other.name);
+        (allowed.is_empty() || allowed.contains(family.as_str()))
+            && wanted.fits(other, speeds.cores(other))
+    };
+    let mut fitting: Vec<(UsdPerHour, &TypeSpec)> = (facts.catalogue.types_in(&instance.region))
+        .filter(|(other, _)| may_be(other))
+        .map(|(other, per_hour)| (per_hour, other))
+        .collect();
+    fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+    let mut families = BTreeSet::new();
+    fitting.retain(|(_, other)| families.insert(Family::of(&other.name)));
+    let paid = advice.per_hour.filter(|_| is_paid(advice.basis));
+    advice.offers = (fitting.into_iter().take(TOLD))
+        .map(|(per_hour, other)| NodeOffer {
+            instance_type: other.name.clone(),
+            per_hour,
+            saves_an_hour: paid.map(|paid| UsdPerHour(paid.0 - per_hour.0)),
+        })
+        .collect();
+    advice.assumed = assumed(from.is_some());
+    let Some(best) = advice.offers.first() else {
+        return Err("no type on sale is known to hold what ran on it".to_owned());
+    };
+    let saves = best.saves_an_hour;
+    let saves = saves.ok_or("what it really costs is not known")?;
+    if saves <= UsdPerHour::default() {
+        advice.offers.clear();
+        return Err("no cheaper type would hold what ran on it".to_owned());
+    }
+    advice.saving_a_month = Some(saves.a_month());
+    Ok(())
+}
+
+/// A bound of a price is none to save from.
+fn is_paid(basis: Option<PriceBasis>) -> bool {
+    basis.is_some_and(|basis| basis != PriceBasis::ListPriceAsUpperBound)
+}
+
+/// What another type must have.
+struct Wanted<'a> {
+    spec: &'a TypeSpec,
+    cores: MilliCores,
+    /// What its cores get done; `None` where nothing is known of how fast they are.
+    rate: Option<f64>,
+    memory: Bytes,
+}
+
+impl Wanted<'_> {
+    /// What is not seen of a node is left as it is: architecture, GPUs, local disk.
+    fn fits(&self, other: &TypeSpec, cores: Option<Cores>) -> bool {
+        let vcpus = MilliCores::cores(other.vcpus.into());
+        let is_fast = match (self.rate, cores) {
+            (Some(rate), Some(cores)) => cores.rate(f64::from(other.vcpus)) >= rate,
+            (Some(_), None) => false,
+            (None, _) => vcpus >= self.cores,
+        };
+        is_fast
+            && usable(other.memory) >= self.memory
+            && other.architecture == self.spec.architecture
+            && other.gpus == self.spec.gpus
+            && other.accelerators == self.spec.accelerators
+            && other.local_disk >= self.spec.local_disk
+            && other.current_generation
+            && !other.burstable
+            && !other.metal
+    }
+}
+
+/// The busiest minute of any hour, rounded up, background counted; at least what one
+/// step kept busy for a moment.
+fn cores(spec: &TypeSpec, hours: &NodeHours, steps: &[&PlacedStep]) -> Option<MilliCores> {
+    let peak = hours
+        .hours()
+        .filter_map(|(_, hour)| hour.peak_cpu())
+        .max()?;
+    let all = u64::from(spec.vcpus) * 1000;
+    let by_hour = all * u64::from(peak.ppm()) / 1_000_000;
+    let by_step = steps.iter().filter_map(|step| step.usage.peak_cores);
+    let by_step = by_step.max().map_or(0, |cores| cores.0);
+    Some(MilliCores(by_hour.max(by_step)))
+}
+
+/// The most that the peaks of steps under way at one time add up to; `None` without
+/// steps, or as soon as the peak of one is not known.
+fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
+    let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * steps.len());
+    for step in steps {
+        let bytes = step.usage.peak_memory?.bytes.0;
+        turns.push((step.started_at, true, bytes));
+        turns.push((step.observed_at, false, bytes));
+    }
+    turns.sort_unstable();
+    let (mut now, mut most) = (0_u64, None);
+    for (_, begins, bytes) in turns {
+        now = match begins {
+            true => now.saturating_add(bytes),
+            false => now.saturating_sub(bytes),
+        };
+        most = most.max(Some(now));
+    }
+    most.map(Bytes)
+}
+
+/// Each step once, as it was seen last.
+fn newest<'s>(steps: impl Iterator<Item = &'s PlacedStep>) -> Vec<&'s PlacedStep> {
+    let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
+    for step in steps {
+        let entry = newest.entry((&step.boot, &step.usage.id)).or_insert(step);
+        if step.usage.observed > entry.usage.observed {
+            *entry = step;
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn with_headroom(used: Used, ppm: u32) -> Used {
+    let more = |value: u64| {
+        let parts = 1_000_000 + u128::from(ppm);
+        let with = (u128::from(value) * parts).div_ceil(1_000_000);
+        u64::try_from(with).unwrap_or(u64::MAX)
+    };
+    Used {
+        cores: used.cores.map(|cores| MilliCores(more(cores.0).max(1))),
+        memory: used.memory.map(|memory| Bytes(more(memory.0))),
+    }
+}
+
+fn assumed(speed_is_known: bool) -> Vec<String> {
+    let mut all = vec![
+        "it goes on to do what it did, and runs all month".to_owned(),
+        "the peaks of steps at one time came together, and all that held memory was a step"
+            .to_owned(),
+        "the list price is paid for what is offered".to_owned(),
+        "network and volumes keep up: what a node needs of them at its peak is not told".to_owned(),
+    ];
+    if !speed_is_known {
+        all.push("its cores are no faster than those offered".to_owned());
+    }
+    all
+}

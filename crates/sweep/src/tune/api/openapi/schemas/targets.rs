@@ -1,0 +1,139 @@
+//! What is advised for pipelines, environments and nodes, and what people decided.
+
+use ebb_domain::decision::{Decision, Verb};
+use ebb_domain::finding::{Level, PriceBasis};
+use ebb_domain::fleet::Market;
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::profile::place::Basis;
+use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, NodeOffer, Together, Used};
+use serde_json::json;
+
+use super::super::write::{
+    count, list, money, object, object_of, one_of, or_null, reference, text, time,
+};
+use super::Named;
+
+pub(super) fn targets() -> Named {
+    let mut all = vec![
+        (
+            "Member",
+            object_of::<Member>(&[
+                ("step", text()),
+                ("runs", count()),
+                ("wall", reference("Duration")),
+                ("samples_needed", count()),
+                ("asks", reference("Request")),
+                ("should_ask", reference("Request")),
+            ]),
+        ),
+        (
+            "Fleet",
+            object_of::<Fleet>(&[
+                ("instance_type", text()),
+                ("market", one_of::<Market>()),
+                ("per_hour", money()),
+                ("machine_time", reference("Duration")),
+                ("machines", count()),
+                ("usd", money()),
+                ("basis", or_null(&one_of::<Basis>())),
+                (
+                    "together",
+                    list(&object_of::<Together>(&[
+                        ("step", text()),
+                        ("runs", count()),
+                    ])),
+                ),
+            ]),
+        ),
+        (
+            "Used",
+            object_of::<Used>(&[("cores", or_null(&count())), ("memory", or_null(&count()))]),
+        ),
+    ];
+    all.push(group());
+    all.push(node());
+    all.extend(decisions());
+    all
+}
+
+fn group() -> (&'static str, serde_json::Value) {
+    let mut group = object_of::<GroupAdvice>(&[
+        ("name", text()),
+        ("region", text()),
+        ("owner", or_null(&text())),
+        ("origin", one_of::<Origin>()),
+        ("from", time()),
+        ("to", time()),
+        ("runs", count()),
+        ("steps", list(&reference("Member"))),
+        ("allowed", list(&text())),
+        ("allocation", or_null(&text())),
+        ("now", or_null(&reference("Fleet"))),
+        ("resized", or_null(&reference("Fleet"))),
+        ("offers", list(&reference("Fleet"))),
+        ("spot", list(&reference("Fleet"))),
+        ("saving_a_month", or_null(&money())),
+        ("seen_by_replayed_ppm", or_null(&count())),
+        ("confidence", one_of::<Level>()),
+        ("assumed", list(&text())),
+        ("refused", or_null(&text())),
+    ]);
+    group["properties"]["update"] = json!({
+        "type": ["object", "null"],
+        "additionalProperties": true,
+        "description": "input of `aws batch update-compute-environment --cli-input-json`",
+    });
+    ("Group", group)
+}
+
+fn node() -> (&'static str, serde_json::Value) {
+    let offer = object_of::<NodeOffer>(&[
+        ("instance_type", text()),
+        ("per_hour", money()),
+        ("saves_an_hour", or_null(&money())),
+    ]);
+    let node = object_of::<NodeAdvice>(&[
+        ("node", text()),
+        ("name", or_null(&text())),
+        ("region", text()),
+        ("instance_type", text()),
+        ("market", one_of::<Market>()),
+        ("owner", or_null(&text())),
+        ("origin", one_of::<Origin>()),
+        ("hours_seen", count()),
+        ("used", reference("Used")),
+        ("needs", reference("Used")),
+        ("per_hour", or_null(&money())),
+        ("basis", or_null(&one_of::<PriceBasis>())),
+        ("list_per_hour", or_null(&money())),
+        ("offers", list(&offer)),
+        ("saving_a_month", or_null(&money())),
+        ("assumed", list(&text())),
+        ("refused", or_null(&text())),
+    ]);
+    ("NodeAdvice", node)
+}
+
+fn decisions() -> Named {
+    vec![
+        (
+            "Decision",
+            object_of::<Decision>(&[
+                ("verb", one_of::<Verb>()),
+                ("reason", text()),
+                ("by", text()),
+                ("at", time()),
+                ("until", or_null(&time())),
+            ]),
+        ),
+        ("DecisionHead", object(&[("schema", text())])),
+        (
+            "DecisionEntry",
+            object(&[
+                ("finding", text()),
+                ("decision", reference("Decision")),
+                ("holds", json!({"type": "boolean"})),
+            ]),
+        ),
+    ]
+}

@@ -1,0 +1,137 @@
+//! Answers about a pipeline, a compute environment and a node.
+
+use ebb_domain::identity::Region;
+use ebb_domain::report::Report;
+use ebb_domain::targets::{GroupAdvice, MAX_GROUPS, MAX_NODES, NodeAdvice, PIPELINE_TAG};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::body::{OfReport, cut, head, json};
+use super::list::List;
+use super::problem::Problem;
+use super::route::Page;
+use crate::tune::text;
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    Pipeline,
+    Environment,
+    Node,
+}
+
+impl Target {
+    pub(super) const ALL: [Self; 3] = [Self::Pipeline, Self::Environment, Self::Node];
+
+    /// What the path names it by.
+    pub(super) const fn parameter(self) -> &'static str {
+        match self {
+            Self::Pipeline => "pipeline",
+            Self::Environment => "environment",
+            Self::Node => "node",
+        }
+    }
+
+    /// What its path begins with.
+    pub(super) const fn head(self) -> &'static str {
+        match self {
+            Self::Pipeline => "/v1/pipelines/",
+            Self::Environment => "/v1/environments/",
+            Self::Node => "/v1/nodes/",
+        }
+    }
+
+    /// Why there is none of a name.
+    fn none(self, name: &str) -> Problem {
+        let why = match self {
+            Self::Pipeline => format!(
+                "A run belongs to a pipeline by the tag {PIPELINE_TAG} of its job or machine, or \
+                 as its launcher names it; the {MAX_GROUPS} largest are told. /v1/pipelines lists \
+                 them."
+            ),
+            Self::Environment => format!(
+                "The {MAX_GROUPS} largest that ran a step are told. /v1/environments lists them."
+            ),
+            Self::Node => format!(
+                "The {MAX_NODES} dearest running nodes with a probe are told. /v1/nodes lists all."
+            ),
+        };
+        Problem::Target {
+            what: self.parameter(),
+            detail: format!("There is no {} '{name}'. {why}", self.parameter()),
+        }
+    }
+}
+
+/// What is advised for a group, and how it is done.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    advice: &'a GroupAdvice,
+    /// For an environment, input of `aws batch update-compute-environment
+    /// --cli-input-json`; `None` where nothing is to change.
+    update: Option<Value>,
+}
+
+/// A page of the pipelines or environments of a report.
+pub(super) fn groups(list: List, page: &Page, report: &Report) -> Result<String, Problem> {
+    let target = match list {
+        List::Environments => Target::Environment,
+        _ => Target::Pipeline,
+    };
+    let only = &page.only;
+    let is_wanted = |group: &&GroupAdvice| {
+        only.lets("region", Some(group.region.as_str()))
+            && only.lets("owner", group.owner.as_deref())
+    };
+    let wanted = of(target, report).iter().filter(is_wanted);
+    let id = |group: &&GroupAdvice| format!("{}/{}", group.region, group.name);
+    let part = cut(page, wanted.collect(), id)?.map(|group| told(target, group));
+    let head = head(list.schema(), report);
+    json(&OfReport { head, part })
+}
+
+/// The answer about one.
+pub(super) fn answer(
+    target: Target,
+    (name, region): (&str, Option<&str>),
+    report: &Report,
+) -> Result<String, Problem> {
+    let is_there = |there: &Region| region.is_none_or(|wanted| there.as_str() == wanted);
+    if target == Target::Node {
+        let mut all = report.targets.nodes.iter();
+        let found = all.find(|node| node.node == name && is_there(&node.region));
+        let part: &NodeAdvice = found.ok_or_else(|| target.none(name))?;
+        let head = head("ebb.node/1.0", report);
+        return json(&OfReport { head, part });
+    }
+    let named = of(target, report).iter();
+    let named = named.filter(|group| group.name == name && is_there(&group.region));
+    let part = match named.collect::<Vec<_>>()[..] {
+        [] => return Err(target.none(name)),
+        [group] => told(target, group),
+        ref many => {
+            return Err(Problem::Ambiguous {
+                what: name.to_owned(),
+                ids: many.iter().map(|group| group.region.to_string()).collect(),
+            });
+        }
+    };
+    let head = head("ebb.group/1.0", report);
+    json(&OfReport { head, part })
+}
+
+fn of(target: Target, report: &Report) -> &[GroupAdvice] {
+    match target {
+        Target::Environment => &report.targets.environments,
+        Target::Pipeline | Target::Node => &report.targets.pipelines,
+    }
+}
+
+fn told(target: Target, advice: &GroupAdvice) -> Told<'_> {
+    let update = match target {
+        Target::Environment => text::environment_update(advice),
+        Target::Pipeline | Target::Node => None,
+    };
+    Told { advice, update }
+}
