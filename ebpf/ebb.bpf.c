@@ -17,6 +17,7 @@
 #include "ring.h"
 #include "task.h"
 #include "sock.h"
+#include "rest.h"
 
 /* The helpers that read kernel memory are offered to GPL programs only. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -227,7 +228,16 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 
 	if (!task)
 		return 0;
+	struct rest now = rest_of(task);
+
+	if (has_rested(task, &now)) {
+		struct ebb_rested rested = { .kind = EBB_RESTED, .tid = task->pid };
+
+		bpf_seq_write(ctx->meta->seq, &rested, sizeof(rested));
+		return 0;
+	}
 	fill_head(&record.head, 0, task->group_leader);
+	record.tid = task->pid;
 	record.cpu_ns = task->se.sum_exec_runtime;
 	/* What an ending thread moved is about to be, or is already, kept elsewhere. */
 	if (!(task->flags & PF_EXITING)) {
@@ -262,7 +272,9 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 	if (mm && !(record.head.flags & EBB_KTHREAD) &&
 	    (is_leader(task) || !task->group_leader->mm))
 		fill_memory(&record, mm);
-	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	/* One that found no room is asked for again. */
+	if (!bpf_seq_write(ctx->meta->seq, &record, sizeof(record)))
+		remember(task, &now);
 	return 0;
 }
 

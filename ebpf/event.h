@@ -17,7 +17,9 @@ enum ebb_kind {
 	EBB_OOM = 5,
 	EBB_CGROUP = 6,
 	EBB_SOCKET = 7,
-	EBB_KINDS = 8,
+	/* Of a pass only. */
+	EBB_RESTED = 8,
+	EBB_KINDS = 9,
 };
 
 enum ebb_flag {
@@ -178,8 +180,10 @@ struct ebb_task {
 	__u64 maxrss_pages;
 	struct ebb_finer finer;
 	__u64 stack[EBB_FRAMES];
+	__u32 tid;
+	__u32 unused;
 };
-_Static_assert(sizeof(struct ebb_task) == 256, "size");
+_Static_assert(sizeof(struct ebb_task) == 264, "size");
 _Static_assert(__builtin_offsetof(struct ebb_task, cpu_ns) == 56, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, ended_cpu_ns) == 80, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, anon_pages) == 104, "offset");
@@ -187,5 +191,14 @@ _Static_assert(__builtin_offsetof(struct ebb_task, hiwater_pages) == 128, "offse
 _Static_assert(__builtin_offsetof(struct ebb_task, maxrss_pages) == 136, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, finer) == 144, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, stack) == 208, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, tid) == 256, "offset");
+
+/* A task that has waited ever since a pass told it: nothing came to it. */
+struct ebb_rested {
+	__u32 kind;
+	__u32 tid;
+};
+_Static_assert(sizeof(struct ebb_rested) == 8, "size");
+_Static_assert(__builtin_offsetof(struct ebb_rested, tid) == 4, "offset");
 
 #endif

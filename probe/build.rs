@@ -5,13 +5,14 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "ebb.bpf.c",
     "kernel.h",
     "event.h",
     "ring.h",
     "task.h",
     "sock.h",
+    "rest.h",
 ];
 
 fn main() {

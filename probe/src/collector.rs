@@ -3,15 +3,14 @@
 
 mod source;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
 use ebb_domain::step::StepUsage;
 use thiserror::Error;
 
-use self::source::{Seen, Source};
-use crate::cgroup::reading::{self, Reading};
+use self::source::Source;
+use crate::cgroup::reading;
 use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
@@ -57,7 +56,8 @@ impl Collector {
         let began = node::clock();
         let paths = Paths::scan(&hierarchy);
         // What happened before the first pass, the pass shows.
-        let Seen { samples, sockets } = source.pass(drop)?;
+        let samples = source.pass(drop)?;
+        let sockets = source.sockets()?;
         let mut fold = Fold::begin(
             rules,
             paths,
@@ -107,20 +107,13 @@ impl Collector {
     /// Takes a pass over all processes, and hands over the steps that ended.
     pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
-        let Seen { samples, sockets } = self.source.pass(|event| self.fold.event(event))?;
-        if let Some(open) = sockets {
-            self.fold.sockets(&open);
-        }
+        let samples = self.source.pass(|event| self.fold.event(event))?;
         if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
             self.fold.gpus(&look, since);
         }
-        let read = |path: String| {
-            let reading = reading::read(&self.hierarchy, &path);
-            (path, reading)
-        };
-        let readings: BTreeMap<String, Reading> =
-            self.fold.cgroups().into_iter().map(read).collect();
-        self.fold.pass(at, &samples, &readings);
+        self.fold.pass(at, &samples, |path, wanted| {
+            reading::read(&self.hierarchy, path, wanted)
+        });
         Ok(self.fold.take_ended())
     }
 
@@ -130,8 +123,12 @@ impl Collector {
     }
 
     /// Closes the interval, right after a pass: what it was, and the events lost
-    /// since the start.
+    /// since the start. Open sockets are listed only now: that takes as long as a pass,
+    /// and what one carried is told once an interval.
     pub fn close(&mut self) -> Result<(Interval, u64), KernelError> {
+        if let Some(open) = self.source.sockets()? {
+            self.fold.sockets(&open);
+        }
         let lost = self.source.events_lost()?;
         let mut interval = self.fold.close(node::clock(), lost, self.network.used());
         let (pressure, reclaimed) = self.stalls.since_last();

@@ -13,7 +13,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Coverage, NodeDetail, Usage};
@@ -26,7 +26,7 @@ use self::sockets::Sockets;
 use self::steps::Steps;
 use self::tally::{Side, Tally};
 use crate::cgroup::Paths;
-use crate::cgroup::reading::Reading;
+use crate::cgroup::reading::{Reading, Wanted};
 use crate::gpu::GpuInterval;
 use crate::kernel::{
     CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, WorkFolder,
@@ -143,11 +143,6 @@ impl Fold {
         self.tally.sampled = true;
     }
 
-    /// The cgroups whose readings the next pass wants.
-    pub fn cgroups(&self) -> BTreeSet<String> {
-        self.steps.cgroups().map(str::to_owned).collect()
-    }
-
     /// The cgroups in which processes live.
     pub fn cgroup_ids(&self) -> BTreeSet<CgroupId> {
         self.processes
@@ -217,29 +212,23 @@ impl Fold {
         }
     }
 
-    /// Takes in one pass of the iterator with the readings of cgroups, after the
-    /// events that came before it.
+    /// Takes in one pass of the iterator, after the events that came before it; `read`
+    /// reads the cgroup at a path, and is asked only of steps that did anything.
     pub fn pass(
         &mut self,
         at: BootClock,
         samples: &[TaskSample],
-        readings: &BTreeMap<String, Reading>,
+        read: impl Fn(&str, Wanted) -> Reading,
     ) {
         let gap = self.tally.pass(at, self.sample_period * PASS_TOLERANCE);
         for sample in samples {
             self.sampled(sample);
         }
-        let seen: HashSet<ProcessKey> = samples.iter().map(|s| s.process.key).collect();
-        for entry in self.processes.take_vanished(|key| seen.contains(&key)) {
+        for entry in self.processes.take_vanished() {
             self.vanished(&entry, at);
         }
         for step in self.steps.iter_mut() {
-            let reading = step
-                .step
-                .cgroup
-                .as_ref()
-                .and_then(|path| readings.get(path));
-            step.pass(at, gap, reading);
+            step.pass(at, gap, &read);
         }
         self.ended.extend(self.steps.take_ended(at));
     }
@@ -308,28 +297,31 @@ impl Fold {
 
     fn sampled(&mut self, sample: &TaskSample) {
         let process = &sample.process;
-        let used = self.known(process, sample.kind);
-        if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
-            self.replace(process, None);
-        }
-        self.account(process.key, &sample.totals, used);
-        self.account_finer(process.key, sample.finer.as_ref());
-        if let Some(state) = sample.state
-            && let Some(entry) = self.processes.exact(process.key).copied()
-            && let Some(step) = self.step_of(&entry)
-        {
-            step.detail.sees(state);
-        }
-        let Some(resident) = sample.resident else {
-            return;
+        let as_before = |entry: &mut Entry| {
+            entry.cgroup == process.cgroup
+                && entry.counted == sample.totals
+                && Some(entry.finer) == sample.finer
         };
+        // Most have done nothing since.
+        if !self.processes.exact(process.key).is_some_and(as_before) {
+            let used = self.known(process, sample.kind);
+            if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
+                self.replace(process, None);
+            }
+            self.account(process.key, &sample.totals, used);
+            self.account_finer(process.key, sample.finer.as_ref());
+        }
         let Some(entry) = self.processes.exact(process.key) else {
             return;
         };
-        entry.sampled_peak = entry.sampled_peak.max(Some(resident.peak()));
-        let entry = *entry;
-        if let Some(step) = self.step_of(&entry) {
-            step.holds(&resident);
+        entry.seen = true;
+        entry.sampled_peak = entry.sampled_peak.max(sample.resident.map(|r| r.peak()));
+        let place = entry.place;
+        if let Place::Step(number) = place
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            sample.state.inspect(|state| step.detail.sees(*state));
+            sample.resident.inspect(|resident| step.holds(resident));
         }
     }
 

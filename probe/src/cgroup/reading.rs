@@ -14,43 +14,79 @@ pub struct Reading {
     /// What its limit is charged for and cannot be reclaimed: anonymous, shared
     /// and kernel memory.
     pub held: Option<Bytes>,
-    /// Its own peak counter, page cache included.
-    pub peak: Option<Bytes>,
     /// What it is allowed, its ancestors' limits counted.
     pub allowed: Requested,
     /// Processes that the kernel killed in it for want of memory.
     pub oom_kills: Option<u64>,
 }
 
+/// How much of a cgroup is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// What it holds.
+    Held,
+    /// Its limits too, which take several times as long, and hardly ever change.
+    All,
+}
+
+impl Wanted {
+    /// Passes from one look at the limits to the next.
+    const LIMITS_EVERY: u32 = 6;
+
+    /// What is read at the nth pass that sees a cgroup, counted from 1; `None` where
+    /// nothing ran in it since the last: then it holds what it held.
+    pub const fn at(pass: u32, ran: bool) -> Option<Self> {
+        match (pass % Self::LIMITS_EVERY, ran) {
+            (1, _) => Some(Self::All),
+            (_, true) => Some(Self::Held),
+            (_, false) => None,
+        }
+    }
+}
+
 /// Reads the cgroup at `path`; all unknown once it is removed.
-pub fn read(hierarchy: &Hierarchy, path: &str) -> Reading {
+pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
     let folder = hierarchy.folder(path);
     let file = |name: &str| text(&folder.join(name));
     let number = |name: &str| file(name)?.trim().parse().ok();
-    let mount = &hierarchy.mount;
-    match &hierarchy.version {
-        Version::V1 { cpu_mount, .. } => Reading {
-            held: file("memory.stat")
+    let (held, kills) = match &hierarchy.version {
+        Version::V1 { .. } => (
+            file("memory.stat")
                 .and_then(|stat| held_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0))),
-            peak: number("memory.max_usage_in_bytes").map(Bytes),
-            allowed: Requested {
-                cores: cpu_mount
-                    .as_ref()
-                    .and_then(|mount| allowed(mount, path, quota_v1))
-                    .map(MilliCores),
-                memory: allowed(mount, path, limit_v1).map(Bytes),
-            },
-            oom_kills: file("memory.oom_control").and_then(|t| field(&t, "oom_kill")),
+            "memory.oom_control",
+        ),
+        Version::V2 => (
+            file("memory.stat").and_then(|stat| held_v2(&stat)),
+            "memory.events",
+        ),
+    };
+    Reading {
+        held,
+        allowed: match wanted {
+            Wanted::Held => Requested::default(),
+            Wanted::All => limits(hierarchy, path),
         },
-        Version::V2 => Reading {
-            held: file("memory.stat").and_then(|stat| held_v2(&stat)),
-            peak: number("memory.peak").map(Bytes),
-            allowed: Requested {
-                cores: allowed(mount, path, quota_v2).map(MilliCores),
-                memory: allowed(mount, path, limit_v2).map(Bytes),
-            },
-            oom_kills: file("memory.events").and_then(|t| field(&t, "oom_kill")),
-        },
+        oom_kills: file(kills).and_then(|text| field(&text, "oom_kill")),
+    }
+}
+
+fn limits(hierarchy: &Hierarchy, path: &str) -> Requested {
+    let mount = &hierarchy.mount;
+    let (cores, memory) = match &hierarchy.version {
+        Version::V1 { cpu_mount, .. } => (
+            cpu_mount
+                .as_ref()
+                .and_then(|mount| allowed(mount, path, quota_v1)),
+            allowed(mount, path, limit_v1),
+        ),
+        Version::V2 => (
+            allowed(mount, path, quota_v2),
+            allowed(mount, path, limit_v2),
+        ),
+    };
+    Requested {
+        cores: cores.map(MilliCores),
+        memory: memory.map(Bytes),
     }
 }
 

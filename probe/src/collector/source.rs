@@ -27,13 +27,6 @@ pub(super) enum Source {
     },
 }
 
-/// What a pass saw.
-pub(super) struct Seen {
-    pub(super) samples: Vec<TaskSample>,
-    /// `None` where open sockets are not listed.
-    pub(super) sockets: Option<Vec<Socket>>,
-}
-
 impl Source {
     /// The kernel half if it runs here, else procfs.
     pub(super) fn open(hierarchy: &Hierarchy) -> Result<Self, CollectorError> {
@@ -94,24 +87,29 @@ impl Source {
     }
 
     /// Hands over what happened, and then tells what there is.
-    pub(super) fn pass(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Seen, KernelError> {
+    pub(super) fn pass(
+        &mut self,
+        each: impl FnMut(ProcessEvent),
+    ) -> Result<Vec<TaskSample>, KernelError> {
         match self {
             Self::Kernel(kernel) => {
                 let kernel = kernel.get_mut();
                 kernel.drain(each);
-                Ok(Seen {
-                    samples: kernel.sample()?,
-                    sockets: kernel.sockets()?,
-                })
+                kernel.sample()
             }
             Self::Procfs { sampler, .. } => {
                 let pass = sampler.pass();
                 pass.events.into_iter().for_each(each);
-                Ok(Seen {
-                    samples: pass.samples,
-                    sockets: None,
-                })
+                Ok(pass.samples)
             }
+        }
+    }
+
+    /// The sockets that are open; `None` where they are not listed.
+    pub(super) fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
+        match self {
+            Self::Kernel(kernel) => kernel.get_mut().sockets(),
+            Self::Procfs { .. } => Ok(None),
         }
     }
 

@@ -19,9 +19,12 @@ impl Fold {
         self.sockets.end_pass();
     }
 
-    /// Takes in the sockets that are open, as a part of a pass.
+    /// Takes in the sockets that are open.
     pub fn sockets(&mut self, open: &[Socket]) {
         self.sockets.begin_pass();
+        for step in self.steps.iter_mut() {
+            step.network.begin_listing();
+        }
         let mut connections = 0_u64;
         for socket in open.iter().filter(|socket| !socket.loopback) {
             let Some((owner, carried)) = self.sockets.seen(socket) else {

@@ -46,6 +46,8 @@ pub(super) struct Entry {
     pub(super) maxrss_before: Bytes,
     /// The greatest high-water mark that a pass saw.
     pub(super) sampled_peak: Option<Bytes>,
+    /// The present pass has shown it.
+    pub(super) seen: bool,
     pub(super) missed_passes: u8,
 }
 
@@ -64,6 +66,7 @@ impl Entry {
             finer: Finer::default(),
             maxrss_before: Bytes::default(),
             sampled_peak: None,
+            seen: false,
             missed_passes: 0,
         }
     }
@@ -133,11 +136,11 @@ impl Processes {
         self.by_pid.values()
     }
 
-    /// Takes out what lived on without being in the last passes.
-    pub(super) fn take_vanished(&mut self, seen: impl Fn(ProcessKey) -> bool) -> Vec<Entry> {
+    /// Ends a pass: takes out what the last ones did not show.
+    pub(super) fn take_vanished(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
         for entry in self.by_pid.values_mut() {
-            if seen(entry.key) {
+            if std::mem::take(&mut entry.seen) {
                 entry.missed_passes = 0;
                 continue;
             }

@@ -13,9 +13,9 @@ use crate::kernel::{ProcessKey, Socket, SocketId};
 
 /// Sockets that are followed while open; one beyond counts when it ends.
 const MAX_FOLLOWED: usize = 16_384;
-/// Passes that a socket without a file stays followed: the kernel can take minutes
+/// Lists that a socket without a file stays followed: the kernel can take minutes
 /// to end it, and it counts whole if it is forgotten before.
-const MAX_UNSEEN: u8 = 100;
+const MAX_UNSEEN: u8 = 20;
 /// Processes that are remembered after their end, for the sockets that end later.
 const MAX_GONE: usize = 4_096;
 
@@ -139,7 +139,6 @@ impl Sockets {
 pub(super) struct Network {
     sum: Option<StepNetwork>,
     moved: bool,
-    connected: u64,
 }
 
 impl Network {
@@ -151,17 +150,20 @@ impl Network {
         self.moved |= carried.bytes() > Bytes(0);
     }
 
-    /// A connection of it is open at the present pass.
-    pub(super) const fn connected(&mut self) {
-        self.connected += 1;
+    /// Open connections are counted anew.
+    pub(super) const fn begin_listing(&mut self) {
+        if let Some(sum) = &mut self.sum {
+            sum.connections = 0;
+        }
     }
 
-    /// Ends a pass: whether anything was carried since the last.
-    pub(super) fn pass(&mut self) -> bool {
-        let connections = std::mem::take(&mut self.connected);
-        if let Some(sum) = &mut self.sum {
-            sum.connections = connections;
-        }
+    /// A connection of it is open.
+    pub(super) fn connected(&mut self) {
+        self.sum.get_or_insert_default().connections += 1;
+    }
+
+    /// Whether anything was carried since this was last asked.
+    pub(super) fn has_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 

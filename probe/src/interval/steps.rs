@@ -13,7 +13,7 @@ use ebb_signal::MAX_TOOLS_A_STEP;
 use super::detail::Detail;
 use super::sockets::Network;
 use crate::attribute::Step;
-use crate::cgroup::reading::Reading;
+use crate::cgroup::reading::{Reading, Wanted};
 use crate::kernel::{Comm, DiskBytes, ExitStatus, ProcessKey, Resident, Totals};
 
 /// How long a step without processes waits for the last totals of those that
@@ -77,13 +77,6 @@ impl Steps {
             .filter(|step| step.living > 0)
             .map(|step| step.usage(at, StepEnd::Running, tools))
             .collect()
-    }
-
-    /// The cgroups that are to be read at the next pass.
-    pub(super) fn cgroups(&self) -> impl Iterator<Item = &str> {
-        self.by_number
-            .values()
-            .filter_map(|s| s.step.cgroup.as_deref())
     }
 
     /// Takes out the steps that are over.
@@ -261,8 +254,14 @@ impl State {
         self.now_shared = self.now_shared.max(resident.shmem);
     }
 
-    /// Ends a pass: `gap` is the time since the one before.
-    pub(super) fn pass(&mut self, at: BootClock, gap: Duration, reading: Option<&Reading>) {
+    /// Ends a pass: `gap` is the time since the one before. The step's cgroup is read
+    /// where anything can have come to it.
+    pub(super) fn pass(
+        &mut self,
+        at: BootClock,
+        gap: Duration,
+        read: impl Fn(&str, Wanted) -> Reading,
+    ) {
         let held =
             std::mem::take(&mut self.now_anon).saturating_add(std::mem::take(&mut self.now_shared));
         if self.living > 0 {
@@ -278,16 +277,20 @@ impl State {
         let age = at.since(self.root.start).unwrap_or_default();
         self.detail.pass(gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
-        let moved = self.network.pass() || moved;
+        let moved = self.network.has_moved() || moved;
         if moved || window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64() {
             self.last_progress = self.last_progress.max(at);
         }
-        if let Some(reading) = reading {
-            self.read(reading);
+        let ran = window.cpu > CpuTime(0);
+        if let Some(path) = &self.step.cgroup
+            && let Some(wanted) = Wanted::at(self.windows, ran)
+        {
+            let reading = read(path, wanted);
+            self.read(&reading);
         }
     }
 
-    pub(super) fn read(&mut self, reading: &Reading) {
+    fn read(&mut self, reading: &Reading) {
         self.cgroup_held = self.cgroup_held.max(reading.held);
         self.requested.cores = reading.allowed.cores.or(self.requested.cores);
         self.requested.memory = reading.allowed.memory.or(self.requested.memory);

@@ -103,7 +103,7 @@ fn daemon() -> Process {
 }
 
 fn pass(fold: &mut Fold, at_ms: u64, samples: &[TaskSample]) {
-    fold.pass(at(at_ms), samples, &BTreeMap::new());
+    fold.pass(at(at_ms), samples, |_, _| Reading::default());
 }
 
 fn run_in_task(fold: &mut Fold, pid: u32, start_ms: u64) -> Process {

@@ -12,8 +12,9 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
 
+use super::record::{self, Task};
 use super::waits::Waits;
-use super::{ProcessEvent, Socket, TaskSample, record, threads};
+use super::{ProcessEvent, Socket, TaskSample, threads};
 
 /// The compiled kernel half.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -100,6 +101,9 @@ pub struct KernelHalf {
     oom: OomEvents,
     sockets: SocketEvents,
     buffer: Vec<u8>,
+    /// As the last pass told them.
+    tasks: Vec<Task>,
+    spare: Vec<Task>,
     iterator: &'static str,
     waits: Waits,
     naming: Naming,
@@ -138,6 +142,8 @@ impl KernelHalf {
             oom,
             sockets,
             buffer: Vec::new(),
+            tasks: Vec::new(),
+            spare: Vec::new(),
             iterator,
             waits: Waits::default(),
             naming,
@@ -178,15 +184,20 @@ impl KernelHalf {
     /// Reads every task once, summed by process.
     pub fn sample(&mut self) -> Result<Vec<TaskSample>, KernelError> {
         iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
-        if threads::lacks_names(record::tasks(&self.buffer), &self.waits) && self.naming.is_due() {
-            let mut names = Vec::new();
-            match iterate(&mut self.ebpf, NAMES, &mut names) {
-                Ok(()) => self.waits.learn(&names),
-                Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
-            }
+        let before = std::mem::take(&mut self.tasks);
+        self.tasks = std::mem::take(&mut self.spare);
+        record::tasks(&self.buffer, &before, &mut self.tasks);
+        self.spare = before;
+        let (samples, lacks_names) = threads::by_process(&self.tasks, &self.waits);
+        if !lacks_names || !self.naming.is_due() {
+            return Ok(samples);
         }
-        let tasks = record::tasks(&self.buffer);
-        Ok(threads::by_process(tasks, &self.waits))
+        let mut names = Vec::new();
+        match iterate(&mut self.ebpf, NAMES, &mut names) {
+            Ok(()) => self.waits.learn(&names),
+            Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
+        }
+        Ok(threads::by_process(&self.tasks, &self.waits).0)
     }
 
     /// Events that found no room since the start.

@@ -19,8 +19,9 @@ const REAP: u32 = 4;
 const OOM: u32 = 5;
 const CGROUP: u32 = 6;
 const SOCKET: u32 = 7;
+const RESTED: u32 = 8;
 /// How many counters of lost records there are.
-pub(super) const KINDS: u32 = 8;
+pub(super) const KINDS: u32 = 9;
 
 const HAS_CGROUP: u32 = 1;
 pub(super) const HAS_MM: u32 = 2;
@@ -139,6 +140,15 @@ pub(super) struct Task {
     pub(super) maxrss_pages: u64,
     pub(super) finer: RawFiner,
     pub(super) stack: [u64; FRAMES],
+    tid: u32,
+    unused: u32,
+}
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Rested {
+    kind: u32,
+    tid: u32,
 }
 
 impl Head {
@@ -244,9 +254,25 @@ fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
     }
 }
 
-/// The tasks in what one read of the iterator gave; a torn last record is left.
-pub(super) fn tasks(bytes: &[u8]) -> impl Iterator<Item = Task> {
-    bytes.chunks_exact(size_of::<Task>()).filter_map(read)
+/// The tasks in what one pass gave; a torn last record is left. One that has rested is
+/// as `before` has it, where tasks stand in the same order, which makes it cheap to find.
+pub(super) fn tasks(mut bytes: &[u8], before: &[Task], tasks: &mut Vec<Task>) {
+    tasks.clear();
+    let mut at = 0;
+    while let Some(next) = read::<Rested>(bytes) {
+        let size = if next.kind == RESTED {
+            let mut all = (at..before.len()).chain(0..at);
+            if let Some(found) = all.find(|n| before[*n].tid == next.tid) {
+                tasks.push(before[found]);
+                at = found + 1;
+            }
+            size_of::<Rested>()
+        } else {
+            tasks.extend(read::<Task>(bytes));
+            size_of::<Task>()
+        };
+        bytes = bytes.get(size..).unwrap_or_default();
+    }
 }
 
 /// The open sockets in what one read of the iterator gave.
@@ -300,7 +326,8 @@ mod tests {
             "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns }
             "ebb_reap" Reap { finer }
             "ebb_socket" RawSocket { socket received_bytes sent_bytes retransmits }
-            "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack }
+            "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack tid }
+            "ebb_rested" Rested { tid }
         };
         ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);
         ours.insert("ebb_cgroup.path".into(), size_of::<Head>());
@@ -320,6 +347,7 @@ mod tests {
         check("EBB_OOM", OOM);
         check("EBB_CGROUP", CGROUP);
         check("EBB_SOCKET", SOCKET);
+        check("EBB_RESTED", RESTED);
         check("EBB_KINDS", KINDS);
         check("EBB_HAS_CGROUP", HAS_CGROUP);
         check("EBB_HAS_MM", HAS_MM);
@@ -336,6 +364,47 @@ mod tests {
         check("EBB_HAS_DISK_DELAY", HAS_DISK_DELAY);
         check("EBB_LOOPBACK", LOOPBACK);
         assert!(EVENT_H.contains(&format!("#define EBB_FRAMES {FRAMES}\n")));
+    }
+
+    #[test]
+    fn a_task_that_rested_is_as_it_was_told_before() {
+        let task = |tid: u32, cpu_ns: u64| {
+            let mut task = Task::zeroed();
+            (task.tid, task.cpu_ns) = (tid, cpu_ns);
+            task
+        };
+        let before = [task(1, 10), task(2, 20), task(5, 50)];
+        let check = |told: &[Result<Task, u32>], expect: &[(u32, u64)]| {
+            let mut bytes = Vec::new();
+            for one in told {
+                match one {
+                    Ok(task) => bytes.extend(bytemuck::bytes_of(task)),
+                    Err(tid) => {
+                        let (kind, tid) = (RESTED, *tid);
+                        bytes.extend(bytemuck::bytes_of(&Rested { kind, tid }));
+                    }
+                }
+            }
+            for torn in 0..size_of::<Rested>() {
+                bytes.resize(bytes.len() + torn.min(1), 0);
+                let mut got = Vec::new();
+                tasks(&bytes, &before, &mut got);
+                let got: Vec<_> = got.iter().map(|t| (t.tid, t.cpu_ns)).collect();
+                assert_eq!(got, expect);
+            }
+        };
+        check(&[], &[]);
+        check(&[Err(1), Err(2), Err(5)], &[(1, 10), (2, 20), (5, 50)]);
+        check(
+            &[Err(1), Ok(task(2, 21)), Err(5)],
+            &[(1, 10), (2, 21), (5, 50)],
+        );
+        check(
+            &[Err(5), Ok(task(7, 1)), Err(2)],
+            &[(5, 50), (7, 1), (2, 20)],
+        );
+        // One that was never told is left out, and told whole by and by.
+        check(&[Err(3), Err(5)], &[(5, 50)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From tasks to processes: the iterator yields threads, and a process is the
 //! sum of its live threads and of what its ended threads left.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::record::{self, Task};
 use super::waits::Waits;
@@ -9,20 +9,29 @@ use super::{Finer, Resident, TaskKind, TaskSample, Totals};
 use ebb_domain::step::TaskState;
 use ebb_domain::units::{Bytes, CpuTime};
 
-/// Sums one pass by process, in order of process id. A process whose leader was
-/// not seen is left out: its ended threads' share is unknown. So is one that has
-/// ended and waits for its parent: its end is an event of its own.
-pub(super) fn by_process(tasks: impl Iterator<Item = Task>, waits: &Waits) -> Vec<TaskSample> {
-    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
-    for task in tasks {
-        groups.entry(task.head.tgid).or_default().add(&task, waits);
+/// Sums one pass by process. A process whose leader was not seen is left out: its
+/// ended threads' share is unknown. So is one that has ended and waits for its
+/// parent: its end is an event of its own.
+///
+/// Beside them: whether there is a stack whose names are awaited.
+pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, bool) {
+    let is_thread = |task: &&Task| task.head.flags & record::THREAD != 0;
+    let mut of_others: HashMap<u32, Group> = HashMap::new();
+    for thread in tasks.iter().filter(is_thread) {
+        of_others
+            .entry(thread.head.tgid)
+            .or_default()
+            .add(thread, waits);
     }
-    groups.into_values().filter_map(Group::finish).collect()
-}
-
-/// True when a stack is there whose names are awaited.
-pub(super) fn lacks_names(mut tasks: impl Iterator<Item = Task>, waits: &Waits) -> bool {
-    tasks.any(|task| task.head.flags & record::HAS_STACK != 0 && waits.state(&task.stack).is_none())
+    let mut lacks_names = false;
+    let mut samples = Vec::with_capacity(tasks.len() - of_others.len());
+    for leader in tasks.iter().filter(|task| !is_thread(task)) {
+        let mut group = of_others.remove(&leader.head.tgid).unwrap_or_default();
+        group.add(leader, waits);
+        lacks_names |= group.lacks_names;
+        samples.extend(group.finish(leader));
+    }
+    (samples, lacks_names)
 }
 
 /// What a thread does; `None` where that cannot be seen.
@@ -50,17 +59,18 @@ fn state(task: &Task, waits: &Waits) -> Option<TaskState> {
 
 #[derive(Default)]
 struct Group {
-    leader: Option<Task>,
     totals: Totals,
     resident: Option<Resident>,
     living_threads: u32,
     finer: Finer,
     state: Option<TaskState>,
+    lacks_names: bool,
 }
 
 impl Group {
     fn add(&mut self, task: &Task, waits: &Waits) {
         let state = state(task, waits);
+        self.lacks_names |= state.is_none() && task.head.flags & record::HAS_STACK != 0;
         self.state = self.state.into_iter().chain(state).min();
         self.plus_finer(&task.head.finer(&task.finer));
         if task.head.flags & record::ZOMBIE == 0 {
@@ -85,7 +95,6 @@ impl Group {
                 task.ended_read_bytes,
                 task.ended_write_bytes,
             ));
-            self.leader = Some(*task);
         }
     }
 
@@ -116,8 +125,10 @@ impl Group {
         }
     }
 
-    fn finish(self) -> Option<TaskSample> {
-        let leader = self.leader.filter(|_| self.living_threads > 0)?;
+    fn finish(self, leader: &Task) -> Option<TaskSample> {
+        if self.living_threads == 0 {
+            return None;
+        }
         let kernel = leader.head.flags & record::KERNEL_THREAD != 0;
         Some(TaskSample {
             process: leader.head.process(),
@@ -152,7 +163,8 @@ mod tests {
     #[test]
     fn a_process_is_its_live_threads_and_what_the_ended_ones_left() {
         let check = |tasks: &[Task], expect: &[(u32, u64)]| {
-            let got: Vec<_> = by_process(tasks.iter().copied(), &Waits::default())
+            let (samples, _) = by_process(tasks, &Waits::default());
+            let got: Vec<_> = samples
                 .iter()
                 .map(|s| (s.process.key.pid, s.totals.cpu.0))
                 .collect();
@@ -193,7 +205,7 @@ mod tests {
                 .collect();
             let mut waits = Waits::default();
             waits.learn(b"5 do_wait+0x1/0x2");
-            let told = by_process(tasks.iter().copied(), &waits);
+            let (told, _) = by_process(&tasks, &waits);
             assert_eq!(told[0].state, expect, "{flags:?}");
         };
         check(&[record::ON_CPU], Some(TaskState::Running));

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebb_domain::units::Bytes;
-use ebb_probe::cgroup::{Hierarchy, Paths, reading};
+use ebb_probe::cgroup::reading::{self, Wanted};
+use ebb_probe::cgroup::{Hierarchy, Paths};
 use ebb_probe::spool::Spool;
 
 use crate::machine::skipped;
@@ -89,7 +90,7 @@ fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
     let folder = hierarchy.mount.join(&name);
     let path = format!("/{name}");
     assert_eq!(
-        reading::read(&hierarchy, &path),
+        reading::read(&hierarchy, &path, Wanted::All),
         reading::Reading::default()
     );
     let stop = AtomicBool::new(false);
@@ -101,7 +102,7 @@ fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
             }
         });
         for _ in 0..2_000 {
-            let reading = reading::read(&hierarchy, &path);
+            let reading = reading::read(&hierarchy, &path, Wanted::All);
             // A new cgroup holds next to nothing, whatever of it was still there.
             let held = reading.held.unwrap_or_default();
             assert!(held < Bytes::mib(1), "{reading:?}");
