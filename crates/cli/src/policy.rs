@@ -44,6 +44,7 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             let place = place::of_key(&text, key);
             (place, format!("it is {value}; {problem}"))
         }
+        PolicyError::Quiet { key, problem } => (place::of_key(&text, key), problem.clone()),
         PolicyError::Exemption { .. } | PolicyError::Price { .. } | PolicyError::Route { .. } => {
             (None, String::new())
         }

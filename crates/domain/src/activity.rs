@@ -100,7 +100,7 @@ mod tests {
         );
         check(
             Usage {
-                network: Some(Bytes(999_999)),
+                network: Some(Bytes(59_999)),
                 ..none
             },
             None,

@@ -5,6 +5,10 @@
 //! Like the state it is a semilattice: an hour is two sets and a greatest value, so
 //! order, repeats and lateness change nothing.
 
+mod rests;
+
+pub use rests::Rest;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;

@@ -28,11 +28,12 @@ use crate::targets::Targets;
 use crate::timeline;
 
 /// Rules that need the facts alone.
-const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 11] = [
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 12] = [
     rules::idle::judge,
     rules::batch::judge,
     rules::long_queued::judge,
     rules::low_duty::judge,
+    rules::off_hours::judge,
     rules::gpu::judge,
     rules::old_generation::judge,
     rules::old_snapshot::judge,

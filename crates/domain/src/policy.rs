@@ -6,6 +6,7 @@ mod exempt;
 mod machine;
 mod placement;
 mod price;
+mod quiet;
 mod route;
 mod sizing;
 mod step;
@@ -13,9 +14,10 @@ mod storage;
 
 pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
-pub use machine::GpuPolicy;
+pub use machine::{GpuPolicy, HoursPolicy};
 pub use placement::PlacementPolicy;
 pub use price::StatedPrice;
+pub use quiet::{Day, QuietPolicy};
 pub use route::Route;
 pub use sizing::SizingPolicy;
 pub use step::StepPolicy;
@@ -50,6 +52,14 @@ pub enum PolicyError {
         owner: String,
         /// Why not.
         problem: &'static str,
+    },
+    /// Quiet hours that cannot work.
+    #[error("{key}: {problem}")]
+    Quiet {
+        /// The key with its table.
+        key: &'static str,
+        /// Why not.
+        problem: String,
     },
     /// A stated price that cannot work.
     #[error("the price of {node}: {problem}")]
@@ -101,6 +111,10 @@ pub struct Policy {
     pub step: StepPolicy,
     /// When GPUs are idle.
     pub gpu: GpuPolicy,
+    /// When hours of the week are off, and cores for the most part.
+    pub hours: HoursPolicy,
+    /// When people are not told.
+    pub quiet: QuietPolicy,
 }
 
 /// What counts as activity. The floors are for the whole node and a minute, and
@@ -116,7 +130,8 @@ pub struct ActivityPolicy {
     pub cpu_floor_ms: u64,
     /// Workload disk bytes a minute: above log writing, below any real read.
     pub disk_floor_bytes: u64,
-    /// Network bytes a minute: above keep-alives, below the slowest download.
+    /// Network bytes a minute: 1,000 a second, below which OptScale calls a machine
+    /// abandoned. Agents' own are left out here, so what passes it is somebody's.
     pub network_floor_bytes: u64,
     /// GPU utilization in parts per million: 1 %, the counter's own grain.
     pub gpu_floor_ppm: u32,
@@ -128,7 +143,7 @@ impl Default for ActivityPolicy {
             tick_seconds: 60,
             cpu_floor_ms: 1_200,
             disk_floor_bytes: 1_000_000,
-            network_floor_bytes: 1_000_000,
+            network_floor_bytes: 60_000,
             gpu_floor_ppm: 10_000,
         }
     }
@@ -325,6 +340,11 @@ impl Policy {
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
         share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
         some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
+        share("hours.seen_ppm", self.hours.seen_ppm)?;
+        share("hours.recurring_ppm", self.hours.recurring_ppm)?;
+        share("hours.low_p95_ppm", self.hours.low_p95_ppm)?;
+        some("hours.times_alike", self.hours.times_alike.into())?;
+        some("hours.least_off", self.hours.least_off.into())?;
         some("step.stalled_seconds", self.step.stalled_seconds)?;
         some("step.history_runs", self.step.history_runs.into())?;
         some("step.storm_runs", self.step.storm_runs.into())?;
@@ -333,6 +353,7 @@ impl Policy {
         share("step.waiting_ppm", self.step.waiting_ppm)?;
         share("step.waiting_more_ppm", self.step.waiting_more_ppm)?;
         share("step.full_memory_ppm", self.step.full_memory_ppm)?;
+        self.quiet.check()?;
         Route::check_all(&self.route)?;
         self.prices.iter().try_for_each(StatedPrice::check)?;
         self.exempt.iter().try_for_each(Exemption::check)

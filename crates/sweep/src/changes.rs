@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ebb_domain::finding::FindingKind;
 use ebb_domain::life::{Lives, Price, Resolved, Stage};
 use ebb_domain::report::Report;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,40 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Leaves what must wait for later: what the channel knows is then what it knew.
+    #[must_use]
+    pub fn but_urgent(
+        mut self,
+        (told, mut knows): (&BTreeMap<String, Price>, BTreeMap<String, Price>),
+        is_urgent: impl Fn(FindingKind) -> bool,
+    ) -> (Self, BTreeMap<String, Price>) {
+        let kind_of = |id: &str| {
+            let slug = id.split('/').next();
+            let mut kinds = FindingKind::ALL.iter();
+            kinds.find(|kind| Some(kind.slug()) == slug).copied()
+        };
+        let mut held = Vec::new();
+        let waiting = [
+            &mut self.new,
+            &mut self.reopened,
+            &mut self.due,
+            &mut self.grown,
+        ];
+        for ids in waiting {
+            let waits = |id: &String| !kind_of(id).is_some_and(&is_urgent);
+            held.extend(ids.extract_if(.., |id| waits(id)));
+        }
+        let waits = |resolved: &mut Resolved| !is_urgent(resolved.kind);
+        held.extend(self.resolved.extract_if(.., waits).map(|gone| gone.id));
+        for id in held {
+            match told.get(&id) {
+                Some(before) => drop(knows.insert(id, *before)),
+                None => drop(knows.remove(&id)),
+            }
+        }
+        (self, knows)
+    }
+
     /// True when there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         !self.has_findings() && self.grown.is_empty() && self.resolved.is_empty()

@@ -177,6 +177,7 @@ pub async fn sweep(
     let news = News {
         report: &report,
         routes: &config.policy.route,
+        quiet: &config.policy.quiet,
         first_verdict: first_verdict(&work, &config.policy),
         remembered: &mut remembered,
     };

@@ -14,6 +14,7 @@ const SOURCE: &str = concat!(
     include_str!("../../../domain/src/policy/batch.rs"),
     include_str!("../../../domain/src/policy/machine.rs"),
     include_str!("../../../domain/src/policy/placement.rs"),
+    include_str!("../../../domain/src/policy/quiet.rs"),
     include_str!("../../../domain/src/policy/sizing.rs"),
     include_str!("../../../domain/src/policy/step.rs"),
     include_str!("../../../domain/src/policy/storage.rs"),

@@ -6,7 +6,7 @@ mod step;
 mod stuck;
 
 pub use idle::KeptAliveBy;
-pub use machine::{Newer, QuietGpu};
+pub use machine::{Newer, OffHours, QuietGpu};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
 pub use stuck::{Queued, Stuck, StuckJob};
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::step::{PeakMemory, Requested};
-use crate::units::{Bytes, MilliCores, Spoken};
+use crate::units::{Bytes, MilliCores, Share, Spoken};
 
 /// What shows a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,8 @@ pub enum Evidence {
     Queued(Queued),
     /// GPUs compute nothing.
     Gpu(QuietGpu),
+    /// A node is used in the same hours of each week.
+    OffHours(OffHours),
     /// A newer type does the same for less.
     OldGeneration(Newer),
 }
@@ -49,6 +51,10 @@ pub struct LowDuty {
     pub watched: Duration,
     /// The part of it in which something worked.
     pub active: Duration,
+    /// What 95 % of its hours never used more of than, of all cores; `None` when it is
+    /// of low duty by its minutes.
+    #[serde(default)]
+    pub p95_cpu: Option<Share>,
 }
 
 /// What a volume or address is not used for.
@@ -144,6 +150,7 @@ impl fmt::Display for Evidence {
             Self::Step(e) => e.fmt(f),
             Self::Queued(e) => e.fmt(f),
             Self::Gpu(e) => e.fmt(f),
+            Self::OffHours(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
         }
     }
@@ -152,7 +159,13 @@ impl fmt::Display for Evidence {
 impl fmt::Display for LowDuty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (active, watched) = (Spoken(self.active), Spoken(self.watched));
-        write!(f, "worked for {active} of {watched}")
+        match self.p95_cpu {
+            None => write!(f, "worked for {active} of {watched}"),
+            Some(p95) => write!(
+                f,
+                "in 95 % of the hours of {watched} it never used more than {p95} of its cores"
+            ),
+        }
     }
 }
 

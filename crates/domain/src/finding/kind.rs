@@ -56,6 +56,8 @@ kinds! {
     IdleGpu = "idle_gpu", "Idle GPU";
     /// GPU memory that is held and computes nothing.
     HeldGpuMemory = "held_gpu_memory", "GPU memory held";
+    /// A node that is used in the same hours of each week, and runs in all.
+    OffHoursNode = "off_hours_node", "Off hours";
     /// A snapshot whose volume and images are gone.
     OldSnapshot = "old_snapshot", "Old snapshot";
     /// A machine of a type that a newer one does better for less.

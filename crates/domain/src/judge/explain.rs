@@ -39,6 +39,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let mut checks = Vec::new();
     if let Some(machine) = machine {
         checks.extend(rules::gpu::explain(facts, machine));
+        checks.extend(rules::off_hours::explain(facts, machine));
         checks.extend(rules::idle::explain(facts, machine));
     }
     if let Some(job) = job {

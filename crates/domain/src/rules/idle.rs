@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::Verdict;
+use super::{Verdict, rest};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
     Window,
@@ -72,6 +72,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let watched = facts.state.nodes.get(&instance.id);
     match watched.and_then(|node| node.latest.as_ref().map(|latest| (node, latest))) {
         None => metrics::judge(facts, instance),
+        // In use, if not now: a schedule or its low duty is told instead.
+        Some((node, _)) if rest::usual(facts, instance, node).is_some() => None,
         Some((node, latest)) => match observe(facts, instance, node, latest) {
             Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
             Ok(None) => None,

@@ -1,5 +1,6 @@
-//! Low-duty node: it works, but only for a few minutes of the day. Never called
-//! idle, because somebody uses it; a schedule or a smaller type serves them.
+//! Low-duty node: it works, but only for a few minutes of the day, or on a tenth of its
+//! cores all week. Never called idle, because somebody uses it; a schedule or a smaller
+//! type serves them.
 
 use std::time::Duration;
 
@@ -43,9 +44,11 @@ fn judge_one(
     };
     let first = node.first_seen.max(instance.launched_at)?;
     let quiet_for = latest.end.duration_since(node.active_until?);
-    let is_idle = quiet_for >= policy.after().try_into().ok()?;
+    let is_idle = quiet_for >= policy.after().try_into().ok()?
+        && super::rest::usual(facts, instance, node).is_none();
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
-    let stands_by = super::idle::standby_tag(facts, instance).is_some();
+    let stands_by = super::idle::standby_tag(facts, instance).is_some()
+        || super::off_hours::of(facts, instance).is_some();
     if first > window.from || is_idle || !is_fresh || stands_by {
         return None;
     }
@@ -53,11 +56,75 @@ fn judge_one(
     let coverage = node.seen.coverage(window.from, window.to, tick)?;
     let duty = node.active.coverage(window.from, window.to, tick)?;
     let bound = Share::from_ppm(policy.low_duty_ppm);
-    if coverage < policy.min_coverage() || duty >= bound {
+    if coverage >= policy.min_coverage() && duty >= bound {
+        return small_all_week(facts, instance, latest);
+    }
+    if coverage < policy.min_coverage() {
         return None;
     }
     let found = found(facts, instance, latest, (window, coverage, duty));
     Some(Verdict::Waste(Box::new(found)))
+}
+
+/// Hours of a week, so that its days and nights weigh as they do.
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What 95 % of a week's hours never used more of than, when that is a small part of
+/// all cores. Of each hour the busiest interval counts, so no burst is averaged away.
+fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<Verdict> {
+    let window = Window {
+        from: latest
+            .end
+            .checked_sub(WEEK)
+            .ok()?
+            .max(instance.launched_at?),
+        to: latest.end,
+    };
+    let hours = facts.hours.nodes.get(&instance.id)?.hours();
+    let within = hours.filter(|(begin, _)| *begin >= window.from && *begin < window.to);
+    let mut peaks: Vec<Share> = within.filter_map(|(_, hour)| hour.peak_cpu()).collect();
+    peaks.sort_unstable();
+    let many = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let coverage = Share::of(many(peaks.len()), WEEK.as_secs() / 3600)?;
+    let p95 = *peaks.get((peaks.len() * 95).div_ceil(100).checked_sub(1)?)?;
+    let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
+    if coverage < facts.policy.idle.min_coverage() || p95 > bound {
+        return None;
+    }
+    let evidence = LowDuty {
+        watched: window.length(),
+        active: window.length(),
+        p95_cpu: Some(p95),
+    };
+    let controller = facts.controller(instance);
+    let kind = instance.instance_type.as_str();
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: Some(coverage),
+        evidence: Evidence::LowDuty(evidence),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: format!("a probe saw {coverage} of a week's hours; memory may need its size"),
+        },
+        // What a smaller one costs depends on the memory that it needs.
+        cost: None,
+        remedy: Remedy {
+            action: Action::Rightsize,
+            advice: match &controller {
+                Some(controller) => format!("Let {controller} start a smaller type than {kind}."),
+                None => format!("Take a smaller type than {kind}, or a burstable one."),
+            },
+            command: Some(format!(
+                "aws ec2 describe-instance-types --region {} --instance-types {kind}",
+                instance.region
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, latest.origin),
+    })))
 }
 
 fn found(
@@ -88,6 +155,7 @@ fn found(
         evidence: Evidence::LowDuty(LowDuty {
             watched: window.length(),
             active: window.length() * duty.ppm() / 1_000_000,
+            p95_cpu: None,
         }),
         confidence: Confidence {
             level: Level::Medium,
@@ -138,6 +206,33 @@ mod tests {
         check(1_450, |m| m % 15 == 0, None);
         check(1_430, |m| m % 29 == 0, None);
         check(1_450, |m| m < 20, Some(FindingKind::IdleNode));
+    }
+
+    #[test]
+    fn a_node_that_never_uses_a_tenth_of_its_cores_in_a_week_is_of_low_duty() {
+        let check = |name: &str, minutes: u64, cpu_ms: fn(u64) -> u64, expect: Option<&str>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, minutes, |minute, h| {
+                h.workload.cpu = Some(CpuTime::from_millis(cpu_ms(minute)));
+            });
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let said = found.map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{name}");
+        };
+        let week = 7 * 24 * 60 + 60;
+        // Of four cores, 12 s a minute are 5 %, 120 s half.
+        let small = "in 95 % of the hours of 7 d 0 h it never used more than 10 % of its cores";
+        check("a twentieth", week, |_| 12_000, Some(small));
+        let nightly = |m: u64| if m % 1_440 < 40 { 120_000 } else { 12_000 };
+        check(
+            "and half of them in one hour a day",
+            week,
+            nightly,
+            Some(small),
+        );
+        let often = |m: u64| if m % 480 < 60 { 120_000 } else { 12_000 };
+        check("and half of them in three hours a day", week, often, None);
+        check("a twentieth for two days", 2 * 24 * 60, |_| 12_000, None);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl<'a> Step<'a> {
             id: self.name.to_owned(),
             run,
             window: Window {
-                from: runs.iter().map(|run| run.step.started_at).min()?,
+                from: runs.iter().map(|run| watched_from(facts, run)).min()?,
                 to: run.step.observed_at,
             },
             runs,
@@ -189,12 +189,13 @@ impl UnderWay<'_> {
     /// For how long its node was watched while it ran: what a long run did before the
     /// probe came was not seen, and is not judged.
     pub(super) fn watched(&self, facts: &Facts<'_>) -> Duration {
-        let node = facts.state.nodes.get(&self.run.step.node);
+        let seen = self
+            .run
+            .step
+            .observed_at
+            .duration_since(watched_from(facts, self.run));
         let wall = self.run.wall();
-        node.and_then(|node| node.first_seen).map_or(wall, |first| {
-            let seen = self.run.step.observed_at.duration_since(first);
-            wall.min(Duration::try_from(seen).unwrap_or_default())
-        })
+        wall.min(Duration::try_from(seen).unwrap_or_default())
     }
 
     /// Asks whether it is [there to end](Self::is_there_to_end).
@@ -207,13 +208,14 @@ impl UnderWay<'_> {
         )
     }
 
-    /// A finding about the run, from its start.
+    /// A finding about the run, from when it was first seen.
     pub(super) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
-        self.found_since(facts, self.run.step.started_at, wrong)
+        self.found_since(facts, watched_from(facts, self.run), wrong)
     }
 
-    /// A finding about the run, from a time on.
+    /// A finding about the run, from a time on, if it was seen by then.
     pub(super) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
+        let from = from.max(watched_from(facts, self.run));
         let to = self.run.step.observed_at;
         let about = About {
             id: self.id(),
@@ -223,6 +225,13 @@ impl UnderWay<'_> {
         };
         found(facts, &self.step, about, wrong)
     }
+}
+
+/// When a run was first seen: at its start, or when the probe came to its node.
+pub(super) fn watched_from(facts: &Facts<'_>, run: &SeenRun<'_>) -> Timestamp {
+    let node = facts.state.nodes.get(&run.step.node);
+    let came = node.and_then(|node| node.first_seen);
+    came.map_or(run.step.started_at, |came| came.max(run.step.started_at))
 }
 
 /// What is wrong with a step or a run of it.

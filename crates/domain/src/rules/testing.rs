@@ -127,6 +127,14 @@ impl World {
                 let stops = said.contains("stop-instances") || said.contains("terminate-instances");
                 assert!(resource.controller.is_none() || !stops, "{finding:?}");
             }
+            let of_step = matches!(finding.evidence, crate::finding::Evidence::Step(_));
+            let node = resource.node.as_deref().and_then(|id| NodeId::new(id).ok());
+            let state = node.and_then(|id| self.state.nodes.get(&id));
+            let first = state.filter(|_| of_step).and_then(|node| node.first_seen);
+            assert!(
+                Some(finding.window.from) >= first,
+                "longer than it was watched: {finding:?}"
+            );
             // For a host of one's own there is no console and no command of ours.
             let is_in_a_cloud = resource.region.as_str() != "on-premises";
             let command = &finding.remedy.command;

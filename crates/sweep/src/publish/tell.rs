@@ -2,7 +2,7 @@
 //! new, back, due, grown or resolved; and one hello after the first sweep.
 
 use ebb_cloud::ports::{Chat, ChatPost, Email, Mailer, Topic};
-use ebb_domain::policy::Route;
+use ebb_domain::policy::{QuietPolicy, Route};
 use ebb_domain::report::Report;
 use jiff::Timestamp;
 use thiserror::Error;
@@ -75,6 +75,8 @@ pub struct News<'a> {
     pub report: &'a Report,
     /// Where owners' findings go.
     pub routes: &'a [Route],
+    /// When people are not told.
+    pub quiet: &'a QuietPolicy,
     /// When the first verdict of a probe is due; `None` while none has told anything.
     pub first_verdict: Option<Timestamp>,
     /// What was told; what is told now is noted in it.
@@ -107,7 +109,7 @@ struct Telling<'a> {
     known: Vec<String>,
 }
 
-impl Telling<'_> {
+impl<'a> Telling<'a> {
     async fn chat(&mut self, chat: &dyn Chat) {
         let routes = self.news.routes.iter();
         let routes = routes.filter_map(|r| Some((r.owner.as_str(), r.slack.as_deref()?)));
@@ -135,7 +137,7 @@ impl Telling<'_> {
                 }
                 Ok(())
             };
-            self.say(&channel, &part, say).await;
+            self.say(&channel, &part, self.quiet(), say).await;
         }
     }
 
@@ -164,7 +166,7 @@ impl Telling<'_> {
             let part = routing.part(self.news.report, place);
             let say =
                 async |changes: &Changes, _: &mut Told| send(render::email(&part, changes)).await;
-            self.say(&channel, &part, say).await;
+            self.say(&channel, &part, self.quiet(), say).await;
         }
     }
 
@@ -176,11 +178,17 @@ impl Telling<'_> {
             let event = render::event(report, changes);
             attempt(channel, || topic.publish(&subject, &event)).await
         };
-        self.say(channel, report, say).await;
+        self.say(channel, report, None, say).await;
+    }
+
+    /// The quiet hours, while they last.
+    fn quiet(&self) -> Option<&'a QuietPolicy> {
+        let quiet = self.news.quiet;
+        quiet.is_quiet(self.news.report.at).then_some(quiet)
     }
 
     fn greets(&self, channel: &str) -> bool {
-        !self.news.remembered.greeted.contains(channel)
+        self.quiet().is_none() && !self.news.remembered.greeted.contains(channel)
     }
 
     fn hello(&self, sandboxed: Option<bool>) -> Hello {
@@ -198,12 +206,17 @@ impl Telling<'_> {
         &mut self,
         channel: &str,
         part: &Report,
+        quiet: Option<&QuietPolicy>,
         say: impl AsyncFnOnce(&Changes, &mut Told) -> Result<(), Failure>,
     ) {
         self.known.push(channel.to_owned());
         let remembered = &mut *self.news.remembered;
         let told = remembered.told.entry(channel.to_owned()).or_default();
-        let (changes, knows) = changes::since(&told.findings, part, &remembered.lives);
+        let (mut changes, mut knows) = changes::since(&told.findings, part, &remembered.lives);
+        if let Some(quiet) = quiet {
+            let known = (&told.findings, knows);
+            (changes, knows) = changes.but_urgent(known, |kind| quiet.passes(kind));
+        }
         if !changes.is_empty() {
             if let Err(failure) = say(&changes, told).await {
                 remembered

@@ -1,11 +1,13 @@
 //! People hear of what is new, once, and files are written whatever becomes of that.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::ports::CloudError;
 use ebb_domain::decision::{Decision, Verb};
-use ebb_domain::policy::Route;
+use ebb_domain::finding::FindingKind;
+use ebb_domain::policy::{Day, QuietPolicy, Route};
 use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::run::Summary;
@@ -162,6 +164,36 @@ async fn an_owners_findings_go_where_the_policy_routes_them() {
     let posted = world.chat.posted();
     assert_eq!(posted[1].channel.as_deref(), Some("lab"));
     assert_eq!(world.mailer.sent()[1].to, ["ana@example.com"]);
+}
+
+#[tokio::test]
+async fn quiet_hours_hold_back_what_is_not_urgent_and_tell_it_at_their_end() {
+    let check = async |pass: &[FindingKind], at_once: (usize, usize, usize)| {
+        let mut world = greeted().await;
+        world.policy.quiet = QuietPolicy {
+            days: all_days(),
+            pass: pass.iter().copied().collect(),
+            ..QuietPolicy::default()
+        };
+        let summary = swept(&world).await;
+        assert_eq!((summary.findings, words(&world)), (1, at_once));
+        world.policy.quiet.days.clear();
+        world.clock.advance(Duration::from_secs(60));
+        swept(&world).await;
+        assert_eq!(words(&world), (2, 2, 1), "what was held is told, once");
+        world.policy.quiet.days = all_days();
+        busy(&world).await;
+        let after = (1 + at_once.0, 1 + at_once.1, 2);
+        assert_eq!(words(&world), after, "and so is its end");
+    };
+    check(&[], (1, 1, 1)).await;
+    check(&[FindingKind::IdleNode], (2, 2, 1)).await;
+    check(&[FindingKind::RetryStorm], (1, 1, 1)).await;
+}
+
+fn all_days() -> BTreeSet<Day> {
+    use Day::{Fri, Mon, Sat, Sun, Thu, Tue, Wed};
+    BTreeSet::from([Mon, Tue, Wed, Thu, Fri, Sat, Sun])
 }
 
 #[tokio::test]

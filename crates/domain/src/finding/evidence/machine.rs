@@ -1,4 +1,5 @@
-//! What shows that a machine is more than its work needs: its GPUs, its generation.
+//! What shows that a machine is more than its work needs: its GPUs, its hours, its
+//! generation.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +22,17 @@ pub struct QuietGpu {
     pub holders: Vec<String>,
     /// A type without GPUs that holds the rest; `None` when none does.
     pub instead: Option<InstanceType>,
+}
+
+/// A node is used in the same hours of each week, and runs in all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OffHours {
+    /// When it is used, in UTC, such as `Mon-Fri 8-18`.
+    pub used: String,
+    /// The hours of a week in which it could be off.
+    pub off_hours: u32,
+    /// Weeks watched.
+    pub weeks: u32,
 }
 
 /// A newer type does the same for less.
@@ -46,6 +58,16 @@ impl fmt::Display for QuietGpu {
             [] => Ok(()),
             holders => write!(f, " by {}", holders.join(", ")),
         }
+    }
+}
+
+impl fmt::Display for OffHours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, off, weeks) = (&self.used, self.off_hours, self.weeks);
+        write!(
+            f,
+            "used {used} UTC only, in each of {weeks} weeks: {off} of 168 hours off"
+        )
     }
 }
 

@@ -4,7 +4,7 @@ use super::{elapsed, judged_by_batch, keeper, quiet_since, standby_tag, unseen_s
 use crate::finding::{FindingKind, Window};
 use crate::fleet::{Instance, InstanceState};
 use crate::judge::Facts;
-use crate::rules::{Check, Questions, Speaks};
+use crate::rules::{Check, Questions, Speaks, rest};
 use crate::units::{Share, Spoken};
 
 /// Asks them of one machine.
@@ -96,6 +96,13 @@ fn by_probe(
         } else {
             Speaks::ForWaste
         },
+    );
+    let usual = rest::usual(facts, instance, node);
+    let shown = usual.map_or_else(|| "not known to".to_owned(), |usual| usual.to_string());
+    questions.ask(
+        "does it rest as it is used to?",
+        (shown, ""),
+        Speaks::for_waste_if(usual.is_none()),
     );
     let long = window.length() >= patience;
     let was_active = node.active_until.is_some();

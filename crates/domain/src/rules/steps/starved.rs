@@ -122,7 +122,9 @@ mod tests {
                 let newest = node.latest.as_ref().map(|latest| latest.end);
                 node.first_seen = newest.map(|end| end - SignedDuration::from_mins(watched_min));
             }
-            assert_eq!(verdict(&world, KIND).is_some(), is_said, "{watched_min}");
+            let window = verdict(&world, KIND).map(|finding| finding.window.length());
+            let watched = Duration::from_secs(watched_min.unsigned_abs() * 60);
+            assert_eq!(window, is_said.then_some(watched));
         };
         check(59, true);
         check(1, false);
