@@ -139,11 +139,12 @@ static __always_inline __u64 not_negative(__s64 pages)
 static __always_inline void read_rss(struct mm_struct *mm, struct rss *rss)
 {
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		/* Read by address: the verifier of 5.10 follows no typedef in an array. */
 		struct mm_struct___array *old = (void *)mm;
 
-		rss->file = not_negative(old->rss_stat.count[0].counter);
-		rss->anon = not_negative(old->rss_stat.count[1].counter);
-		rss->shmem = not_negative(old->rss_stat.count[3].counter);
+		rss->file = not_negative(BPF_CORE_READ(old, rss_stat.count[0].counter));
+		rss->anon = not_negative(BPF_CORE_READ(old, rss_stat.count[1].counter));
+		rss->shmem = not_negative(BPF_CORE_READ(old, rss_stat.count[3].counter));
 	} else {
 		struct mm_struct___percpu *new = (void *)mm;
 
