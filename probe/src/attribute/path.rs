@@ -81,8 +81,8 @@ fn is_task_id(text: &str) -> bool {
 /// `/ecs/<task>/<container>`, `/ecs/<cluster>/<task>/<container>` and
 /// `/ecstasks.slice/ecstasks-<task>.slice/docker-<container>.scope`.
 ///
-/// Source: `agent/config` of amazon-ecs-agent, `DefaultTaskCgroupV1Prefix` and
-/// `DefaultTaskCgroupV2Prefix`.
+/// Source: amazon-ecs-agent, `agent/config/config_unix.go` (both prefixes) and
+/// `agent/taskresource/cgroup/control/cgroupv2_controller_linux.go` (the slices).
 fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
     let root = *segments.names.first()?;
     segments.find(StepKind::EcsTask, |at, name| {
@@ -97,24 +97,31 @@ fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
 
 /// `/kubepods/burstable/pod<uid>/<container>` and
 /// `/kubepods.slice/…/kubepods-burstable-pod<uid>.slice/cri-containerd-<id>.scope`,
-/// where the slice's uid has underscores.
+/// where the slice's uid has underscores. A kubelet with a root of its own puts that
+/// root's name before (`kubelet-kubepods-…`, as kind does). Where the kubelet speaks
+/// systemd's way and its runtime does not, slice and container are one name with
+/// colons, and the pod has no cgroup but its containers'.
 ///
-/// Source: `pkg/kubelet/cm` of Kubernetes, `GetPodCgroupNameSuffix` and
-/// `escapeSystemdCgroupName`.
+/// Source: Kubernetes, `pkg/kubelet/cm/cgroup_manager_linux.go` (slices, escaping) and
+/// `helpers_linux.go` (`pod` and uid); containerd,
+/// `internal/cri/server/podsandbox/helpers_linux.go` (colons).
 fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
     segments.find(StepKind::Pod, |_, name| {
-        let slice = name.strip_suffix(".slice").unwrap_or(name);
+        let slice = name.split(':').next().unwrap_or(name);
+        let slice = slice.strip_suffix(".slice").unwrap_or(slice);
         let (before, uid) = slice.rsplit_once("pod")?;
         let uid = uid.replace('_', "-");
-        let known_place = before.is_empty() || before.starts_with("kubepods");
+        let known_place = before.is_empty() || before.split('-').any(|part| part == "kubepods");
         (known_place && (is_uuid(&uid) || is_hex(&uid, 32))).then_some(uid)
     })
 }
 
 /// `/slurm/uid_1000/job_7/step_0/task_0` and
-/// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`.
+/// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`; the node's name stands
+/// before `_slurmstepd.scope`, or after `slurm_`, where a host runs several `slurmd`.
 ///
-/// Source: <https://slurm.schedmd.com/cgroups.html> and `cgroup_v2.html` beside it.
+/// Source: Slurm, `src/plugins/cgroup/v1/cgroup_v1.c` and `v2/cgroup_v2.c` beside it
+/// (the tree in its head), and <https://slurm.schedmd.com/cgroup_v2.html>.
 fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
     let number = |name: &str| {
         let number = name.strip_prefix("job_")?;
@@ -129,7 +136,7 @@ fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
         .position(|name| number(name).is_some())?;
     let under_slurm = segments.names[..at]
         .iter()
-        .any(|name| name.starts_with("slurm"));
+        .any(|name| name.starts_with("slurm") || name.ends_with("_slurmstepd.scope"));
     let job = number(segments.names[at]).filter(|_| under_slurm)?;
     let step = segments
         .names
@@ -142,15 +149,17 @@ fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
 }
 
 /// A 64-digit container id, bare as under `/docker/`, or between a runtime's
-/// name and `.scope`.
+/// name and `.scope`. A scope of `conmon` holds what watches a container, not it.
 ///
-/// Source: `daemon/oci_linux.go` of Moby (`docker-`), `libpod` of Podman (`libpod-`),
-/// `pkg/cri` of containerd (`cri-containerd-`), CRI-O (`crio-`).
+/// Source: Moby, `daemon/oci_linux.go` (`docker`); Podman,
+/// `libpod/oci_conmon_linux.go` (`libpod`, and `libpod-conmon`); containerd,
+/// `internal/cri/server/podsandbox/helpers_linux.go` (`cri-containerd`); CRI-O,
+/// `internal/config/cgmgr` (`crio`, and `crio-conmon`).
 fn container(segments: &Segments<'_>) -> Option<CgroupStep> {
     let mut step = segments.find(StepKind::Container, |_, name| {
         let scope = name.strip_suffix(".scope").unwrap_or(name);
-        let id = scope.rsplit_once('-').map_or(scope, |(_, id)| id);
-        is_hex(id, 64).then(|| id.to_owned())
+        let (runtime, id) = scope.rsplit_once(['-', ':']).unwrap_or(("", scope));
+        (is_hex(id, 64) && !runtime.ends_with("conmon")).then(|| id.to_owned())
     })?;
     // People and `docker ps` say the first twelve digits.
     step.name.truncate(12);
@@ -232,6 +241,15 @@ mod tests {
         check(&docker, Some((Container, ID, &docker)));
         let podman = format!("/machine.slice/libpod-{ID}.scope");
         check(&podman, Some((Container, ID, &podman)));
+        // Podman with the cgroupfs manager, and what watches a container.
+        let podman = format!("/libpod_parent/libpod-{ID}");
+        check(&podman, Some((Container, ID, &podman)));
+        check(&format!("/machine.slice/libpod-conmon-{ID}.scope"), None);
+        check(&format!("/system.slice/crio-conmon-{ID}.scope"), None);
+        // Docker without root.
+        let rootless =
+            format!("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope");
+        check(&rootless, Some((Container, ID, &rootless)));
         let nerdctl = format!("/default/{ID}");
         check(&nerdctl, Some((Container, ID, &nerdctl)));
 
@@ -246,6 +264,24 @@ mod tests {
             Some((Pod, UID, &pod)),
         );
         check("/podman/thing", None);
+        let root = "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice";
+        let pod = format!("{root}/kubelet-kubepods-burstable-pod{slice}.slice");
+        check(
+            &format!("{pod}/cri-containerd-{ID}.scope"),
+            Some((Pod, UID, &pod)),
+        );
+        check(&format!("{pod}/crio-{ID}.scope"), Some((Pod, UID, &pod)));
+        check(
+            &format!("{pod}/crio-conmon-{ID}.scope"),
+            Some((Pod, UID, &pod)),
+        );
+        // A pod from a file of the node has a uid without dashes.
+        let pod = format!("/kubepods/pod{TASK}");
+        check(&format!("{pod}/{ID}"), Some((Pod, TASK, &pod)));
+        let pod = format!(
+            "/system.slice/containerd.service/kubepods-besteffort-pod{slice}.slice:cri-containerd:{ID}"
+        );
+        check(&pod, Some((Pod, UID, &pod)));
 
         check(
             "/slurm/uid_1000/job_77/step_0/task_0",
@@ -263,6 +299,15 @@ mod tests {
             "/slurm_node1/uid_0/job_9",
             Some((SlurmJob, "9", "/slurm_node1/uid_0/job_9")),
         );
+        check(
+            "/system.slice/node1_slurmstepd.scope/job_9/step_extern/user/task_special",
+            Some((
+                SlurmJob,
+                "9.extern",
+                "/system.slice/node1_slurmstepd.scope/job_9/step_extern",
+            )),
+        );
+        check("/system.slice/slurmstepd.scope/system", None);
         check("/elsewhere/job_9", None);
 
         check("/", None);
