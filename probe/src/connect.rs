@@ -1,10 +1,8 @@
 //! As whom and where to: this run's identity with the sink and the rules that
 //! belong to it.
 
-use anyhow::Context;
-use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
 use ebb_cloud::store::{ObjectQueue, StoreObjects};
-use ebb_domain::identity::{NodeId, attested_node};
+use ebb_domain::identity::NodeId;
 
 use crate::config::Config;
 use crate::daemon::report::Run;
@@ -26,7 +24,12 @@ pub struct Connected {
 
 /// To the deployment's queue and bucket, as whom AWS says this machine is. The
 /// credentials are found in the SDK's usual order.
+#[cfg(feature = "aws")]
 async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
+    use anyhow::Context;
+    use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
+    use ebb_domain::identity::attested_node;
+
     let cloud = config.cloud()?;
     let aws = AwsConfig::load(config.region.as_ref()).await;
     let sender = caller(&aws)
@@ -49,6 +52,11 @@ async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
             objects: Box::new(objects),
         }),
     })
+}
+
+#[cfg(not(feature = "aws"))]
+async fn to_cloud(_: &Config) -> anyhow::Result<Connected> {
+    anyhow::bail!("this probe was built without AWS; say where to by --sink")
 }
 
 /// To where the configuration says.

@@ -2,6 +2,7 @@
 //! counters say. Where this machine does not let eBPF be loaded, each test says
 //! so and is skipped.
 
+#[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
 #[path = "real/exact.rs"]

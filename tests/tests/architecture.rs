@@ -107,11 +107,26 @@ fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
     let mut edges = Vec::new();
     for package in list(&metadata["packages"]) {
         names.insert(text(&package["name"]));
+        // What a feature of the package asks of the other, as `other/feature`.
+        let own = package["features"].as_object().into_iter().flatten();
+        let own: Vec<String> = own
+            .flat_map(|(_, asks)| list(asks))
+            .map(|f| text(&f))
+            .collect();
         for dependency in list(&package["dependencies"]) {
+            let to = text(&dependency["name"]);
+            let through = own
+                .iter()
+                .filter_map(|asks| asks.strip_prefix(&format!("{to}/")));
+            let asked = list(&dependency["features"]);
             edges.push(Edge {
                 from: text(&package["name"]),
-                to: text(&dependency["name"]),
-                features: list(&dependency["features"]).iter().map(text).collect(),
+                features: asked
+                    .iter()
+                    .map(text)
+                    .chain(through.map(str::to_owned))
+                    .collect(),
+                to,
                 is_for_tests: dependency["kind"] == "dev",
             });
         }
