@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform simulators advice bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
+.PHONY: help try demo test check build lint deny terraform units simulators advice bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,7 +30,7 @@ demo: ## Run the main job in a simulated account; SEED=n varies it, KEEP=1 leave
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform deny simulators build lint advice
+	@$(MAKE) --no-print-directory terraform units deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
 
 check: lint ## Format, lints and the fast tests
@@ -73,6 +73,9 @@ bench-verdicts: ## Score idle verdicts on labelled histories, beside published r
 
 terraform: ## Check the form of the Terraform module and its examples
 	scripts/check-terraform
+
+units: ## Have systemd read the units, and say how much of a machine each could reach
+	scripts/check-units
 
 advice:
 	scripts/check-advice $(BUILT)/ebb
