@@ -1,5 +1,5 @@
 //! The bill of each day, divided: what steps used, what findings cost, what else of
-//! watched machines stood idle, and what nobody can be charged with. The parts of a
+//! machines stood idle while they were watched, and what nobody can be charged with. The parts of a
 //! day add up to its bill, to the millionth of a dollar.
 
 #[cfg(test)]
@@ -14,6 +14,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Finding, FindingKind, Window};
+use crate::hours::NodeHours;
 use crate::identity::NodeId;
 use crate::judge::{BilledDay, Facts};
 use crate::placement::share_of_price;
@@ -34,9 +35,9 @@ pub struct LedgerDay {
     pub steps: Usd,
     /// What is said to be wasted on machines in a finding, where no step was.
     pub findings: Usd,
-    /// The rest of machines with a probe.
+    /// The rest of the time that a probe saw.
     pub idle: Usd,
-    /// Machines without a probe, where no finding speaks of them.
+    /// Time that no probe saw, where no finding speaks of it.
     pub unwatched: Usd,
     /// What is billed and belongs to no machine that was seen, other services first of
     /// all. With `unwatched` it is what is not allocated.
@@ -56,6 +57,7 @@ impl LedgerDay {
     }
 }
 
+const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A share of a machine in parts per million.
@@ -132,14 +134,25 @@ fn charge(
     let rest = usd - steps;
     let found = part(usd, wasted, length).min(rest.max(Usd::ZERO));
     let rest = rest - found;
-    let watched = facts.state.nodes.get(node);
-    let place = match watched.is_some_and(|node| node.latest.is_some()) {
-        true => &mut entry.idle,
-        false => &mut entry.unwatched,
-    };
-    *place = *place + rest;
+    let free = (seen(facts, node, lived) * WHOLE).saturating_sub(used + wasted * WHOLE);
+    let idle = part(usd, free, length * WHOLE).min(rest.max(Usd::ZERO));
+    entry.idle = entry.idle + idle;
+    entry.unwatched = entry.unwatched + (rest - idle);
     entry.steps = entry.steps + steps;
     entry.findings = entry.findings + found;
+}
+
+/// How long of a window a probe saw the node, in nanoseconds.
+fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
+    let hours = facts.hours.nodes.get(node).into_iter();
+    hours
+        .flat_map(NodeHours::hours)
+        .filter_map(|(from, hour)| {
+            let to = from.checked_add(HOUR).ok()?;
+            let share = u128::from(hour.seen().ppm());
+            Some(overlap(window, Window { from, to }) * share / WHOLE)
+        })
+        .sum()
 }
 
 /// What a run occupies of its machine, in parts per million; one that asked for

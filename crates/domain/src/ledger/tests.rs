@@ -4,7 +4,7 @@ use super::*;
 use crate::fleet::JobStatus;
 use crate::judge::ResourceCost;
 use crate::rules::testing::{World, asked, instance};
-use crate::state::testing::{at, node, placed_step};
+use crate::state::testing::{at, clock, node, placed, placed_step};
 
 /// The clock's zero lies in the afternoon of 2026-09-21; this day is closed by then.
 const DAY: &str = "2026-09-18";
@@ -41,6 +41,18 @@ fn parts(day: &LedgerDay) -> [i64; 6] {
     all.map(Usd::micros)
 }
 
+/// With a probe that saw the first hours of the day.
+fn seen(mut world: World, hours: u64) -> World {
+    let from = of_day(DAY).expect("a day").from;
+    let mut placed = placed(1, 1);
+    let seconds = hours * 3600;
+    placed.end = from + Duration::from_secs(seconds);
+    (placed.heartbeat.start, placed.heartbeat.end) = (clock(0), clock(seconds));
+    placed.heartbeat.steps.clear();
+    world.take(&placed);
+    world
+}
+
 /// A run of a job that asked for half of an m5.xlarge, for `hours` of the day.
 fn with_run(world: World, hours: i64) -> World {
     let mut world = world.with_job(JobStatus::Running, asked(2, 4));
@@ -73,11 +85,16 @@ fn the_parts_of_a_day_are_its_bill() {
     };
     // Nobody watches it.
     check(&bill(4_800_000), None, [0, 0, 0, 4_800_000, 0, 0]);
-    let watched = |mut world: World| {
+    let watched = |world: World| bill(4_800_000)(seen(world, 24));
+    check(&watched, None, [0, 0, 4_800_000, 0, 0, 0]);
+    // What nobody saw is not idle: the probe came later, or saw a part.
+    let later = |mut world: World| {
         world.watch(1, 0, 1, |_, _| {});
         bill(4_800_000)(world)
     };
-    check(&watched, None, [0, 0, 4_800_000, 0, 0, 0]);
+    check(&later, None, [0, 0, 0, 4_800_000, 0, 0]);
+    let partly = |world: World| bill(4_800_000)(seen(world, 6));
+    check(&partly, None, [0, 0, 1_200_000, 3_600_000, 0, 0]);
     // Half of it for half of the day.
     let ran = |world: World| with_run(watched(world), 12);
     check(&ran, None, [1_200_000, 0, 3_600_000, 0, 0, 0]);
@@ -99,7 +116,7 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
         world.watch(1, 0, 120, |_, _| {});
         let mut finding = world.verdict().expect("it is idle");
         assert!(takes_the_machine(&finding));
-        let mut world = with_run(world, hours);
+        let mut world = with_run(seen(world, 24), hours);
         billed(&mut world, 1, 2_400_000);
         let to = of_day(DAY).expect("a day").to;
         finding.window = Window {

@@ -58,13 +58,17 @@ fn bill(days: &[LedgerDay]) -> Vec<String> {
             true => one_line(&first.day),
             false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
         };
+        let unwatched = match sum(|day| day.unwatched) {
+            Usd::ZERO => String::new(),
+            usd => format!(" ({usd} of it on machines while no probe watched)"),
+        };
         let open = if open {
             ", estimated: the bill is open"
         } else {
             ""
         };
         Some(format!(
-            "{span}: {} billed = {} steps + {} findings + {} idle + {} not allocated{open}",
+            "{span}: {} billed = {} steps + {} findings + {} idle + {} not allocated{unwatched}{open}",
             sum(|day| day.billed),
             sum(|day| day.steps),
             sum(|day| day.findings),
