@@ -106,6 +106,9 @@ pub struct Limits {
     pub gpu: Option<String>,
     /// Whether it may be taken away.
     pub spot: bool,
+    /// How often a run keeps what it has done, so that it goes on from there when its
+    /// machine is taken away; `None` where that is not declared.
+    pub checkpoint: Option<Duration>,
 }
 
 /// A machine type at a price.

@@ -47,6 +47,15 @@ impl Interruptions {
         }
     }
 
+    /// The same of a run that goes on from its last checkpoint, one each so many hours:
+    /// as many short runs, one after the other.
+    pub fn hours_to_end_from(self, hours: f64, checkpoint: Option<f64>) -> f64 {
+        match checkpoint.filter(|every| *every > 0.0 && *every < hours) {
+            Some(every) => self.hours_to_end(every) * hours / every,
+            None => self.hours_to_end(hours),
+        }
+    }
+
     /// The length of run from which on demand is cheaper, where spot costs
     /// `part` of it; `None` when that is never.
     pub fn break_even_hours(self, part: f64) -> Option<f64> {
@@ -85,6 +94,20 @@ mod tests {
         let never = Interruptions::from_monthly_share(0.0).expect("a share");
         assert_eq!(never.hours_to_end(100.0), 100.0);
         assert_eq!(Interruptions::from_monthly_share(1.0), None);
+    }
+
+    #[test]
+    fn from_a_checkpoint_only_what_came_after_it_is_done_again() {
+        let often = Interruptions::from_monthly_share(0.9).expect("a share");
+        let whole = often.hours_to_end(500.0);
+        let from = |every| often.hours_to_end_from(500.0, every);
+        assert_eq!(
+            (from(None), from(Some(500.0)), from(Some(0.0))),
+            (whole, whole, whole)
+        );
+        let hourly = from(Some(1.0));
+        assert!(hourly > 500.0 && hourly < 501.0, "{hourly}");
+        assert!(from(Some(1.0)) < from(Some(100.0)) && from(Some(100.0)) < whole);
     }
 
     #[test]

@@ -96,8 +96,11 @@ pub enum Assumed {
     PublishedSpeed,
     /// A GPU that the step was seen beside is one that it needs.
     GpuNeeded,
-    /// An interruption begins a run anew.
+    /// An interruption begins a run anew: no checkpoint is declared, and what a probe sees
+    /// of writes does not show one.
     RestartsFromBegin,
+    /// A run goes on from its last checkpoint, as often as its tag says.
+    GoesOnFromCheckpoint,
     /// Interruptions come as often as the advisor's band or the account's own past say.
     InterruptionsAsBefore,
     /// All bytes moved pay the dearer direction's price.
@@ -113,7 +116,10 @@ impl fmt::Display for Assumed {
             Self::RunsAtOnce => "as many runs share a machine as were seen at once",
             Self::PublishedSpeed => "cores are as fast as published",
             Self::GpuNeeded => "it needs the GPU that it was seen beside",
-            Self::RestartsFromBegin => "an interruption begins a run anew",
+            Self::RestartsFromBegin => {
+                "an interruption begins a run anew, for no checkpoint is declared"
+            }
+            Self::GoesOnFromCheckpoint => "a run goes on from its last checkpoint",
             Self::InterruptionsAsBefore => "interruptions come as often as before",
             Self::TransferAtDearerPrice => "all bytes moved pay the dearer direction's price",
             Self::DiskNoBound => "the type's disk bandwidth, which is not known, is enough",
@@ -129,7 +135,7 @@ pub struct SpotRisk {
     /// What is expected to be done again, in dollars a run; it is in the run's cost.
     pub redo_usd_a_run: Usd,
     /// The length of run from which the same type costs less on demand; `None` where
-    /// that is never.
+    /// that is never, or it goes on from checkpoints.
     pub break_even: Option<Duration>,
 }
 

@@ -98,6 +98,8 @@ pub(crate) fn offers(
 pub(crate) struct AtHome<'a> {
     /// What it took where it was seen, on average.
     pub(crate) mean: Duration,
+    /// How often it keeps what it has done; `None` where that is not declared.
+    pub(crate) checkpoint: Option<Duration>,
     /// On every type and market that may run it there.
     pub(crate) ranked: Vec<Ranked<'a>>,
 }
@@ -154,6 +156,7 @@ impl<'a> Placing<'a> {
         let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
         Some(AtHome {
             mean: (walls.sum::<Duration>()).checked_div(seen.iter().map(|s| s.runs).sum())?,
+            checkpoint: limits.checkpoint,
             ranked: self.rank(&step, &limits, None).ranked,
         })
     }
@@ -204,6 +207,7 @@ impl<'a> Placing<'a> {
             placing: self,
             now: runs_on,
             paid,
+            checkpoint: limits.checkpoint,
             confident: self.policy.sizing.confident_samples,
         };
         let mut offers = teller.offers(&ranking, home);

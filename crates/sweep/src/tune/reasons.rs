@@ -173,6 +173,12 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
     if step.risk.oom_ppm.is_some() {
         all.push("later runs are like those seen".to_owned());
     }
+    if step.bound.by == Some(Binding::Compute) {
+        all.push(
+            "it computes, and does not wait for memory's bandwidth, which nothing here measures"
+                .to_owned(),
+        );
+    }
     let offers = &step.offers;
     let told = offers
         .best

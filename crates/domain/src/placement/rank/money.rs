@@ -18,7 +18,10 @@ pub(super) fn place<'a>(
     let machine_hours = match offer.market {
         Market::OnDemand => hours,
         Market::Spot(_) if !limits.spot => return Err(Misfit::Policy),
-        Market::Spot(interruptions) => interruptions.hours_to_end(hours),
+        Market::Spot(interruptions) => {
+            let every = limits.checkpoint.map(|every| every.as_secs_f64() / 3600.0);
+            interruptions.hours_to_end_from(hours, every)
+        }
     };
     let moving = match offer.region == step.home {
         true => 0.0,

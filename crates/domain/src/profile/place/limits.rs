@@ -1,6 +1,7 @@
 //! What a step's machine must have: told by tags, by policy and by what it ran on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::{Placed, Placing};
 use crate::catalogue::Architecture;
@@ -16,6 +17,7 @@ const LOCAL_DISK: &str = "ebb:local-disk-gib";
 const NETWORK: &str = "ebb:network-mbps";
 const EBS: &str = "ebb:ebs-mbps";
 const ARM: &str = "ebb:arm64";
+const CHECKPOINT: &str = "ebb:checkpoint-minutes";
 
 /// What stands in the way of Arm is told up to so many names.
 const MAX_IN_THE_WAY: usize = 20;
@@ -73,6 +75,9 @@ pub(super) fn limits(
         ebs_mbps: number(EBS),
         gpu: step.now.gpus.as_ref().map(|gpus| gpus.name.clone()),
         spot: policy.spot,
+        checkpoint: number(CHECKPOINT)
+            .filter(|minutes| *minutes > 0)
+            .map(|minutes| Duration::from_secs(60 * u64::from(minutes))),
     };
     match is_there {
         true => (limits, Vec::new()),

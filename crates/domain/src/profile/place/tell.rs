@@ -25,6 +25,8 @@ pub(super) struct Teller<'a> {
     pub(super) now: Option<Ranked<'a>>,
     /// What is paid for that; `None` where it is taken to be the list price.
     pub(super) paid: Option<Paid<'a>>,
+    /// How often a run keeps what it has done; `None` where that is not declared.
+    pub(super) checkpoint: Option<Duration>,
     /// Runs from which a time is sure.
     pub(super) confident: u32,
 }
@@ -98,7 +100,7 @@ impl Teller<'_> {
             moving_usd_a_run: usd(ranked.moving),
             spot: self.spot_risk(ranked),
             reasons: self.reasons(ranked),
-            assumed: assumed(ranked),
+            assumed: assumed(ranked, self.checkpoint),
             confidence: match basis {
                 Basis::Observed if ranked.samples >= self.confident => Level::High,
                 Basis::Observed | Basis::Learned => Level::Medium,
@@ -141,7 +143,8 @@ impl Teller<'_> {
         };
         let hours = ranked.wall.as_secs_f64() / 3600.0;
         let per_hour = dollars(ranked.offer.per_hour) / f64::from(ranked.runs_a_machine);
-        let again = often.hours_to_end(hours) - hours;
+        let every = self.checkpoint.map(|every| every.as_secs_f64() / 3600.0);
+        let again = often.hours_to_end_from(hours, every) - hours;
         let list = (self.placing.catalogue)
             .on_demand(ranked.offer.region, &ranked.offer.spec.name)
             .map(dollars);
@@ -149,7 +152,10 @@ impl Teller<'_> {
         Some(SpotRisk {
             interrupted: Share::from_ppm((often.chance_within(hours) * 1e6).round() as u32),
             redo_usd_a_run: usd(per_hour * again),
-            break_even: list.and_then(|list| break_even(often, part(list))),
+            // A run that goes on from checkpoints costs the same an hour however long it is.
+            break_even: list
+                .filter(|_| self.checkpoint.is_none())
+                .and_then(|list| break_even(often, part(list))),
         })
     }
 
@@ -185,7 +191,7 @@ fn break_even(often: Interruptions, part: f64) -> Option<Duration> {
     Duration::try_from_secs_f64((hours * 3600.0).round()).ok()
 }
 
-fn assumed(ranked: &Ranked<'_>) -> Vec<Assumed> {
+fn assumed(ranked: &Ranked<'_>, checkpoint: Option<Duration>) -> Vec<Assumed> {
     let spot = ranked.offer.market != Market::OnDemand;
     let spec = ranked.offer.spec;
     let all = [
@@ -196,7 +202,8 @@ fn assumed(ranked: &Ranked<'_>) -> Vec<Assumed> {
             Assumed::PublishedSpeed,
         ),
         (spec.gpus.is_some(), Assumed::GpuNeeded),
-        (spot, Assumed::RestartsFromBegin),
+        (spot && checkpoint.is_none(), Assumed::RestartsFromBegin),
+        (spot && checkpoint.is_some(), Assumed::GoesOnFromCheckpoint),
         (spot, Assumed::InterruptionsAsBefore),
         (ranked.moving > 0.0, Assumed::TransferAtDearerPrice),
         (spec.ebs_baseline_mbps.is_none(), Assumed::DiskNoBound),

@@ -272,6 +272,12 @@ fn spot_is_told_with_its_risk_and_never_for_fewer_than_three_types() {
     check(&SPOT[..2], 40, Some(150_000), 0);
     check(&SPOT, 40, None, 0);
     check(&SPOT, 100, Some(150_000), 0);
+    let kept = Case::tagged("ebb:checkpoint-minutes", "5").with_spot(&SPOT, 25, Some(150_000));
+    for offer in &kept.offers().spot {
+        assert!(offer.assumed.contains(&Assumed::GoesOnFromCheckpoint));
+        assert!(!offer.assumed.contains(&Assumed::RestartsFromBegin));
+        assert_eq!(offer.spot.as_ref().expect("a risk").break_even, None);
+    }
     let mut never = Case::default().with_spot(&SPOT, 40, Some(150_000));
     never.policy.placement.spot = false;
     assert!(never.offers().spot.is_empty());

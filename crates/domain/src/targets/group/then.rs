@@ -46,6 +46,8 @@ struct OnType<'a> {
     ranked: Ranked<'a>,
     /// What a run takes there by what it takes where it was seen.
     longer: f64,
+    /// Hours between its checkpoints; `None` where none are declared.
+    checkpoint: Option<f64>,
 }
 
 impl OnType<'_> {
@@ -53,7 +55,9 @@ impl OnType<'_> {
     fn again(&self) -> f64 {
         let hours = self.ranked.wall.as_secs_f64() / 3600.0;
         match self.ranked.offer.market {
-            rank::Market::Spot(often) if hours > 0.0 => often.hours_to_end(hours) / hours,
+            rank::Market::Spot(often) if hours > 0.0 => {
+                often.hours_to_end_from(hours, self.checkpoint) / hours
+            }
             _ => 1.0,
         }
     }
@@ -129,7 +133,12 @@ impl<'a> Then<'_, 'a> {
                 if all.len() == at {
                     let took = there.mean.as_secs_f64().max(1e-3);
                     let longer = ranked.wall.as_secs_f64() / took;
-                    all.push(OnType { ranked, longer });
+                    let checkpoint = there.checkpoint.map(|every| every.as_secs_f64() / 3600.0);
+                    all.push(OnType {
+                        ranked,
+                        longer,
+                        checkpoint,
+                    });
                 }
             }
         }
