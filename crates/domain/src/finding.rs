@@ -5,8 +5,8 @@ mod evidence;
 mod kind;
 
 pub use evidence::{
-    Cause, Causes, Evidence, IdleNode, KeptAliveBy, LowDuty, Newer, OffHours, Overprovisioned,
-    Queued, QuietGpu, SeenBy, StepTrouble, Stuck, StuckJob, Trouble, Unused,
+    Bought, Cause, Causes, Evidence, IdleNode, KeptAliveBy, LowDuty, Newer, OffHours,
+    Overprovisioned, Queued, QuietGpu, SeenBy, StepTrouble, Stuck, StuckJob, Trouble, Unused,
 };
 pub use kind::FindingKind;
 

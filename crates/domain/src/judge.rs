@@ -28,7 +28,7 @@ use crate::targets::Targets;
 use crate::timeline;
 
 /// Rules that need the facts alone.
-const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 12] = [
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 13] = [
     rules::idle::judge,
     rules::batch::judge,
     rules::long_queued::judge,
@@ -37,6 +37,7 @@ const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 12] = [
     rules::gpu::judge,
     rules::old_generation::judge,
     rules::old_snapshot::judge,
+    rules::commitment::judge,
     rules::unattached_volume::judge,
     rules::stopped_volume::judge,
     rules::gp2_volume::judge,
@@ -51,6 +52,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         .flat_map(|rule| rule(facts))
         .chain(rules::overprovisioned::judge(facts, &profiles))
         .chain(rules::steps::judge(facts, &profiles))
+        .chain(rules::spot::judge(facts, &profiles))
         .map(|verdict| exempt::verdict(facts, verdict));
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     for verdict in verdicts {

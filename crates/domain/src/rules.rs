@@ -2,6 +2,7 @@
 //! each. A rule says what it found and what it could not judge, and why.
 
 pub mod batch;
+pub mod commitment;
 pub mod gp2_volume;
 pub mod gpu;
 pub mod idle;
@@ -13,6 +14,7 @@ pub mod old_generation;
 pub mod old_snapshot;
 pub mod overprovisioned;
 mod rest;
+pub(crate) mod spot;
 pub(crate) mod steps;
 pub mod stopped_volume;
 mod storage;

@@ -1,10 +1,12 @@
 //! What shows a finding, as typed values; one line of words each.
 
+mod bought;
 mod idle;
 mod machine;
 mod step;
 mod stuck;
 
+pub use bought::Bought;
 pub use idle::KeptAliveBy;
 pub use machine::{Newer, OffHours, QuietGpu};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
@@ -40,6 +42,8 @@ pub enum Evidence {
     Gpu(QuietGpu),
     /// A node is used in the same hours of each week.
     OffHours(OffHours),
+    /// Machines are bought dearer than they need be.
+    Bought(Bought),
     /// A newer type does the same for less.
     OldGeneration(Newer),
 }
@@ -151,6 +155,7 @@ impl fmt::Display for Evidence {
             Self::Queued(e) => e.fmt(f),
             Self::Gpu(e) => e.fmt(f),
             Self::OffHours(e) => e.fmt(f),
+            Self::Bought(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
         }
     }

@@ -62,6 +62,10 @@ kinds! {
     OldSnapshot = "old_snapshot", "Old snapshot";
     /// A machine of a type that a newer one does better for less.
     OldGeneration = "old_generation", "Old generation";
+    /// Machines on demand whose work spot would carry.
+    SpotWouldCarry = "spot_would_carry", "Spot would carry";
+    /// A commitment of which more is paid than is used.
+    UnusedCommitment = "unused_commitment", "Commitment unused";
     /// A job that waits far longer for a machine than others of its kind did.
     LongQueuedJob = "long_queued_job", "Queued for long";
     /// A step that the kernel killed for want of memory.

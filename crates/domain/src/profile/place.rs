@@ -365,7 +365,7 @@ impl<'a> Placing<'a> {
 
 /// How often a spot machine is taken back; `None` where neither the advisor nor the
 /// account's own past tells.
-fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
+pub(crate) fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
     let told = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
     let told = told.and_then(Interruptions::from_monthly_share);
     match (told, terms.own) {

@@ -1,0 +1,60 @@
+//! What shows that machines are bought dearer than they need be.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Share, Spoken, UsdPerHour};
+
+/// How machines are bought, and what shows that it is too dear.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum Bought {
+    /// On demand, though spot would carry what they run.
+    OnDemand {
+        /// How many machines.
+        machines: u32,
+        /// What they cost together.
+        now: UsdPerHour,
+        /// What they would on spot, with what interruptions make run again.
+        spot: UsdPerHour,
+        /// Runs that were seen on them.
+        runs: u32,
+        /// The longest of them.
+        longest: Duration,
+        /// The chance that such a run is interrupted.
+        interrupted: Share,
+    },
+    /// Committed to, and not used up.
+    Unused {
+        /// What is paid.
+        paid: UsdPerHour,
+        /// What the machines that it pays for would cost on demand.
+        used: UsdPerHour,
+    },
+}
+
+impl fmt::Display for Bought {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OnDemand {
+                machines,
+                now,
+                spot,
+                runs,
+                longest,
+                interrupted,
+            } => write!(
+                f,
+                "{machines} on demand for {now} an hour, {spot} on spot with what would run again: \
+                 the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
+                Spoken(*longest)
+            ),
+            Self::Unused { paid, used } => write!(
+                f,
+                "{paid} an hour is paid, and the machines that it is for would cost {used}"
+            ),
+        }
+    }
+}

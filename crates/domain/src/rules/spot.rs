@@ -1,0 +1,221 @@
+//! On demand that spot would carry: the machines of a Batch environment whose runs are
+//! so short that an interruption now and then costs less than spot saves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Verdict;
+use crate::finding::{
+    Action, Bought, Confidence, Cost, Evidence, Finding, FindingKind, Level, Remedy, Resource,
+    Window,
+};
+use crate::fleet::{Controller, Instance, InstanceState, Market};
+use crate::heartbeat::Origin;
+use crate::identity::Region;
+use crate::judge::{Facts, Price};
+use crate::placement::spot::Interruptions;
+use crate::profile::gather::{Profiles, SeenRun};
+use crate::profile::place::interruptions;
+use crate::step::StepEnd;
+use crate::units::{Share, UsdPerHour};
+
+const KIND: FindingKind = FindingKind::SpotWouldCarry;
+
+/// A day of runs at least: its hours differ.
+const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
+
+/// What an environment has on demand, and what ran there.
+#[derive(Default)]
+struct OnDemand<'a> {
+    machines: Vec<&'a Instance>,
+    runs: Vec<&'a SeenRun<'a>>,
+}
+
+/// Judges every Batch environment. Other controllers do not start again what was
+/// interrupted, as far as is known.
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    if !facts.policy.placement.spot {
+        return Vec::new();
+    }
+    let environment = |instance: &Instance| match facts.controller(instance) {
+        Some(Controller::BatchEnvironment(name)) if instance.market == Market::OnDemand => {
+            Some((instance.region.clone(), name))
+        }
+        _ => None,
+    };
+    let mut environments: BTreeMap<(Region, String), OnDemand<'_>> = BTreeMap::new();
+    let running = facts.inventory.instances.values();
+    for machine in running.filter(|one| one.state == InstanceState::Running) {
+        if let Some(key) = environment(machine) {
+            environments.entry(key).or_default().machines.push(machine);
+        }
+    }
+    for run in profiles.by_step.values().flat_map(|step| &step.runs) {
+        let Some(key) = environment(run.instance) else {
+            continue;
+        };
+        if let Some(known) = environments.get_mut(&key) {
+            known.runs.push(run);
+        }
+    }
+    environments
+        .iter()
+        .filter_map(|((region, name), known)| judge_one(facts, (region, name), known))
+        .collect()
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    (region, name): (&Region, &str),
+    known: &OnDemand<'_>,
+) -> Option<Verdict> {
+    let ended = known
+        .runs
+        .iter()
+        .filter(|run| run.step.usage.end != StepEnd::Running);
+    let runs = u32::try_from(ended.count()).unwrap_or(u32::MAX);
+    let window = Window {
+        from: known.runs.iter().map(|run| run.step.started_at).min()?,
+        to: known.runs.iter().map(|run| run.step.observed_at).max()?,
+    };
+    if runs < facts.policy.sizing.confident_samples || window.length() < LEAST_SEEN {
+        return None;
+    }
+    let longest = known.runs.iter().map(|run| run.wall()).max()?;
+    let mut sums = Sums::default();
+    for machine in &known.machines {
+        match on_spot(facts, machine, longest) {
+            Ok((price, spot, often)) => sums.add(price, spot, often.chance_within(hours(longest))),
+            Err(reason) => {
+                let id = format!("environment/{name}");
+                return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
+            }
+        }
+    }
+    let saved = UsdPerHour(sums.now.0 - sums.spot.0);
+    if saved.a_month() < facts.policy.overprovisioned.min_saving() {
+        return None;
+    }
+    let first = known.machines.first()?;
+    let list = sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0));
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, region, &format!("environment/{name}")),
+        kind: KIND,
+        window,
+        coverage: None,
+        evidence: Evidence::Bought(Bought::OnDemand {
+            machines: u32::try_from(known.machines.len()).unwrap_or(u32::MAX),
+            now: sums.now,
+            spot: sums.spot,
+            runs,
+            longest,
+            interrupted: sums.interrupted?,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "by its own runs, spot prices of now and how often such machines are taken \
+                     back; its jobs must bear to begin anew"
+                .into(),
+        },
+        cost: Some(Cost {
+            per_hour: saved,
+            basis: facts.price_of(first)?.basis,
+            list_per_hour: list,
+            spent: saved.over(window.length()),
+            saving_a_month: saved.a_month(),
+        }),
+        remedy: remedy(region, name),
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource {
+            id: format!("environment/{name}"),
+            name: Some(name.to_owned()),
+            region: region.clone(),
+            node: None,
+            owner: first.owner().map(str::to_owned),
+            instance_type: None,
+            market: Some(Market::OnDemand),
+            controller: Some(Controller::BatchEnvironment(name.to_owned())),
+            origin: known
+                .runs
+                .iter()
+                .map(|run| run.step.origin)
+                .max()
+                .unwrap_or(Origin::Measured),
+        },
+    })))
+}
+
+/// What the machines of an environment cost together.
+#[derive(Default)]
+struct Sums {
+    now: UsdPerHour,
+    spot: UsdPerHour,
+    list: Option<UsdPerHour>,
+    interrupted: Option<Share>,
+}
+
+impl Sums {
+    fn add(&mut self, price: Price, spot: UsdPerHour, chance: f64) {
+        let is_first = self.now == UsdPerHour::default();
+        let list = self.list.or_else(|| is_first.then(UsdPerHour::default));
+        self.list = list
+            .zip(price.list)
+            .map(|(sum, one)| UsdPerHour(sum.0 + one.0));
+        self.now = UsdPerHour(self.now.0 + price.per_hour.0);
+        self.spot = UsdPerHour(self.spot.0 + spot.0);
+        let chance = Share::from_ppm((chance * 1e6) as u32);
+        self.interrupted = self.interrupted.max(Some(chance));
+    }
+}
+
+/// What a machine costs now and would on spot, each run as long as the longest; or why
+/// that is not known.
+fn on_spot(
+    facts: &Facts<'_>,
+    machine: &Instance,
+    longest: Duration,
+) -> Result<(Price, UsdPerHour, Interruptions), String> {
+    let (region, kind) = (&machine.region, &machine.instance_type);
+    let markets = &facts.inventory.markets;
+    if markets
+        .commitments
+        .iter()
+        .any(|paid| paid.pays_for(region, kind))
+    {
+        return Err(format!(
+            "a commitment pays for {kind}, and goes on without it"
+        ));
+    }
+    let price = facts.price_of(machine);
+    let price = price.ok_or_else(|| format!("what {kind} costs in {region} is not known"))?;
+    let terms = markets.spot.get(region).and_then(|types| types.get(kind));
+    let terms =
+        terms.ok_or_else(|| format!("the spot price of {kind} in {region} is not known"))?;
+    let often = interruptions(terms);
+    let often = often.ok_or_else(|| format!("how often {kind} is taken back is not known"))?;
+    let again = often.hours_to_end(hours(longest)) / hours(longest).max(f64::MIN_POSITIVE);
+    let ppm = (again.clamp(1.0, 1e6) * 1e6) as u64;
+    Ok((price, terms.per_hour.part(ppm, 1_000_000), often))
+}
+
+fn hours(time: Duration) -> f64 {
+    time.as_secs_f64() / 3600.0
+}
+
+fn remedy(region: &Region, name: &str) -> Remedy {
+    Remedy {
+        action: Action::Reconfigure,
+        advice: format!(
+            "Put a spot environment of several types before {name} in its queue, and give its job \
+             definitions a retry strategy."
+        ),
+        command: Some(format!(
+            "aws batch describe-compute-environments --region {region} --compute-environments {}",
+            super::idle::quoted(name)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

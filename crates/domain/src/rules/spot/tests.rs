@@ -1,0 +1,94 @@
+//! The table of cases: prices, interruptions, runs and commitments.
+
+use super::*;
+use crate::fleet::{Commitment, JobStatus, SpotTerms};
+use crate::rules::testing::{World, asked, instance, region};
+use crate::state::testing::{at, clock, placed_step, usage};
+use crate::step::PlacedStep;
+
+/// An environment with one machine on demand at 0.192 USD, on which so many runs of so
+/// many minutes ended within two days.
+fn world(runs: u64, minutes: u64, spot_micros: i64, taken_back_ppm: u32) -> World {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    world.now = at(2 * 86_400);
+    for n in 1..=runs {
+        let end = n * 2 * 86_400 / runs;
+        let mut usage = usage(n, clock(end));
+        usage.started = clock(end.saturating_sub(minutes * 60));
+        usage.end = StepEnd::Exited(0);
+        usage.id.key = format!("{n:032x}");
+        world.finished.push(PlacedStep {
+            sequence: n,
+            started_at: at(end.saturating_sub(minutes * 60)),
+            observed_at: at(end),
+            usage,
+            ..placed_step(1, 0)
+        });
+    }
+    let terms = SpotTerms {
+        per_hour: UsdPerHour::from_micros(spot_micros),
+        as_of: None,
+        taken_back_ppm: Some(taken_back_ppm),
+        own: None,
+    };
+    let types = world.inventory.markets.spot.entry(region()).or_default();
+    types.insert(instance(1).instance_type, terms);
+    world
+}
+
+fn said(world: &World) -> Result<i64, String> {
+    let report = world.judge();
+    let found = report.findings.iter().find(|f| f.kind == KIND);
+    let why = report.not_judged.iter().find(|n| n.rule == KIND.slug());
+    found
+        .map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros())
+        .ok_or_else(|| why.map_or("well".to_owned(), |why| why.reason.clone()))
+}
+
+#[test]
+fn spot_carries_what_runs_for_shorter_than_it_is_taken_back() {
+    let check = |world: World, expect: Result<i64, &str>| {
+        let got = said(&world);
+        match (&got, expect) {
+            (Ok(got), Ok(want)) => assert!((got - want).abs() < 500, "{got} of {want}"),
+            _ => assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect),
+        }
+    };
+    // An hour's run is hardly ever interrupted: 0.192 less 0.07.
+    check(world(30, 60, 70_000, 100_000), Ok(122_000));
+    // At the price of on demand there is nothing to save.
+    check(world(30, 60, 192_000, 100_000), Err("well"));
+    check(world(19, 60, 70_000, 100_000), Err("well"));
+    let mut unpriced = world(30, 60, 70_000, 100_000);
+    unpriced.inventory.markets.spot.clear();
+    let kind = instance(1).instance_type;
+    let unknown = format!("the spot price of {kind} in us-east-1 is not known");
+    check(unpriced, Err(&unknown));
+    let mut paid = world(30, 60, 70_000, 100_000);
+    paid.inventory.markets.commitments.push(Commitment {
+        id: "ri-1".into(),
+        region: None,
+        family: None,
+        per_hour: UsdPerHour::from_micros(100_000),
+        until: None,
+    });
+    let committed = format!("a commitment pays for {kind}, and goes on without it");
+    check(paid, Err(&committed));
+    let mut alone = world(30, 60, 70_000, 100_000);
+    alone.inventory.batch.environments.clear();
+    check(alone, Err("well"));
+    let mut refused = world(30, 60, 70_000, 100_000);
+    refused.policy.placement.spot = false;
+    check(refused, Err("well"));
+}
+
+#[test]
+fn long_runs_that_are_often_interrupted_stay_on_demand() {
+    let mut hard = world(30, 60, 150_000, 990_000);
+    // A run of forty hours, of which a quarter would begin anew.
+    let longest = &mut hard.finished[29];
+    longest.usage.started = clock(8 * 3600);
+    longest.started_at = at(8 * 3600);
+    let got = said(&hard).expect("there is something left");
+    assert!(got < 192_000 - 150_000 - 10_000, "{got}");
+}
