@@ -346,7 +346,7 @@ variable "email_to" {
 }
 
 variable "extra_environment" {
-  description = "More environment for both programs: endpoints of simulators or private endpoints (AWS_ENDPOINT_URL_<SERVICE>), log level."
+  description = "More environment for both programs: endpoints of simulators or private endpoints (AWS_ENDPOINT_URL_<SERVICE>), a copy of the Spot Instance Advisor's file (EBB_SPOT_ADVISOR_URL), log level."
   type        = map(string)
   default     = {}
 }

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
-    self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMetrics, AwsObjects, AwsQueue,
-    AwsSecrets, AwsTopic, Beside,
+    self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
+    AwsQueue, AwsSecrets, AwsTopic, Beside,
 };
 use ebb_cloud::ports::{Chat, Mailer, Topic};
 use ebb_lake::Lake;
@@ -38,12 +38,17 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         AwsInventory::new(&aws),
         AwsMetrics::new(&aws),
         AwsBill::new(&aws),
+        AwsMarkets::new(&aws, &settings.spot_advisor_url),
     );
     let together = match &settings.beside {
         Beside::Nobody => None,
         beside => {
             let entered = aws::enter(&aws, beside, &settings.member_role).await;
-            Some(entered.context("the other accounts")?.together())
+            Some(
+                entered
+                    .context("the other accounts")?
+                    .together(&settings.spot_advisor_url),
+            )
         }
     };
     let account = match &together {
@@ -51,12 +56,14 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
             inventory: all,
             metrics: Some(all),
             bill: Some(all),
+            markets: Some(all),
             regions: &settings.regions,
         },
         None => Account {
             inventory: &own.0,
             metrics: Some(&own.1),
             bill: Some(&own.2),
+            markets: Some(&own.3),
             regions: &settings.regions,
         },
     };

@@ -2,7 +2,7 @@
 //! that cannot be wrong.
 
 use anyhow::{Context, Result, anyhow, ensure};
-use ebb_cloud::aws::{Beside, MemberRole};
+use ebb_cloud::aws::{Beside, MemberRole, SPOT_ADVISOR};
 use ebb_domain::identity::Region;
 use ebb_sweep::publish::Addresses;
 
@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) email: Option<Addresses>,
     pub(crate) email_contact_list: Option<String>,
     pub(crate) topic_arn: Option<String>,
+    pub(crate) spot_advisor_url: String,
 }
 
 impl Settings {
@@ -63,6 +64,9 @@ impl Settings {
             email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
             email_contact_list: optional("EBB_EMAIL_CONTACT_LIST"),
             topic_arn: optional("EBB_TOPIC_ARN"),
+            // A copy of the public file, where a network lets nothing out.
+            spot_advisor_url: optional("EBB_SPOT_ADVISOR_URL")
+                .unwrap_or_else(|| SPOT_ADVISOR.to_owned()),
         })
     }
 }

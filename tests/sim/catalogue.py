@@ -44,6 +44,18 @@ _TYPES = [
 ]
 
 TYPES = {name: InstanceType(name, vcpus, gib * GIB, usd) for name, vcpus, gib, usd in _TYPES}
+# Sold, and run by nobody: of AWS's current generation, which Ebb offers.
+_BESIDE = [
+    ("m6a.large", 2, 8, 0.0864),
+    ("m6a.xlarge", 4, 16, 0.1728),
+    ("m6a.2xlarge", 8, 32, 0.3456),
+    ("m6a.4xlarge", 16, 64, 0.6912),
+    ("c6a.xlarge", 4, 8, 0.153),
+    ("c6a.2xlarge", 8, 16, 0.306),
+    ("r6a.xlarge", 4, 32, 0.2268),
+    ("r6a.2xlarge", 8, 64, 0.4536),
+]
+SOLD = TYPES | {name: InstanceType(name, vcpus, gib * GIB, usd) for name, vcpus, gib, usd in _BESIDE}
 GPU_TYPES = ("g4dn.xlarge", "g5.xlarge")
 GENERAL_TYPES = tuple(name for name in TYPES if name not in GPU_TYPES and name != "m6i.8xlarge")
 # Wide enough for several jobs of 8 to 16 vCPU and 32 to 64 GiB.
@@ -61,7 +73,14 @@ SERVICES = ("api", "archive", "build", "cache", "etl", "gateway", "index", "note
 TOOLS = ("bwa-mem", "call-snps", "fastqc", "quantify", "sort-bam", "star-align", "trim-reads")
 
 
+def spot_advisor() -> dict[str, object]:
+    """Interruption bands in the form of the Spot Instance Advisor's file, without the last one."""
+    bands = [{"index": n, "label": label} for n, label in enumerate(("<5%", "5-10%", "10-15%", "15-20%", ">20%"))]
+    linux = {name: {"s": round(100 * (1 - SPOT_DISCOUNT)), "r": n % 4} for n, name in enumerate(SOLD)}
+    return {"ranges": bands, "spot_advisor": {region: {"Linux": linux} for region in REGIONS}}
+
+
 def usd_per_hour(type_name: str, region: str, lifecycle: str) -> float:
     """Price of a type where it runs, `lifecycle` being `spot` or `on-demand`."""
-    price = TYPES[type_name].usd_per_hour * REGIONS[region]
+    price = SOLD[type_name].usd_per_hour * REGIONS[region]
     return price * SPOT_DISCOUNT if lifecycle == "spot" else price

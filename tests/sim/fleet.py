@@ -1,7 +1,7 @@
 """Fills EC2 and Auto Scaling: instances, their ages, volumes and addresses."""
 
 from account import Account
-from catalogue import REGIONS, SIMULATED, TYPES, usd_per_hour
+from catalogue import REGIONS, SIMULATED, SOLD, spot_advisor, usd_per_hour
 from world import Node, World
 
 _IMAGE = "ami-0ebb0000000000001"
@@ -21,8 +21,9 @@ def launch(account: Account, world: World, now: float) -> dict[str, str]:
         stopped = [ids[n.key] for n in here if n.state == "stopped"]
         if stopped:
             account.client("ec2", region).stop_instances(InstanceIds=stopped)
-        prices = {name: round(usd_per_hour(name, region, "spot"), 6) for name in TYPES}
+        prices = {name: round(usd_per_hour(name, region, "spot"), 6) for name in SOLD}
         account.extend("ec2/spot-prices", {"region": region, "usd_per_hour": prices})
+    account.extend("spot-advisor", spot_advisor())
     return ids
 
 

@@ -293,6 +293,7 @@ impl Demo {
             self.sweep_once(stage).await?;
             report = sweep::report(&stage.account, &stage.deployed).await?;
         }
+        self.tell_spot(&report);
         match step_to_ask_for(&report, &stage.world) {
             Some(step) => {
                 let (url, answer) = sweep::recommendation(&stage.deployed, &step).await?;
@@ -302,6 +303,28 @@ impl Demo {
             None => console.say("no overprovisioned step to ask the API for"),
         }
         Ok(report)
+    }
+
+    /// What a step could run on at the simulator's spot prices, which are made up.
+    fn tell_spot(&self, report: &Report) {
+        let with_spot = report
+            .steps
+            .iter()
+            .find(|step| !step.offers.spot.is_empty());
+        let Some(step) = with_spot else {
+            return self.console.say("no step is offered spot machines");
+        };
+        let named: Vec<String> = step
+            .offers
+            .spot
+            .iter()
+            .map(|offer| format!("{} {}", offer.instance_type, offer.per_hour))
+            .collect();
+        self.console.say(format_args!(
+            "{}, on spot (prices and interruptions simulated): {}",
+            step.step,
+            named.join(", ")
+        ));
     }
 
     async fn sweep_once(&mut self, stage: &Stage) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Two accounts in five regions over the real SDKs: one region refuses, one throttles,
 //! one does not answer; everything comes in small pages; a machine leaves meanwhile.
 
+#[path = "accounts/markets.rs"]
+mod markets;
 #[path = "accounts/money.rs"]
 mod money;
 
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_cloud::accounts::{Accounts, Member};
-use ebb_cloud::aws::{AwsConfig, AwsInventory, Beside, Keys, MemberRole, enter};
+use ebb_cloud::aws::{AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, enter};
 use ebb_cloud::permissions::PERMISSIONS;
 use ebb_domain::fleet::{Inventory, WaitCause};
 use ebb_domain::identity::{AccountId, Region};
@@ -23,7 +25,9 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls that tell in pages, all of which must have been seen to.
-const PAGED: [&str; 10] = [
+const PAGED: [&str; 12] = [
+    "DescribeSpotPriceHistory",
+    "DescribeInstanceTypeOfferings",
     "DescribeInstances",
     "DescribeVolumes",
     "DescribeSnapshots",
@@ -57,24 +61,26 @@ async fn accounts(account: &Simulated) -> Result<Accounts> {
         external_id: None,
     };
     let entered = enter(&home, &Beside::Organization, &role).await?;
+    let advisor = format!("{}/spot-advisor-data.json", account.text("moto"));
     let members = entered.accounts.into_iter().map(|(id, config)| Member {
         id,
         inventory: Arc::new(AwsInventory::new(&config)),
         metrics: None,
         bill: None,
+        markets: Some(Arc::new(AwsMarkets::new(&config, &advisor))),
     });
     Ok(Accounts::new(members.collect(), entered.gaps))
 }
 
-async fn gathered(account: &Simulated) -> Result<Inventory> {
+async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
     let names = account.told["regions"].as_array().context("regions")?;
     let regions = names.iter().filter_map(Value::as_str).map(Region::new);
     let regions = regions.collect::<Result<Vec<_>, _>>()?;
-    let all = accounts(account).await?;
     let asked = Account {
-        inventory: &all,
+        inventory: all,
         metrics: None,
         bill: None,
+        markets: None,
         regions: &regions,
     };
     Ok(gather::inventory(&asked).await)
@@ -108,7 +114,9 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     let first = &account.told["instances"]["us-east-1"][0];
     let advised = first.as_str().context("an instance")?;
     account.extension("advisers", &advice(second, advised))?;
-    let found = gathered(&account).await?;
+    let all = accounts(&account).await?;
+    let found = gathered(&account, &all).await?;
+    markets::are_known(&account, &all, &found).await?;
 
     let whole = ["eu-central-1", "us-east-1", "us-west-2"].map(|name| (name.to_owned(), 3));
     assert_eq!(of_the_second(&account, &found)?, BTreeMap::from(whole));

@@ -156,6 +156,7 @@ mod tests {
             inventory: &demo.inventory,
             metrics: None,
             bill: None,
+            markets: None,
             regions: &[],
         };
         let scanned = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);

@@ -80,6 +80,7 @@ async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         inventory: &demo.inventory,
         metrics: (!args.no_metrics).then_some(&demo.metrics as _),
         bill: (!args.account.no_bill).then_some(&demo.bill as _),
+        markets: None,
         regions: &args.account.region,
     };
     let asked = args.explain.as_deref();

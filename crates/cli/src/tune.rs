@@ -110,6 +110,7 @@ fn of_demo() -> Result<Report> {
         inventory: &demo.inventory,
         metrics: Some(&demo.metrics as _),
         bill: Some(&demo.bill as _),
+        markets: None,
         regions: &[],
     };
     let scan = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);

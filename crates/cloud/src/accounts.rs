@@ -2,6 +2,8 @@
 //! account that has it enabled, side by side, and what one of them refuses is a gap
 //! that names it.
 
+mod markets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +13,9 @@ use ebb_domain::identity::{AccountId, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
-use crate::ports::{BillSource, CloudError, CloudResult, InventorySource, MetricsSource};
+use crate::ports::{
+    BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
+};
 use crate::turns::in_turns;
 
 /// One account and what may be asked of it.
@@ -25,6 +29,8 @@ pub struct Member {
     pub metrics: Option<Arc<dyn MetricsSource>>,
     /// The bill; `None` to leave it out.
     pub bill: Option<Arc<dyn BillSource>>,
+    /// What machines are sold for; `None` to leave it out.
+    pub markets: Option<Arc<dyn MarketSource>>,
 }
 
 #[derive(Debug, Default)]
@@ -315,6 +321,7 @@ mod tests {
             inventory: Arc::new(inventory),
             metrics: Some(Arc::new(FakeMetrics::default())),
             bill: Some(Arc::new(FakeBill::new(Ok(costs.collect())))),
+            markets: None,
         }
     }
 

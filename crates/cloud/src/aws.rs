@@ -10,6 +10,8 @@ mod error;
 mod identity;
 #[cfg(feature = "inventory")]
 mod inventory;
+#[cfg(feature = "inventory")]
+mod markets;
 #[cfg(feature = "accounts")]
 mod members;
 #[cfg(feature = "metrics")]
@@ -35,6 +37,8 @@ pub use email::AwsMailer;
 pub use identity::{Caller, Machine, caller, machine};
 #[cfg(feature = "inventory")]
 pub use inventory::AwsInventory;
+#[cfg(feature = "inventory")]
+pub use markets::{AwsMarkets, SPOT_ADVISOR};
 #[cfg(feature = "accounts")]
 pub use members::{Beside, Entered, MemberRole, enter};
 #[cfg(feature = "metrics")]

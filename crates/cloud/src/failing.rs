@@ -2,20 +2,22 @@
 //! where it touches the outside. One [`Fault`] counts the calls of all the ports
 //! that share it, so that "the n-th call" is the n-th of the whole run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
+use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
     BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, InventorySource, Listed,
-    Mailer, MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets, Topic,
+    Mailer, MarketSource, MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets,
+    Topic,
 };
 
 /// Whether the work was done when the failure is told.
@@ -177,6 +179,32 @@ impl<T: MetricsSource> MetricsSource for Failing<T> {
 
     fn metrics_requested(&self) -> u64 {
         self.inner.metrics_requested()
+    }
+}
+
+#[async_trait]
+impl<T: MarketSource> MarketSource for Failing<T> {
+    async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>> {
+        let work = self.inner.spot_prices(region);
+        self.fault.around("markets.spot_prices", work).await
+    }
+
+    async fn zones(
+        &self,
+        region: &Region,
+    ) -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>> {
+        let work = self.inner.zones(region);
+        self.fault.around("markets.zones", work).await
+    }
+
+    async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
+        let work = self.inner.reserved(region);
+        self.fault.around("markets.reserved", work).await
+    }
+
+    async fn interruptions(&self) -> CloudResult<Advisor> {
+        let work = self.inner.interruptions();
+        self.fault.around("markets.interruptions", work).await
     }
 }
 

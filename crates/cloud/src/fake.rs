@@ -4,6 +4,7 @@
 
 mod account;
 mod clock;
+mod markets;
 mod objects;
 mod outbox;
 mod queue;
@@ -11,6 +12,7 @@ mod secrets;
 
 pub use account::{FakeBill, FakeInventory, FakeMetrics};
 pub use clock::FakeClock;
+pub use markets::FakeMarkets;
 pub use objects::{FakeObjects, StoredObject};
 pub use outbox::{FakeChat, FakeMailer, FakeTopic};
 pub use queue::{FakeMessage, FakeQueue};

@@ -1,15 +1,78 @@
 //! The one HTTP client. Every binary is static, and glibc's resolver does not
 //! work without its shared objects, so names are resolved in Rust.
 
+use std::error::Error;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+#[cfg(feature = "inventory")]
+use std::time::Duration;
 
 use aws_smithy_dns::HickoryDnsResolver;
+#[cfg(any(feature = "webhook", feature = "inventory"))]
+use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+#[cfg(feature = "inventory")]
+use aws_smithy_runtime_api::client::http::HttpConnector;
+#[cfg(feature = "inventory")]
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+#[cfg(feature = "inventory")]
+use aws_smithy_types::byte_stream::ByteStream;
 
 pub(crate) fn tls() -> Provider {
     Provider::Rustls(CryptoMode::AwsLc)
+}
+
+#[cfg(any(feature = "webhook", feature = "inventory"))]
+pub(crate) fn connector() -> Connector {
+    Connector::builder()
+        .tls_provider(tls())
+        .build_with_resolver(resolver())
+}
+
+/// The words of an error and of all that caused it, each said once.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        if !words.contains(&said) {
+            words.push_str(": ");
+            words.push_str(&said);
+        }
+        cause = inner.source();
+    }
+    words
+}
+
+/// A public file of at most `max_bytes`, or in words why there is none within `patience`.
+#[cfg(feature = "inventory")]
+pub(crate) async fn get(
+    url: &str,
+    max_bytes: usize,
+    patience: Duration,
+) -> Result<Vec<u8>, String> {
+    let mut request = HttpRequest::empty();
+    request.set_uri(url).map_err(|error| chain(&error))?;
+    let read = async {
+        let answer = connector().call(request).await;
+        let answer = answer.map_err(|error| chain(&error))?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(format!("HTTP {}", status.as_u16()));
+        }
+        let mut body = ByteStream::new(answer.into_body());
+        let mut bytes = Vec::new();
+        while let Some(piece) = body.next().await {
+            bytes.extend_from_slice(&piece.map_err(|error| chain(&error))?);
+            if bytes.len() > max_bytes {
+                return Err(format!("it has more than {max_bytes} bytes"));
+            }
+        }
+        Ok(bytes)
+    };
+    let late = |_| format!("no answer in {} s", patience.as_secs());
+    tokio::time::timeout(patience, read).await.map_err(late)?
 }
 
 /// The resolver of the machine's configuration, or Amazon's own where the

@@ -5,7 +5,7 @@
 /// Which adapter calls an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Adapter {
-    /// Instances, volumes, addresses, Batch and ECS.
+    /// Instances, volumes, addresses, Batch and ECS, and what machines are sold for.
     Inventory,
     /// CloudWatch.
     Metrics,
@@ -57,6 +57,9 @@ permissions! {
         DESCRIBE_ADDRESSES = "ec2:DescribeAddresses",
         DESCRIBE_SNAPSHOTS = "ec2:DescribeSnapshots",
         DESCRIBE_IMAGES = "ec2:DescribeImages",
+        DESCRIBE_SPOT_PRICE_HISTORY = "ec2:DescribeSpotPriceHistory",
+        DESCRIBE_INSTANCE_TYPE_OFFERINGS = "ec2:DescribeInstanceTypeOfferings",
+        DESCRIBE_RESERVED_INSTANCES = "ec2:DescribeReservedInstances",
         DESCRIBE_COMPUTE_ENVIRONMENTS = "batch:DescribeComputeEnvironments",
         DESCRIBE_JOB_QUEUES = "batch:DescribeJobQueues",
         LIST_JOBS = "batch:ListJobs",

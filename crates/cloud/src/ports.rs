@@ -1,12 +1,13 @@
 //! What Ebb asks of a cloud, as narrow traits over domain types. No SDK is named
 //! here, and nothing here changes a resource of the user's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
+use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use ebb_domain::units::Usd;
 use jiff::Timestamp;
@@ -67,6 +68,24 @@ pub trait InventorySource: Send + Sync {
     fn not_entered(&self) -> Vec<Gap> {
         Vec::new()
     }
+}
+
+/// Reads what machines are sold for beside the list price. None of it is charged for.
+#[async_trait]
+pub trait MarketSource: Send + Sync {
+    /// The spot price of each type in a region, of its cheapest zone, for Linux; how often
+    /// machines are taken back is not told here.
+    async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>>;
+
+    /// The zones of a region that sell each type.
+    async fn zones(&self, region: &Region)
+    -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>>;
+
+    /// What has been reserved in a region and is paid for, used or not.
+    async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>>;
+
+    /// How often spot machines are taken back, everywhere.
+    async fn interruptions(&self) -> CloudResult<Advisor>;
 }
 
 /// Reads utilization metrics of nodes without a probe. Every call costs money,

@@ -2,7 +2,6 @@
 //! whoever has it can post, so neither `Debug` nor an error shows more of it than the
 //! host.
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,9 +39,7 @@ impl HttpWebhook {
             return Err(BadWebhookUrl);
         }
         Ok(Self {
-            connector: Connector::builder()
-                .tls_provider(http::tls())
-                .build_with_resolver(http::resolver()),
+            connector: http::connector(),
             url: url.to_owned(),
         })
     }
@@ -93,7 +90,7 @@ impl HttpWebhook {
             .map_err(|e| self.failed(&e.to_string()))?;
         let talk = async {
             let answer = self.connector.call(request).await;
-            let answer = answer.map_err(|e| self.failed(&causes(&e)))?;
+            let answer = answer.map_err(|e| self.failed(&http::chain(&e)))?;
             let status = answer.status();
             let words = beginning(answer).await;
             if status.is_success() {
@@ -132,17 +129,6 @@ fn acceptable(url: &str) -> bool {
 fn path(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.find(['/', '?']).map(|at| &rest[at..])
-}
-
-fn causes(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        words.push_str(": ");
-        words.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    words
 }
 
 async fn beginning(answer: HttpResponse) -> Vec<u8> {

@@ -243,6 +243,7 @@ async fn measure() -> (Duration, usize, usize, u64, u64, u64) {
             inventory: made.clone(),
             metrics: Some(made.clone()),
             bill: Some(made),
+            markets: None,
         }
     });
     let all = Accounts::new(members.collect(), Vec::new());
@@ -250,6 +251,7 @@ async fn measure() -> (Duration, usize, usize, u64, u64, u64) {
         inventory: &all,
         metrics: Some(&all),
         bill: Some(&all),
+        markets: None,
         regions: &[],
     };
     let begun = Instant::now();

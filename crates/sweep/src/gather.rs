@@ -4,15 +4,20 @@
 #[cfg(feature = "lake")]
 pub mod kept;
 mod paid;
+mod sold;
 
 pub use paid::{Paid, Wanted};
+pub use sold::Sold;
 
-use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource};
+use std::time::Duration;
+
+use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource};
 use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
-use futures::{StreamExt, stream};
-
 use ebb_domain::life::ALL_REGIONS;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Regions asked at once; each region's answers are paged one after another.
 const REGIONS_AT_ONCE: usize = 4;
@@ -26,8 +31,23 @@ pub struct Account<'a> {
     pub metrics: Option<&'a dyn MetricsSource>,
     /// The bill; `None` to leave it out.
     pub bill: Option<&'a dyn BillSource>,
+    /// What machines are sold for beside the list price; `None` to leave it out.
+    pub markets: Option<&'a dyn MarketSource>,
     /// The regions to look at; none means all that are enabled.
     pub regions: &'a [Region],
+}
+
+/// What is kept of earlier sweeps, because asking costs money or time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// What was paid for.
+    pub paid: Paid,
+    /// What machines are sold for.
+    pub sold: Sold,
+}
+
+fn is_older(at: Timestamp, now: Timestamp, age: Duration) -> bool {
+    at.saturating_add(age).is_ok_and(|until| until <= now)
 }
 
 /// Everything in the regions asked for; the same answers give the same inventory,

@@ -243,16 +243,16 @@ async fn look(
         report.history.trend.clone_from(&trend.0);
         report
     };
-    let mut paid = gather::kept::load(ports.objects).await;
+    let mut kept = gather::kept::load(ports.objects).await;
     let seen = scan::see(
         &ports.account,
         before,
-        &mut paid,
+        &mut kept,
         (&config.policy, now),
         decide,
     );
     let (report, disconnected_since) = seen.await;
-    gather::kept::save(ports.objects, &paid).await;
+    gather::kept::save(ports.objects, &kept).await;
     Ok((report, Memory { disconnected_since }))
 }
 

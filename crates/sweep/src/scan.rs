@@ -15,7 +15,7 @@ use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use jiff::Timestamp;
 
-use crate::gather::{self, Account, Paid, Wanted};
+use crate::gather::{self, Account, Kept, Wanted};
 
 /// What is known beside what the account answers; by default nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,8 +53,8 @@ pub async fn explained(
         let explanation = resource.map(|resource| explain(facts, resource));
         (judge(facts), explanation)
     };
-    let mut paid = Paid::default();
-    see(account, before, &mut paid, (policy, now), decide)
+    let mut kept = Kept::default();
+    see(account, before, &mut kept, (policy, now), decide)
         .await
         .0
 }
@@ -73,7 +73,7 @@ pub(crate) struct Before<'a> {
 pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,
-    paid: &mut Paid,
+    Kept { paid, sold }: &mut Kept,
     (policy, now): (&Policy, Timestamp),
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> (T, BTreeMap<NodeId, Timestamp>) {
@@ -88,6 +88,9 @@ pub(crate) async fn see<T>(
     let gaps = paid.refresh(account, &wanted).await;
     inventory.gaps.extend(gaps);
     inventory.gaps.extend(before.gaps);
+    if let Some(source) = account.markets {
+        sold.refresh(source, &mut inventory, now).await;
+    }
     let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
     let decided = decide(&Facts {
         now,

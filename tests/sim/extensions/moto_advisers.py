@@ -1,4 +1,5 @@
-"""Compute Optimizer and Cost Optimization Hub: a WSGI layer around moto's server.
+"""Compute Optimizer, Cost Optimization Hub and the Spot Instance Advisor's public file: a
+WSGI layer around moto's server.
 
 Follows the Compute Optimizer API reference, page `GetEC2InstanceRecommendations`, and
 the Cost Optimization Hub reference, page `ListRecommendations`. moto 5.2.5 has neither
@@ -10,6 +11,7 @@ protocol"), to the second in JSON.
 
 - POST `/moto-api/ebb/advisers` `{"optimizer"?: [InstanceRecommendation],
   "hub"?: [Recommendation]}`
+- POST `/moto-api/ebb/spot-advisor` what GET `/spot-advisor-data.json` then answers
 """
 
 import json
@@ -32,11 +34,17 @@ class Advisers:
     def __init__(self, app: App):
         self._app = app
         self._said: dict[str, list[dict[str, Any]]] = {}
+        self._spot: dict[str, Any] = {}
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == "/moto-api/ebb/advisers":
             self._said = json.loads(_body(environ))
             return _answer(start, "200 OK", {}, environ)
+        if environ.get("PATH_INFO") == "/moto-api/ebb/spot-advisor":
+            self._spot = json.loads(_body(environ))
+            return _answer(start, "200 OK", {}, environ)
+        if environ.get("PATH_INFO") == "/spot-advisor-data.json":
+            return _answer(start, "200 OK", self._spot, environ)
         scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
         region, service = scope.groups() if scope else ("", "")
         if service not in _OFF:

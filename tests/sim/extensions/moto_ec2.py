@@ -1,12 +1,14 @@
-"""EC2: instances with an age, and spot prices that look like prices.
+"""EC2: instances with an age, spot prices that look like prices, and reservations.
 
 Follows the EC2 API reference, pages `Instance` (`launchTime`: "The time that
 the instance was last launched") and `DescribeSpotPriceHistory` (`SpotPrice`
-objects: availability zone, type, product, price, time). moto 5.2.5 launches
-everything now and answers 0.00001 of the year 2006 for every type.
+objects: availability zone, type, product, price, time) and `ReservedInstances`. moto
+5.2.5 launches everything now, answers 0.00001 of the year 2006 for every type, and does
+not describe reservations.
 
 - POST `/moto-api/ebb/ec2/launch-times` `{"region", "instances": {id: epoch seconds}}`
 - POST `/moto-api/ebb/ec2/spot-prices` `{"region", "usd_per_hour": {type: price}}`
+- POST `/moto-api/ebb/ec2/reserved-instances` `{"region", "reserved": [ReservedInstances]}`
 """
 
 from datetime import datetime, timedelta, timezone
@@ -15,11 +17,13 @@ from typing import Any
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
 from moto.ec2.models import ec2_backends
+from moto.ec2.responses.reserved_instances import ReservedInstances
 from moto.ec2.responses.spot_instances import SpotInstances
 
 from .moto_endpoints import Body, register
 
 _spot_usd_per_hour: dict[str, dict[str, float]] = {}
+_reserved: dict[str, list[dict[str, Any]]] = {}
 # Zones of a region differ by a few per cent; the price stands for hours at a time.
 _ZONE_STEP = 0.03
 _PRICE_STANDS = timedelta(hours=5)
@@ -34,6 +38,16 @@ def _set_launch_times(body: Body) -> None:
 
 def _set_spot_prices(body: Body) -> None:
     _spot_usd_per_hour[body["region"]] = {k: float(v) for k, v in body["usd_per_hour"].items()}
+
+
+def _set_reserved(body: Body) -> None:
+    _reserved[body["region"]] = body["reserved"]
+
+
+def _describe_reserved_instances(self: ReservedInstances) -> ActionResult:
+    """Those of the account that the world is in."""
+    mine = self.current_account == DEFAULT_ACCOUNT_ID
+    return ActionResult({"ReservedInstances": _reserved.get(self.region, []) if mine else []})
 
 
 def _describe_spot_price_history(self: SpotInstances) -> ActionResult:
@@ -61,7 +75,9 @@ def _describe_spot_price_history(self: SpotInstances) -> ActionResult:
 
 
 def install() -> None:
-    """Adds the endpoints and replaces the spot price answer."""
+    """Adds the endpoints and replaces the answers."""
     register("ec2/launch-times", _set_launch_times)
     register("ec2/spot-prices", _set_spot_prices)
+    register("ec2/reserved-instances", _set_reserved)
     SpotInstances.describe_spot_price_history = _describe_spot_price_history
+    ReservedInstances.describe_reserved_instances = _describe_reserved_instances

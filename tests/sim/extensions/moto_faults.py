@@ -32,6 +32,8 @@ _XML_LISTS = {
     "DescribeVolumes": "volumeSet",
     "DescribeSnapshots": "snapshotSet",
     "DescribeImages": "imagesSet",
+    "DescribeSpotPriceHistory": "spotPriceHistorySet",
+    "DescribeInstanceTypeOfferings": "instanceTypeOfferingSet",
 }
 _JSON_LISTS = {
     "DescribeComputeEnvironments": "computeEnvironments",

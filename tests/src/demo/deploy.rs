@@ -90,7 +90,10 @@ impl Deploying {
             "slack_webhook_url": account.webhook,
             "email_from": EMAIL.0,
             "email_to": [EMAIL.1],
-            "extra_environment": { "RUST_LOG": "info" },
+            "extra_environment": {
+                "RUST_LOG": "info",
+                "EBB_SPOT_ADVISOR_URL": format!("{}/spot-advisor-data.json", account.inventory),
+            },
         });
         let path = places.work.join("demo.tfvars.json");
         fs::write(&path, variables.to_string())?;

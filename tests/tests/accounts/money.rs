@@ -34,6 +34,7 @@ async fn scanned(account: &Simulated) -> Result<Report> {
         inventory: &AwsInventory::new(&config),
         metrics: None,
         bill: Some(&AwsBill::new(&config)),
+        markets: None,
         regions: &regions,
     };
     let mut policy = Policy::default();

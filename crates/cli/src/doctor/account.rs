@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMetrics};
+use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics, SPOT_ADVISOR};
 use ebb_cloud::permissions::{Adapter, PERMISSIONS};
-use ebb_cloud::ports::{BillSource, CloudResult, InventorySource, MetricsSource};
+use ebb_cloud::ports::{
+    BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
+};
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_sweep::mend::{COST_OPT_IN, statement};
@@ -44,20 +46,25 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     checks.push(enabled(args, &regions));
     let metrics = AwsMetrics::new(&config);
     let regions = regions.unwrap_or_else(|_| config.region().into_iter().collect());
-    let (inventory, metrics) = (&inventory, &metrics);
+    let markets = AwsMarkets::new(&config, SPOT_ADVISOR);
+    let (inventory, metrics, markets) = (&inventory, &metrics, &markets);
     let asked = regions.into_iter().map(|region| async move {
         let found = inventory.gather(&region).await;
         let utilization = try_metrics(metrics, &region, found.as_ref().ok()).await;
-        (region, found, utilization)
+        let sold = try_markets(markets, &region).await;
+        (region, found, utilization, sold)
     });
     let mut asked = stream::iter(asked).buffered(REGIONS_AT_ONCE);
-    while let Some((region, found, utilization)) = asked.next().await {
+    while let Some((region, found, utilization, sold)) = asked.next().await {
         answers.inventory(&region, &found);
         answers.told(
             METRIC_DATA,
             &region,
             utilization.err().map(|e| e.to_string()),
         );
+        for (action, refusal) in sold {
+            answers.told(action, &region, refusal);
+        }
     }
     checks.extend(answers.checks());
     checks.push(match args.no_bill {
@@ -95,6 +102,20 @@ async fn try_metrics(
         .utilization(region, &nodes, from, to)
         .await
         .map(drop)
+}
+
+async fn try_markets(markets: &AwsMarkets, region: &Region) -> [(&'static str, Option<String>); 3] {
+    let (spot, zones, reserved) = futures::join!(
+        markets.spot_prices(region),
+        markets.zones(region),
+        markets.reserved(region),
+    );
+    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
+    [
+        ("ec2:DescribeSpotPriceHistory", words(spot.err())),
+        ("ec2:DescribeInstanceTypeOfferings", words(zones.err())),
+        ("ec2:DescribeReservedInstances", words(reserved.err())),
+    ]
 }
 
 fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_domain::judge::ResourceCost>>) -> Check {
@@ -224,7 +245,6 @@ fn named<'a>(mut regions: impl ExactSizeIterator<Item = &'a Region>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_cloud::ports::CloudError;
     use ebb_domain::fleet::{Gap, JobQueue};
 
     use super::super::check::State;

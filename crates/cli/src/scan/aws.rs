@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
-    AwsBill, AwsConfig, AwsInventory, AwsMetrics, Beside, Caller, MemberRole, caller, enter,
+    AwsBill, AwsConfig, AwsInventory, AwsMetrics, Beside, Caller, MemberRole, SPOT_ADVISOR, caller,
+    enter,
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
 use ebb_domain::policy::Policy;
@@ -48,6 +49,8 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(metrics),
         bill: (!args.account.no_bill).then_some(bill),
+        // Nothing that a single look judges rests on them.
+        markets: None,
         regions: &args.account.region,
     };
     let known = Known::default();
@@ -76,7 +79,9 @@ async fn beside(args: &AccountArgs, config: &AwsConfig) -> Result<Option<Account
     };
     let entered = enter(config, &beside, &role).await;
     Ok(Some(
-        entered.context("entering the other accounts")?.together(),
+        entered
+            .context("entering the other accounts")?
+            .together(SPOT_ADVISOR),
     ))
 }
 

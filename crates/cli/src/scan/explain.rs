@@ -97,6 +97,7 @@ mod tests {
             inventory,
             metrics: Some(&demo.metrics),
             bill: None,
+            markets: None,
             regions: &[],
         };
         let asked = Some(id);
@@ -113,6 +114,7 @@ mod tests {
             inventory: &demo.inventory,
             metrics: Some(&demo.metrics),
             bill: None,
+            markets: None,
             regions: &[],
         };
         let report = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now).await;

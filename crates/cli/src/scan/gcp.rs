@@ -23,6 +23,7 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
         inventory: &progress,
         metrics: (!args.no_metrics).then_some(&metrics as _),
         bill: None,
+        markets: None,
         regions: &args.account.region,
     };
     let known = Known::default();

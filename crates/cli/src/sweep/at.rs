@@ -45,6 +45,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         inventory: &NoCloud,
         metrics: None,
         bill: None,
+        markets: None,
         regions: &[],
     };
     let channels = Channels {

@@ -6,6 +6,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
+use crate::http::chain;
 use crate::ports::{CloudError, bounded};
 
 /// Why `operation` on `what` failed.
@@ -68,21 +69,6 @@ fn kind_of(code: &str) -> Kind {
         "ConditionalRequestConflict" | "PreconditionFailed" => Kind::Conflict,
         _ => Kind::Failed,
     }
-}
-
-/// The words of an error and of all that caused it, each said once.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !words.contains(&said) {
-            words.push_str(": ");
-            words.push_str(&said);
-        }
-        cause = inner.source();
-    }
-    words
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
 use ebb_domain::fleet::Gap;
 use ebb_domain::identity::AccountId;
 
-use super::error::{chain, cloud_error};
+use super::error::cloud_error;
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
-use super::{AwsBill, AwsInventory, AwsMetrics};
+use super::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics};
 use super::{AwsConfig, caller};
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use crate::accounts::{Accounts, Member};
+use crate::http::chain;
 use crate::permissions::{ASSUME_ROLE, LIST_ACCOUNTS};
 use crate::ports::{CloudResult, bounded};
 use crate::turns::in_turns;
@@ -79,13 +80,15 @@ pub struct Entered {
 
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 impl Entered {
-    /// All that can be asked of them, as one account.
-    pub fn together(self) -> Accounts {
+    /// All that can be asked of them, as one account, with the Spot Instance Advisor's
+    /// file at `advisor`.
+    pub fn together(self, advisor: &str) -> Accounts {
         let members = self.accounts.into_iter().map(|(id, config)| Member {
             id,
             inventory: Arc::new(AwsInventory::new(&config)),
             metrics: Some(Arc::new(AwsMetrics::new(&config))),
             bill: Some(Arc::new(AwsBill::new(&config))),
+            markets: Some(Arc::new(AwsMarkets::new(&config, advisor))),
         });
         Accounts::new(members.collect(), self.gaps)
     }

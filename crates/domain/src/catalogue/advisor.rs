@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::identity::{InstanceType, Region};
@@ -33,7 +33,7 @@ pub enum AdvisorError {
 }
 
 /// What the advisor says of Linux machines.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Advisor {
     /// By region and type.
     pub bands: BTreeMap<Region, BTreeMap<InstanceType, Band>>,
@@ -45,7 +45,7 @@ pub struct Advisor {
 ///
 /// Source: "Spot Instance Advisor": the rate at which AWS has reclaimed capacity during
 /// the trailing month, in ranges; savings over on demand, as an average of a month.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Band {
     /// Parts per million at least.
     pub from_ppm: u32,

@@ -132,6 +132,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
             inventory: &inventory,
             metrics: None,
             bill: None,
+            markets: None,
             regions: &[],
         },
         queue: &queue,

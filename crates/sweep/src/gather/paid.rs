@@ -17,7 +17,7 @@ use ebb_domain::units::Usd;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Account;
+use super::{Account, is_older};
 
 /// Cost Explorer refreshes what it knows at least once a day.
 const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
@@ -275,8 +275,4 @@ fn affordable(left: Usd) -> usize {
         .unwrap_or(i64::MAX)
         .saturating_mul(PRICE_PER_METRIC.micros());
     usize::try_from(left.micros().max(0) / per_node.max(1)).unwrap_or(usize::MAX)
-}
-
-fn is_older(at: Timestamp, now: Timestamp, age: Duration) -> bool {
-    at.saturating_add(age).is_ok_and(|until| until <= now)
 }

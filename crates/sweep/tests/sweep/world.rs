@@ -98,6 +98,7 @@ impl World {
                 inventory: &Failing::new(self.inventory.clone(), fault),
                 metrics: Some(&Failing::new(FakeMetrics::default(), fault)),
                 bill: None,
+                markets: None,
                 regions: &[],
             },
             queue: &Failing::new(self.queue.clone(), fault),

@@ -55,6 +55,7 @@ async fn refreshed(
         inventory: &FakeInventory::default(),
         metrics: Some(&metrics),
         bill: bill.map(|bill| bill as _),
+        markets: None,
         regions: &[],
     };
     let policy = MetricsPolicy {
@@ -143,6 +144,7 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
             inventory: &FakeInventory::default(),
             metrics: None,
             bill: Some(&bill),
+            markets: None,
             regions: &[],
         };
         let wanted = Wanted {

@@ -1,0 +1,256 @@
+//! What machines are sold for: spot prices, the zones that sell a type, reservations, and
+//! the public file of the Spot Instance Advisor. None of it is charged for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::primitives::DateTime;
+use aws_sdk_ec2::types::{
+    Filter, InstanceTypeOffering, LocationType, RecurringChargeFrequency, ReservedInstances,
+    SpotPrice,
+};
+use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::fleet::{Commitment, SpotTerms};
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::units::{Usd, UsdPerHour};
+use jiff::Timestamp;
+
+use super::AwsConfig;
+use super::error::cloud_error;
+use super::time::timestamp;
+use crate::http;
+use crate::permissions::{
+    DESCRIBE_INSTANCE_TYPE_OFFERINGS, DESCRIBE_RESERVED_INSTANCES, DESCRIBE_SPOT_PRICE_HISTORY,
+};
+use crate::ports::{CloudError, CloudResult, MarketSource, bounded};
+
+/// The most that one call describes.
+const PAGE: i32 = 1_000;
+
+/// Source: EC2 API reference, `SpotPrice`, "productDescription"; accounts from before
+/// 2013 are told the second.
+const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+
+/// Where the Spot Instance Advisor's page reads its figures.
+pub const SPOT_ADVISOR: &str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json";
+
+/// The file has one now.
+const MAX_ADVISOR_BYTES: usize = 16 << 20;
+const ADVISOR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The markets of the account that the credentials belong to.
+#[derive(Debug, Clone)]
+pub struct AwsMarkets {
+    config: AwsConfig,
+    advisor: String,
+}
+
+impl AwsMarkets {
+    /// As the account behind `config` sees them, with the advisor's file at `advisor`,
+    /// which is [`SPOT_ADVISOR`] unless someone keeps a copy.
+    pub fn new(config: &AwsConfig, advisor: &str) -> Self {
+        Self {
+            config: config.clone(),
+            advisor: advisor.to_owned(),
+        }
+    }
+
+    fn client(&self, region: &Region) -> Client {
+        Client::new(&self.config.in_region(region))
+    }
+}
+
+#[async_trait]
+impl MarketSource for AwsMarkets {
+    /// Begin and end now: the answer is then the price that holds, of each type and zone.
+    async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>> {
+        let now = DateTime::from_millis(Timestamp::now().as_millisecond());
+        let call = self.client(region).describe_spot_price_history();
+        let call = call.start_time(now).end_time(now);
+        let call = call.set_product_descriptions(Some(LINUX.map(str::to_owned).to_vec()));
+        let mut pages = call.into_paginator().page_size(PAGE).send();
+        let mut prices = BTreeMap::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|e| cloud_error(DESCRIBE_SPOT_PRICE_HISTORY, "spot", &e))?;
+            for told in page.spot_price_history() {
+                cheapest(told, &mut prices);
+            }
+        }
+        Ok(prices)
+    }
+
+    async fn zones(
+        &self,
+        region: &Region,
+    ) -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>> {
+        let call = self.client(region).describe_instance_type_offerings();
+        let call = call.location_type(LocationType::AvailabilityZone);
+        let mut pages = call.into_paginator().page_size(PAGE).send();
+        let mut zones: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        while let Some(page) = pages.next().await {
+            let page =
+                page.map_err(|e| cloud_error(DESCRIBE_INSTANCE_TYPE_OFFERINGS, "types", &e))?;
+            for (kind, zone) in page.instance_type_offerings().iter().filter_map(offered) {
+                zones.entry(kind).or_default().insert(zone);
+            }
+        }
+        Ok(zones)
+    }
+
+    async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
+        let active = Filter::builder().name("state").values("active").build();
+        let call = self.client(region).describe_reserved_instances();
+        let answer = call.filters(active).send().await;
+        let answer =
+            answer.map_err(|e| cloud_error(DESCRIBE_RESERVED_INSTANCES, "reservations", &e))?;
+        let all = answer.reserved_instances().iter();
+        Ok(all.filter_map(|told| commitment(told, region)).collect())
+    }
+
+    async fn interruptions(&self) -> CloudResult<Advisor> {
+        let failed = |message: String| CloudError::Failed {
+            operation: "the Spot Instance Advisor's file".to_owned(),
+            message: bounded(&message),
+        };
+        let read = http::get(&self.advisor, MAX_ADVISOR_BYTES, ADVISOR_PATIENCE);
+        let bytes = read.await.map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|e| failed(e.to_string()))?;
+        Advisor::parse(&text).map_err(|e| failed(http::chain(&e)))
+    }
+}
+
+/// Keeps the price of the cheapest zone.
+fn cheapest(told: &SpotPrice, prices: &mut BTreeMap<InstanceType, SpotTerms>) {
+    let system = told.product_description().map(|system| system.as_str());
+    if !system.is_some_and(|system| LINUX.contains(&system)) {
+        return;
+    }
+    let kind = told.instance_type().map(|kind| kind.as_str());
+    let kind = kind.and_then(|kind| InstanceType::new(kind).ok());
+    let price = told.spot_price().and_then(Usd::parse);
+    let Some((kind, price)) = kind.zip(price.filter(|price| *price > Usd::ZERO)) else {
+        return;
+    };
+    let terms = SpotTerms {
+        per_hour: UsdPerHour(price),
+        as_of: told.timestamp().and_then(timestamp),
+        taken_back_ppm: None,
+        own: None,
+    };
+    let kept = prices.entry(kind).or_insert_with(|| terms.clone());
+    if terms.per_hour < kept.per_hour {
+        *kept = terms;
+    }
+}
+
+fn offered(told: &InstanceTypeOffering) -> Option<(InstanceType, String)> {
+    let kind = InstanceType::new(told.instance_type()?.as_str()).ok()?;
+    Some((kind, told.location()?.to_owned()))
+}
+
+/// What it costs an hour: the recurring charge, and what was paid ahead spread over its
+/// time, for each of its instances. One in a currency other than the dollar is left out.
+///
+/// Source: EC2 API reference, `ReservedInstances` (`fixedPrice`, `duration` in seconds,
+/// `recurringCharges` by the hour).
+fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
+    if told
+        .currency_code()
+        .is_some_and(|code| code.as_str() != "USD")
+    {
+        return None;
+    }
+    // What is reserved for another system does not pay for Linux.
+    let system = told.product_description().map(|system| system.as_str());
+    if system.is_some_and(|system| !LINUX.contains(&system)) {
+        return None;
+    }
+    let kind = told.instance_type()?.as_str();
+    let hourly = told.recurring_charges().iter().filter(|charge| {
+        let frequency = charge.frequency();
+        frequency.is_none_or(|often| *often == RecurringChargeFrequency::Hourly)
+    });
+    let hourly: f64 = hourly.filter_map(|charge| charge.amount()).sum();
+    let hours = told.duration().filter(|seconds| *seconds > 0)? as f64 / 3_600.0;
+    let ahead = f64::from(told.fixed_price().unwrap_or_default()) / hours;
+    let count = f64::from(told.instance_count().unwrap_or(1));
+    let micros = ((hourly + ahead) * count * 1e6).round();
+    let known = micros.is_finite() && (0.0..1e15).contains(&micros);
+    Some(Commitment {
+        id: told.reserved_instances_id()?.to_owned(),
+        region: Some(region.clone()),
+        family: kind.split_once('.').map(|(family, _)| family.to_owned()),
+        per_hour: UsdPerHour::from_micros(known.then_some(micros as i64)?),
+        until: told.end().and_then(timestamp),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_ec2::types::builders::{ReservedInstancesBuilder, SpotPriceBuilder};
+    use aws_sdk_ec2::types::{InstanceType as ToldType, RecurringCharge, RiProductDescription};
+
+    use super::*;
+
+    fn spot(zone: &str, price: &str) -> SpotPriceBuilder {
+        SpotPrice::builder()
+            .instance_type(ToldType::M5Large)
+            .product_description(RiProductDescription::LinuxUnix)
+            .availability_zone(zone)
+            .spot_price(price)
+            .timestamp(DateTime::from_secs(1_700_000_000))
+    }
+
+    #[test]
+    fn a_type_has_the_price_of_its_cheapest_zone() {
+        let check = |told: Vec<SpotPriceBuilder>, expect: Option<i64>| {
+            let mut prices = BTreeMap::new();
+            for told in told {
+                cheapest(&told.build(), &mut prices);
+            }
+            let m5 = InstanceType::new("m5.large").expect("a type");
+            let got = prices.get(&m5).map(|terms| terms.per_hour.0.micros());
+            assert_eq!(got, expect);
+        };
+        let two = vec![spot("a", "0.040000"), spot("b", "0.035100")];
+        check(two, Some(35_100));
+        check(vec![spot("a", "0.0"), spot("b", "much")], None);
+        let windows = RiProductDescription::Windows;
+        check(vec![spot("a", "0.04").product_description(windows)], None);
+        let older = "Linux/UNIX (Amazon VPC)".into();
+        check(
+            vec![spot("a", "0.04").product_description(older)],
+            Some(40_000),
+        );
+    }
+
+    #[test]
+    fn a_reservation_costs_what_is_paid_by_the_hour_and_ahead_for_each_instance() {
+        let told = ReservedInstances::builder()
+            .reserved_instances_id("ri-1")
+            .instance_type(ToldType::M5Large)
+            .instance_count(3)
+            .duration(31_536_000)
+            .fixed_price(438.0)
+            .recurring_charges(
+                RecurringCharge::builder()
+                    .frequency(RecurringChargeFrequency::Hourly)
+                    .amount(0.01)
+                    .build(),
+            );
+        let region = Region::new("eu-west-1").expect("a region");
+        let check = |told: ReservedInstancesBuilder, expect: Option<i64>| {
+            let paid = commitment(&told.build(), &region);
+            let got = paid.map(|paid| (paid.family.unwrap_or_default(), paid.per_hour.0.micros()));
+            assert_eq!(got, expect.map(|micros| ("m5".to_owned(), micros)));
+        };
+        check(told.clone(), Some(180_000));
+        check(told.clone().set_recurring_charges(None), Some(150_000));
+        check(told.clone().currency_code("CNY".into()), None);
+        let windows = RiProductDescription::Windows;
+        check(told.clone().product_description(windows), None);
+        check(told.set_duration(None), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Markets in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::fleet::{Commitment, Markets, SpotTerms};
+use ebb_domain::identity::{InstanceType, Region};
+
+use super::Shared;
+use crate::ports::{CloudError, CloudResult, MarketSource};
+
+#[derive(Debug, Default)]
+struct Sold {
+    markets: Markets,
+    advisor: Advisor,
+    refuses: bool,
+    asked: BTreeMap<&'static str, usize>,
+}
+
+/// What is sold where, and how often each question was asked.
+#[derive(Debug, Clone, Default)]
+pub struct FakeMarkets(Shared<Sold>);
+
+impl FakeMarkets {
+    /// With these.
+    pub fn new(markets: Markets, advisor: Advisor) -> Self {
+        Self(Shared::new(Sold {
+            markets,
+            advisor,
+            ..Sold::default()
+        }))
+    }
+
+    /// From now on every call is refused.
+    pub fn refuse(&self) {
+        self.0.lock().refuses = true;
+    }
+
+    /// How often each question was asked.
+    pub fn asked(&self) -> BTreeMap<&'static str, usize> {
+        self.0.lock().asked.clone()
+    }
+
+    fn answer<T>(&self, what: &'static str, read: impl Fn(&Sold) -> T) -> CloudResult<T> {
+        let mut sold = self.0.lock();
+        *sold.asked.entry(what).or_default() += 1;
+        match sold.refuses {
+            true => Err(CloudError::Failed {
+                operation: what.to_owned(),
+                message: "it refuses".to_owned(),
+            }),
+            false => Ok(read(&sold)),
+        }
+    }
+}
+
+#[async_trait]
+impl MarketSource for FakeMarkets {
+    async fn spot_prices(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, SpotTerms>> {
+        let told = |sold: &Sold| sold.markets.spot.get(region).cloned().unwrap_or_default();
+        self.answer("spot_prices", told)
+    }
+
+    async fn zones(
+        &self,
+        region: &Region,
+    ) -> CloudResult<BTreeMap<InstanceType, BTreeSet<String>>> {
+        let told = |sold: &Sold| sold.markets.zones.get(region).cloned().unwrap_or_default();
+        self.answer("zones", told)
+    }
+
+    async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>> {
+        self.answer("reserved", |sold: &Sold| {
+            let here = |paid: &&Commitment| paid.region.as_ref() == Some(region);
+            sold.markets
+                .commitments
+                .iter()
+                .filter(here)
+                .cloned()
+                .collect()
+        })
+    }
+
+    async fn interruptions(&self) -> CloudResult<Advisor> {
+        self.answer("interruptions", |sold: &Sold| sold.advisor.clone())
+    }
+}

@@ -1,0 +1,216 @@
+//! What machines are sold for in the regions where something runs: spot, zones,
+//! reservations. None of it is charged for, and most of it changes seldom, so it is asked
+//! for seldom and kept between sweeps; an answer that is refused later stands until it is
+//! too old to be true.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ebb_cloud::ports::{CloudResult, MarketSource};
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::fleet::{Commitment, Gap, InstanceState, Inventory, Markets, Provider, SpotTerms};
+use ebb_domain::identity::{InstanceType, Region};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{REGIONS_AT_ONCE, is_older};
+
+/// Spot prices follow long-term trends of supply and demand, not the minute.
+///
+/// Source: EC2 user guide, "Spot Instance pricing history".
+const SPOT_AGE: Duration = Duration::from_secs(3600);
+
+/// Zones, reservations and the advisor's file, which is made anew once a day at most.
+const DAILY: Duration = Duration::from_secs(24 * 3600);
+
+/// A price of so long ago is no price, and a band, zone or reservation of ten times that
+/// none either.
+const SPOT_HOLDS: Duration = Duration::from_secs(24 * 3600);
+const REST_HOLDS: Duration = Duration::from_secs(10 * 24 * 3600);
+
+const ADVISOR: &str = "Spot Instance Advisor";
+
+/// What was told, when, and why it was not told anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Asked<T> {
+    /// When it was last asked for.
+    at: Timestamp,
+    told: Option<(Timestamp, T)>,
+    refused: Option<String>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self {
+            at: Timestamp::UNIX_EPOCH,
+            told: None,
+            refused: None,
+        }
+    }
+}
+
+impl<T> Asked<T> {
+    /// After a refusal no sooner than after an hour: it is not cured in minutes, and every
+    /// region would be asked at every sweep.
+    async fn renew(
+        &mut self,
+        every: Duration,
+        now: Timestamp,
+        ask: impl Future<Output = CloudResult<T>>,
+    ) {
+        let every = match self.refused {
+            Some(_) => every.min(SPOT_AGE),
+            None => every,
+        };
+        if !is_older(self.at, now, every) {
+            return;
+        }
+        self.at = now;
+        match ask.await {
+            Ok(told) => (self.told, self.refused) = (Some((now, told)), None),
+            Err(error) => self.refused = Some(error.to_string()),
+        }
+    }
+
+    fn within(&self, age: Duration, now: Timestamp) -> Option<&T> {
+        let (at, told) = self.told.as_ref()?;
+        (!is_older(*at, now, age)).then_some(told)
+    }
+
+    fn gap(&self, scope: impl FnOnce() -> String) -> Option<Gap> {
+        let refused = self.refused.as_ref()?;
+        let last = match &self.told {
+            Some((at, _)) => format!("; told last at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
+            None => String::new(),
+        };
+        Some(Gap {
+            scope: scope(),
+            reason: format!("{refused}{last}"),
+        })
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct Place {
+    spot: Asked<BTreeMap<InstanceType, SpotTerms>>,
+    zones: Asked<BTreeMap<InstanceType, BTreeSet<String>>>,
+    reserved: Asked<Vec<Commitment>>,
+}
+
+/// What machines are sold for, as it was last told.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sold {
+    places: BTreeMap<Region, Place>,
+    advisor: Asked<Advisor>,
+}
+
+impl Sold {
+    /// Asks for what is due, and puts all that still holds into the inventory.
+    pub async fn refresh(
+        &mut self,
+        source: &dyn MarketSource,
+        inventory: &mut Inventory,
+        now: Timestamp,
+    ) {
+        let matter = where_something_runs(inventory);
+        self.places.retain(|region, _| matter.contains(region));
+        if !matter.is_empty() {
+            let ask = source.interruptions();
+            self.advisor.renew(DAILY, now, ask).await;
+        }
+        for region in matter {
+            self.places.entry(region).or_default();
+        }
+        let asked = self.places.iter_mut();
+        stream::iter(asked)
+            .for_each_concurrent(REGIONS_AT_ONCE, |(region, place)| {
+                place.refresh(source, region, now)
+            })
+            .await;
+        inventory.markets = self.markets(inventory, now);
+        inventory.gaps.extend(self.gaps());
+    }
+
+    /// What still holds. Types that the catalogue does not know, or that AWS calls of an
+    /// earlier generation, are never offered, so that their prices are carried along only
+    /// where they are in use.
+    fn markets(&self, inventory: &Inventory, now: Timestamp) -> Markets {
+        let in_use: BTreeSet<&InstanceType> = inventory
+            .instances
+            .values()
+            .map(|instance| &instance.instance_type)
+            .collect();
+        let is_wanted = |kind: &InstanceType| in_use.contains(kind) || is_offered(kind);
+        let advisor = self.advisor.within(REST_HOLDS, now);
+        let mut markets = Markets::default();
+        for (region, place) in &self.places {
+            if let Some(spot) = place.spot.within(SPOT_HOLDS, now) {
+                let offered = spot.iter().filter(|(kind, _)| is_wanted(kind));
+                let spot = offered.map(|(kind, terms)| {
+                    let band = advisor.and_then(|advisor| advisor.band(region, kind));
+                    let terms = SpotTerms {
+                        // The last band has no upper end, so how often is not known.
+                        taken_back_ppm: band.and_then(|band| band.to_ppm),
+                        ..terms.clone()
+                    };
+                    (kind.clone(), terms)
+                });
+                markets.spot.insert(region.clone(), spot.collect());
+            }
+            if let Some(zones) = place.zones.within(REST_HOLDS, now) {
+                let offered = zones.iter().filter(|(kind, _)| is_wanted(kind));
+                let zones = offered.map(|(kind, zones)| (kind.clone(), zones.clone()));
+                markets.zones.insert(region.clone(), zones.collect());
+            }
+            let reserved = place.reserved.within(REST_HOLDS, now).into_iter().flatten();
+            let lasts = |paid: &&Commitment| paid.until.is_none_or(|until| now < until);
+            markets.commitments.extend(reserved.filter(lasts).cloned());
+        }
+        markets
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = Gap> {
+        let advisor = self.advisor.gap(|| ADVISOR.to_owned());
+        let places = self.places.iter().flat_map(|(region, place)| {
+            [
+                place.spot.gap(|| format!("{region}: spot prices")),
+                place
+                    .zones
+                    .gap(|| format!("{region}: zones of machine types")),
+                place.reserved.gap(|| format!("{region}: reservations")),
+            ]
+        });
+        places.chain([advisor]).flatten()
+    }
+}
+
+impl Place {
+    async fn refresh(&mut self, source: &dyn MarketSource, region: &Region, now: Timestamp) {
+        futures::join!(
+            self.spot.renew(SPOT_AGE, now, source.spot_prices(region)),
+            self.zones.renew(DAILY, now, source.zones(region)),
+            self.reserved.renew(DAILY, now, source.reserved(region)),
+        );
+    }
+}
+
+fn is_offered(kind: &InstanceType) -> bool {
+    let spec = Catalogue::built_in().spec(kind);
+    spec.is_some_and(|spec| spec.current_generation)
+}
+
+fn where_something_runs(inventory: &Inventory) -> BTreeSet<Region> {
+    let running = inventory.instances.values().filter(|instance| {
+        instance.state == InstanceState::Running && instance.provider == Provider::Aws
+    });
+    let environments = inventory.batch.environments.iter();
+    running
+        .map(|instance| instance.region.clone())
+        .chain(environments.map(|environment| environment.region.clone()))
+        .collect()
+}

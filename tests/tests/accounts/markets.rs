@@ -1,0 +1,62 @@
+//! What machines are sold for, over the real SDK: prices and zones page by page, bands of
+//! the advisor's file, a reservation of one account.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ebb_cloud::accounts::Accounts;
+use ebb_domain::fleet::Inventory;
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_sweep::gather::Sold;
+use ebb_tests::simulated::Simulated;
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Two machines: 438 dollars ahead for 8,760 hours and a cent an hour, each.
+const RESERVED: i64 = 2 * (50_000 + 10_000);
+
+/// Asks for what is sold where the inventory has something running.
+pub(crate) async fn are_known(
+    account: &Simulated,
+    all: &Accounts,
+    found: &Inventory,
+) -> Result<()> {
+    let charge = json!({"Frequency": "Hourly", "Amount": 0.01});
+    let reserved = json!({
+        "ReservedInstancesId": "ri-1", "InstanceType": "m5.large", "InstanceCount": 2,
+        "Duration": 31_536_000, "FixedPrice": 438.0, "RecurringCharges": [charge],
+        "State": "active", "CurrencyCode": "USD",
+    });
+    let reserved = json!({"region": "us-east-1", "reserved": [reserved]});
+    account.extension("ec2/reserved-instances", &reserved)?;
+    let mut inventory = found.clone();
+    inventory.gaps.clear();
+    let mut sold = Sold::default();
+    sold.refresh(all, &mut inventory, Timestamp::now()).await;
+    assert!(inventory.gaps.is_empty(), "{:#?}", inventory.gaps);
+
+    let markets = &inventory.markets;
+    let (home, kind) = (Region::new("us-east-1")?, InstanceType::new("c6i.xlarge")?);
+    let asked: Vec<&Region> = markets.spot.keys().collect();
+    let running: BTreeMap<&Region, ()> = found
+        .instances
+        .values()
+        .map(|instance| (&instance.region, ()))
+        .collect();
+    assert_eq!(asked, running.into_keys().collect::<Vec<_>>());
+    let terms = markets.spot[&home]
+        .get(&kind)
+        .context("c6i.xlarge on spot")?;
+    // The simulator's list price less its discount, in the cheapest of its zones.
+    assert_eq!(terms.per_hour.0.micros(), 61_200);
+    assert!(terms.as_of.is_some());
+    assert_eq!(terms.taken_back_ppm, Some(50_000));
+    assert!(markets.zones[&home][&kind].len() > 2);
+    let paid: Vec<_> = markets
+        .commitments
+        .iter()
+        .map(|paid| (paid.id.as_str(), paid.per_hour.0.micros()))
+        .collect();
+    assert_eq!(paid, [("ri-1", RESERVED)]);
+    Ok(())
+}
