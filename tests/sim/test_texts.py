@@ -6,9 +6,12 @@ Only what is marked REPLACE-WITH is replaced, as a user would.
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
+
+from botocore.exceptions import ParamValidationError
 
 from account import Account
 from filled import filled
@@ -72,6 +75,30 @@ class Texts(unittest.TestCase):
             name = made["computeEnvironmentName"]
             told = batch.describe_compute_environments(computeEnvironments=[name])["computeEnvironments"][0]
             self.assertEqual(told["computeResources"]["instanceTypes"], resources["instanceTypes"])
+
+    def test_batch_takes_the_update_of_an_environment(self):
+        report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
+        [told] = report["targets"]["environments"]
+        # Whether the kept account's saves anything is not what is looked at.
+        told["saving_a_month"] = 1_000_000
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(report, file)
+            file.flush()
+            command = [_PROGRAM, "tune", "--report", file.name, "environment", told["name"]]
+            command += ["--format", "batch-environment"]
+            update = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+        batch, (subnet, group) = self.client("batch"), self.network()
+        profile = self.instance_profile()
+        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 8, "instanceTypes": told["allowed"]}
+        resources |= {"subnets": [subnet], "securityGroupIds": [group], "instanceRole": profile}
+        role = self.moto_iam().get_role(RoleName="texts")["Role"]["Arn"]
+        name = update["computeEnvironment"]
+        batch.create_compute_environment(
+            computeEnvironmentName=name, type="MANAGED", computeResources=resources, serviceRole=role
+        )
+        self.assertEqual(batch.update_compute_environment(**update)["computeEnvironmentName"], name)
+        with self.assertRaises(ParamValidationError):
+            batch.update_compute_environment(**(update | {"computeResources": {"instanceTypes": "m5"}}))
 
     def test_ec2_takes_the_launch_templates_and_the_groups_that_use_them(self):
         ec2, scaling, (subnet, _) = self.client("ec2"), self.client("autoscaling"), self.network()

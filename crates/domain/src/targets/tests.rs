@@ -213,6 +213,29 @@ fn a_move_that_leaves_a_commitment_unused_saves_a_pipeline_nothing() {
     assert!(saving("m5", 3) > Usd::ZERO);
 }
 
+#[test]
+fn a_spot_machine_without_a_bill_costs_the_spot_price_where_that_is_known() {
+    let mut world = world();
+    for machine in world.inventory.instances.values_mut() {
+        machine.market = Market::Spot;
+    }
+    let terms = SpotTerms {
+        per_hour: UsdPerHour::from_micros(300_000),
+        as_of: None,
+        taken_back_ppm: None,
+        own: None,
+    };
+    let spot = world.inventory.markets.spot.entry(region()).or_default();
+    spot.insert(kind("m5.4xlarge"), terms);
+    let told = pipeline(&world);
+    let now = told.now.expect("its machines are known");
+    assert_eq!(
+        (now.market, now.usd),
+        (Market::Spot, Usd::from_micros(48 * 300_000))
+    );
+    assert!(told.saving_a_month.is_some() && told.refused.is_none());
+}
+
 /// The world's machines as those of a Batch environment.
 fn in_batch(world: &mut World) {
     let cluster = "arn:aws:ecs:us-east-1:1:cluster/rna".to_owned();

@@ -49,9 +49,10 @@ fn of(pool: &Pool<'_>) -> Value {
 pub fn update(advice: &GroupAdvice) -> Option<Value> {
     let offered = advice.offered();
     let market = offered.first()?.market;
+    // What is not known to save anything is no change to make.
     let is_cheaper = advice
         .saving_a_month
-        .is_none_or(|saving| saving > Usd::ZERO);
+        .is_some_and(|saving| saving > Usd::ZERO);
     let types: Vec<&str> = offered
         .iter()
         .map(|one| one.instance_type.as_str())

@@ -78,12 +78,12 @@ async fn pipelines_environments_and_nodes_are_answered_by_name() {
 async fn what_saves_nothing_is_no_change_to_make() {
     let mut report = report();
     report.targets = targets();
-    for group in &mut report.targets.environments {
-        group.saving_a_month = Some(ebb_domain::units::Usd::ZERO);
+    for saving in [Some(ebb_domain::units::Usd::ZERO), None] {
+        report.targets.environments[0].saving_a_month = saving;
+        let url = "/v1/environments/rna/recommendation";
+        let (_, body) = ask(&bucket(&report), get(url)).await;
+        assert_eq!(body["update"], Value::Null);
     }
-    let url = "/v1/environments/rna/recommendation";
-    let (_, body) = ask(&bucket(&report), get(url)).await;
-    assert_eq!(body["update"], Value::Null);
 }
 
 #[tokio::test]
