@@ -232,6 +232,13 @@ pub(crate) enum PolicyCommand {
         /// The policy file
         file: PathBuf,
     },
+    /// Show what differs between two policy files, or one and the defaults
+    Diff {
+        /// The policy file, or the older of two
+        old: PathBuf,
+        /// The newer one
+        new: Option<PathBuf>,
+    },
     /// Show the default thresholds, as a file to start from
     Show,
 }

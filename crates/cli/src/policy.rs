@@ -1,6 +1,7 @@
 //! `ebb policy`: reads a policy file as the sweep does, says where it is wrong, and
 //! shows what holds. The thresholds themselves stand in `ebb_domain::policy`.
 
+mod diff;
 mod place;
 mod words;
 
@@ -17,6 +18,7 @@ use crate::output::{self, Outcome};
 pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
     let text = match &args.command {
         PolicyCommand::Check { file } => check(file)?,
+        PolicyCommand::Diff { old, new } => differ(old, new.as_deref())?,
         PolicyCommand::Show => words::as_file(&thresholds(&Policy::default())?),
     };
     output::write(&text, None)?;
@@ -60,6 +62,15 @@ fn check(path: &Path) -> Result<String> {
     let table = words::as_table(&thresholds(&policy)?, &thresholds(&Policy::default())?);
     let exempt = words::exemptions(&policy.exempt, jiff::Timestamp::now());
     Ok(format!("{} can be used. {table}{exempt}", path.display()))
+}
+
+/// From the defaults to `old`, or from `old` to `new`.
+fn differ(old: &Path, new: Option<&Path>) -> Result<String> {
+    let (old, new) = match new {
+        Some(new) => (read(old)?, read(new)?),
+        None => (Policy::default(), read(old)?),
+    };
+    Ok(diff::between(&thresholds(&old)?, &thresholds(&new)?))
 }
 
 fn thresholds(policy: &Policy) -> Result<Table> {

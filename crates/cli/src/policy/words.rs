@@ -122,6 +122,14 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
     None
 }
 
+/// A value, with its unit where it has one.
+pub(super) fn shown(key: &str, value: &Value) -> String {
+    match meaning(key, value) {
+        Some(meaning) => format!("{value} ({meaning})"),
+        None => value.to_string(),
+    }
+}
+
 /// What the source says about a field.
 fn reason(field: &str) -> Option<String> {
     let declared = format!("pub {field}: ");

@@ -38,6 +38,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let volume = inventory.storage.volumes.get(id);
     let mut checks = Vec::new();
     if let Some(machine) = machine {
+        checks.extend(rules::batch::explain_worker(facts, machine));
         checks.extend(rules::gpu::explain(facts, machine));
         checks.extend(rules::off_hours::explain(facts, machine));
         checks.extend(rules::idle::explain(facts, machine));
@@ -118,6 +119,13 @@ mod tests {
         world.inventory.batch.jobs.clear();
         let (value, speaks) = last(&world, node(1).as_str());
         assert_eq!((value.as_str(), speaks), ("0 points", Speaks::Unknown));
+        let first = |world: &World| {
+            let asked = explain(&world.facts(), node(1).as_str()).checks;
+            (asked[0].question, asked[0].speaks)
+        };
+        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::Against));
+        world.disconnected_since.insert(node(1), world.now);
+        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::ForWaste));
         assert_eq!(explain(&world.facts(), "i-other").what, None);
     }
 }

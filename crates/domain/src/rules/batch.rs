@@ -30,7 +30,7 @@ use crate::identity::Region;
 use crate::judge::{Facts, labelled};
 use crate::state::NodeState;
 use crate::step::{PlacedStep, StepId, StepKind};
-use crate::units::Share;
+use crate::units::{Share, Spoken};
 
 const KIND: FindingKind = FindingKind::StuckBatchJob;
 
@@ -56,6 +56,32 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     let mut questions = Questions::of(KIND);
     judge_job(facts, job, &mut questions);
     questions.asked
+}
+
+/// The questions about one worker of an environment.
+pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut q = Questions::of(KIND);
+    let mut workers = facts.inventory.batch.container_instances.values();
+    let worker = workers.find(|worker| worker.node == instance.id);
+    let stranger = never_joined(facts).any(|other| other.id == instance.id);
+    if worker.is_none() && !stranger {
+        return Vec::new();
+    }
+    let lost = facts.disconnected_since.get(&instance.id);
+    let since = lost.and_then(|from| since(facts, *from));
+    let patience = facts.policy.batch.agent_disconnected();
+    if stranger {
+        q.holds("has it joined its cluster?", ("no", ""), true);
+    } else if q.holds(
+        "has ECS lost its agent?",
+        (if lost.is_some() { "yes" } else { "no" }, ""),
+        lost.is_some(),
+    ) {
+        let shown = since.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+        let is_long = since.and_then(|since| (since >= patience).then_some(true));
+        q.holds("for how long?", (shown, Spoken(patience)), is_long);
+    }
+    q.asked
 }
 
 pub(super) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {

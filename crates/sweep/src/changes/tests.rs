@@ -38,6 +38,39 @@ fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
     assert_eq!(channel.hears(report), "", "{name}: nothing is told twice");
 }
 
+#[test]
+fn what_is_held_back_is_told_later_as_if_it_came_then() {
+    let (mut report, mut lives) = (sample::small(), Lives::default());
+    let none = (Inventory::default(), Decisions::default());
+    lives.advance(&mut report, &none.0, &none.1);
+    let told = BTreeMap::new();
+    let urgent = report.findings[0].kind;
+    let (changes, knows) = since(&told, &report, &lives);
+    let (changes, knows) = changes.but_urgent((&told, knows), |kind| kind == urgent);
+    let of_kind = |kind| {
+        report
+            .findings
+            .iter()
+            .filter(move |f| f.kind == kind)
+            .count()
+    };
+    assert_eq!(
+        (changes.new.len(), knows.len()),
+        (of_kind(urgent), of_kind(urgent))
+    );
+    let (later, _) = since(&knows, &report, &lives);
+    assert_eq!(later.new.len(), 3 - of_kind(urgent));
+    // Told, and over by now: the channel goes on knowing it until it is told that.
+    let (_, knows) = since(&told, &report, &lives);
+    report.findings.clear();
+    lives.advance(&mut report, &none.0, &none.1);
+    let (changes, left) = since(&knows, &report, &lives);
+    assert_eq!((changes.resolved.len(), left.len()), (3, 0));
+    let (changes, left) = changes.but_urgent((&knows, left), |_| false);
+    assert!(changes.is_empty());
+    assert_eq!(left, knows);
+}
+
 fn dearer(report: &mut Report, percent: i64) {
     let cost = report.findings[0].cost.as_mut();
     let cost = cost.expect("the sample has a price");
