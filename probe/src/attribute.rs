@@ -3,9 +3,11 @@
 
 mod launcher;
 pub mod path;
+pub mod script;
 
 use ebb_domain::step::{RunName, StepId, StepKind};
 
+use self::script::Script;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
 use crate::rules::{Children, Class, Rules, Subject};
 
@@ -49,6 +51,8 @@ pub struct Facts<'a> {
     pub kind: TaskKind,
     /// The name of its program.
     pub program: &'a str,
+    /// What its program runs, if that is an interpreter and it is known.
+    pub script: Option<&'a Script>,
     /// Its cgroup's path; `None` when unknown.
     pub cgroup: Option<&'a str>,
     /// Set when its program is the start of a Nextflow task.
@@ -71,6 +75,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     }
     let subject = Subject {
         program: facts.program,
+        script: facts.script.map(Script::as_str),
         cgroup: facts.cgroup,
     };
     let by_cgroup = rules.by_cgroup(&subject);
@@ -85,7 +90,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if let Some(folder) = facts.work_folder {
         return launcher::nextflow_task(folder, facts.parent);
     }
-    if let Some(job) = launcher::snakemake_job(facts) {
+    if let Some(job) = launcher::snakemake_job(facts).or_else(|| launcher::cwl_job(facts, rules)) {
         return job;
     }
     let unit = facts.cgroup.and_then(path::unit);
@@ -104,7 +109,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     {
         return Placement::Background(rule.children);
     }
-    unit.map_or_else(|| tree(facts), in_cgroup)
+    unit.map_or_else(|| tree(facts, rules), in_cgroup)
 }
 
 /// A session or service step is left for another unit; any other step is left
@@ -123,13 +128,14 @@ fn in_cgroup(step: path::CgroupStep) -> Placement {
     })
 }
 
-fn tree(facts: &Facts<'_>) -> Placement {
+fn tree(facts: &Facts<'_>, rules: &Rules) -> Placement {
+    let script = facts.script.filter(|script| rules.show(script.as_str()));
     Placement::Step(Step {
         id: StepId {
             kind: StepKind::Tree,
             key: tree_key(facts.key),
         },
-        name: facts.program.to_owned(),
+        name: script.map_or(facts.program, Script::as_str).to_owned(),
         cgroup: None,
         run: None,
     })
@@ -176,6 +182,7 @@ mod tests {
             },
             kind: TaskKind::User,
             program: case.program,
+            script: None,
             cgroup: Some(case.cgroup),
             work_folder: case.nextflow.as_ref(),
             parent: None,
@@ -303,6 +310,7 @@ mod tests {
                 key: key(7),
                 kind: TaskKind::User,
                 program,
+                script: None,
                 cgroup: Some("/user.slice/user-0.slice/session-3.scope"),
                 work_folder: folder.as_ref(),
                 parent: parent.map(|program| Parent {
@@ -330,6 +338,10 @@ mod tests {
             "SnakemakeJob of snakemake 4@5",
         );
         check(Some("snakemake"), "python3.12", false, "Session");
+        check(Some("cwltool"), "bwa", false, "Tree of cwltool 4@5");
+        check(Some("_toil_worker"), "sh", false, "Tree of toil 4@5");
+        // What cwltool itself asks.
+        check(Some("cwltool"), "node", false, "Session");
         check(Some("bash"), "bash", false, "Session");
     }
 
@@ -344,6 +356,7 @@ mod tests {
                 },
                 kind,
                 program: "anything",
+                script: None,
                 cgroup: None,
                 work_folder: None,
                 parent: None,

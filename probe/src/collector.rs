@@ -10,11 +10,12 @@ use ebb_domain::step::StepUsage;
 use thiserror::Error;
 
 use self::source::Source;
+use crate::attribute::script;
 use crate::cgroup::reading;
 use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
-use crate::kernel::KernelError;
+use crate::kernel::{KernelError, ProcessEvent};
 use crate::network::Network;
 use crate::node;
 use crate::pressure::Stalls;
@@ -33,6 +34,22 @@ pub enum CollectorError {
     Wait(#[source] io::Error),
 }
 
+/// Interpreters that are asked what they run from one pass to the next: each takes two
+/// files of procfs. Those beyond go by their own name.
+const MOST_LOOKS: u32 = 200;
+
+/// Adds what an interpreter runs, while it is there to be asked.
+fn named(mut event: ProcessEvent, looks: &mut u32) -> ProcessEvent {
+    if let ProcessEvent::Executed { process, start, .. } = &mut event
+        && *looks > 0
+        && script::is_interpreter(&process.comm.to_string())
+    {
+        *looks -= 1;
+        start.script = start.script.take().or_else(|| node::script_of(process));
+    }
+    event
+}
+
 /// What tells of processes, and all that is known through it.
 pub struct Collector {
     source: Source,
@@ -41,6 +58,7 @@ pub struct Collector {
     stalls: Stalls,
     gpus: Option<Gpus>,
     fold: Fold,
+    looks: u32,
 }
 
 impl Collector {
@@ -58,14 +76,7 @@ impl Collector {
         // What happened before the first pass, the pass shows.
         let samples = source.pass(drop)?;
         let sockets = source.sockets()?;
-        let mut fold = Fold::begin(
-            rules,
-            paths,
-            sample_period,
-            began,
-            &samples,
-            node::work_folder,
-        );
+        let mut fold = Fold::begin(rules, paths, sample_period, began, &samples, node::start_of);
         if source.tells_sockets() {
             fold.watch_sockets(sockets.as_deref());
         }
@@ -79,6 +90,7 @@ impl Collector {
             stalls: Stalls::watch("/"),
             gpus: Gpus::find(),
             fold,
+            looks: MOST_LOOKS,
         })
     }
 
@@ -99,7 +111,9 @@ impl Collector {
             tokio::select! {
                 biased;
                 came = &mut event => return Ok(came),
-                drained = self.source.drain_when_full(|event| self.fold.event(event)) => drained?,
+                drained = self.source.drain_when_full(|event| {
+                    self.fold.event(named(event, &mut self.looks));
+                }) => drained?,
             }
         }
     }
@@ -107,7 +121,10 @@ impl Collector {
     /// Takes a pass over all processes, and hands over the steps that ended.
     pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
-        let samples = self.source.pass(|event| self.fold.event(event))?;
+        self.looks = MOST_LOOKS;
+        let samples = self
+            .source
+            .pass(|event| self.fold.event(named(event, &mut self.looks)))?;
         if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
             self.fold.gpus(&look, since);
         }

@@ -61,7 +61,8 @@ pub enum ConfigError {
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A place of an object store that takes everything, instead of queue and bucket:
-    /// `file:///srv/ebb`, `s3://bucket/ebb` or `gs://bucket/ebb`.
+    /// `file:///srv/ebb`, `s3://bucket/ebb` or `gs://bucket/ebb`; or a collector of
+    /// OpenTelemetry: `otlp+http://127.0.0.1:4318`.
     pub place: Option<String>,
     /// The queue that takes heartbeats.
     pub queue_url: Option<String>,

@@ -62,9 +62,39 @@ async fn to_cloud(_: &Config) -> anyhow::Result<Connected> {
 /// To where the configuration says.
 pub async fn connect(config: &Config) -> anyhow::Result<Connected> {
     match &config.place {
-        Some(place) => to_place(config, place),
+        Some(place) => match place.strip_prefix(COLLECTOR) {
+            Some(address) => to_collector(config, address),
+            None => to_place(config, place),
+        },
         None => to_cloud(config).await,
     }
+}
+
+/// What stands before a collector's address.
+const COLLECTOR: &str = "otlp+";
+
+/// To a collector of OpenTelemetry, as metrics.
+#[cfg(feature = "otlp")]
+fn to_collector(config: &Config, address: &str) -> anyhow::Result<Connected> {
+    use anyhow::Context;
+
+    use crate::push::Collector;
+
+    let node = node::host_name()?;
+    let collector = Collector::at(address).context(
+        "a collector's address is otlp+https://HOST:4318, or otlp+http://127.0.0.1:4318 for one of this machine",
+    )?;
+    Ok(Connected {
+        sender: node.to_string(),
+        run: this_run(node)?,
+        rules: rules(config, || Source::BuiltIn),
+        sink: Box::new(collector),
+    })
+}
+
+#[cfg(not(feature = "otlp"))]
+fn to_collector(_: &Config, _: &str) -> anyhow::Result<Connected> {
+    anyhow::bail!("this probe was built without OTLP; say another place by --sink")
 }
 
 /// To a place of an object store, under the machine's own name; the bytes are those that

@@ -29,7 +29,7 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::gpu::GpuInterval;
 use crate::kernel::{
-    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, TaskKind, TaskSample, WorkFolder,
+    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Start, TaskKind, TaskSample, ToolName,
 };
 use crate::rules::Rules;
 
@@ -94,15 +94,15 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Begins at `now` with what runs already; `work_folder` tells the folder of
-    /// a process that is the start of a Nextflow task.
+    /// Begins at `now` with what runs already; `start_of` tells what the start of each
+    /// would have said.
     pub fn begin(
         rules: Rules,
         paths: Paths,
         sample_period: Duration,
         now: BootClock,
         running: &[TaskSample],
-        work_folder: impl Fn(&Process) -> Option<WorkFolder>,
+        start_of: impl Fn(&Process) -> Start,
     ) -> Self {
         let mut fold = Self {
             rules,
@@ -120,13 +120,11 @@ impl Fold {
         let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
         oldest_first.sort_by_key(|sample| sample.process.key.start);
         for sample in oldest_first {
-            let folder = work_folder(&sample.process);
-            fold.first_seen(
-                &sample.process,
-                sample.kind,
-                Stage::Executed,
-                folder.as_ref(),
-            );
+            let start = match sample.kind {
+                TaskKind::User => start_of(&sample.process),
+                TaskKind::Kernel => Start::default(),
+            };
+            fold.first_seen(&sample.process, sample.kind, Stage::Executed, &start);
             fold.account(sample.process.key, &sample.totals, Used::Before);
             fold.account_finer(sample.process.key, sample.finer.as_ref());
         }
@@ -166,9 +164,9 @@ impl Fold {
             ProcessEvent::Executed {
                 process,
                 maxrss_before,
-                work_folder,
+                start,
             } => {
-                self.executed(&process, maxrss_before, work_folder.as_ref());
+                self.executed(&process, maxrss_before, &start);
             }
             ProcessEvent::Ended {
                 process,
@@ -272,26 +270,28 @@ impl Fold {
     fn forked(&mut self, process: &Process) {
         // A pass can be ahead of the ring.
         if self.processes.exact(process.key).is_none() {
-            self.first_seen(process, TaskKind::User, Stage::Forked, None);
+            self.first_seen(process, TaskKind::User, Stage::Forked, &Start::default());
         }
     }
 
-    fn executed(&mut self, process: &Process, maxrss_before: Bytes, folder: Option<&WorkFolder>) {
+    fn executed(&mut self, process: &Process, maxrss_before: Bytes, start: &Start) {
         if self.processes.exact(process.key).is_none() {
-            self.first_seen(process, TaskKind::User, Stage::Executed, folder);
+            self.first_seen(process, TaskKind::User, Stage::Executed, start);
         } else {
-            self.replace(process, folder);
+            self.replace(process, start);
         }
+        let tool = self.tool(process, start);
         let Some(entry) = self.processes.exact(process.key) else {
             return;
         };
         entry.program = process.comm;
+        entry.tool = tool;
         entry.stage = Stage::Executed;
         entry.maxrss_before = maxrss_before;
         entry.sampled_peak = None;
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
-            step.tool_started(entry.program);
+            step.tool_started(entry.tool);
         }
     }
 
@@ -306,7 +306,7 @@ impl Fold {
         if !self.processes.exact(process.key).is_some_and(as_before) {
             let used = self.known(process, sample.kind);
             if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
-                self.replace(process, None);
+                self.replace(process, &Start::default());
             }
             self.account(process.key, &sample.totals, used);
             self.account_finer(process.key, sample.finer.as_ref());
@@ -342,9 +342,9 @@ impl Fold {
         entry.stage = Stage::Ended;
         if let Some(step) = self.step_of(&before) {
             if before.stage == Stage::Forked {
-                step.tool_started(before.program);
+                step.tool_started(before.tool);
             }
-            step.process_peak(before.program, peak(&before));
+            step.process_peak(before.tool, peak(&before));
             step.ended(key, at, status);
         }
     }

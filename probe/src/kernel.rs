@@ -14,6 +14,7 @@ use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::TaskState;
 use ebb_domain::units::{Bytes, CpuTime};
 
+use crate::attribute::script::Script;
 pub use programs::{KernelError, KernelHalf};
 
 /// A process: its number, and its start, which tells it from a later process of
@@ -217,6 +218,35 @@ pub struct WorkFolder {
     pub leaf: String,
 }
 
+/// What the start of a program says beside its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Start {
+    /// The work folder, if this is the start of a Nextflow task.
+    pub work_folder: Option<WorkFolder>,
+    /// What it runs, if it is an interpreter and was still there to be asked.
+    pub script: Option<Script>,
+}
+
+/// The name of a tool: of what an interpreter runs, or of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolName([u8; 64]);
+
+impl ToolName {
+    /// Of a program, or of the script that it runs.
+    pub fn new(program: Comm, script: Option<&Script>) -> Self {
+        let mut name = [0; 64];
+        let from = script.map_or(&program.0[..], |script| script.as_str().as_bytes());
+        name[..from.len()].copy_from_slice(from);
+        Self(name)
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&record::text(&self.0))
+    }
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessEvent {
@@ -228,8 +258,8 @@ pub enum ProcessEvent {
         process: Process,
         /// What `maxrss` stood at: memory of the program before, not of this one.
         maxrss_before: Bytes,
-        /// The work folder, if this is the start of a Nextflow task.
-        work_folder: Option<WorkFolder>,
+        /// What else its start says.
+        start: Start,
     },
     /// The last thread ended. Totals may lack the last slice of CPU.
     Ended {

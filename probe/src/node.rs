@@ -4,8 +4,9 @@
 mod hardware;
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ebb_domain::heartbeat::{BootClock, Hardware, ProbeCost, Sent};
@@ -16,7 +17,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
 use self::hardware::hardware;
-use crate::kernel::{Process, WorkFolder};
+use crate::attribute::script::{self, Script};
+use crate::kernel::{Process, Start, WorkFolder};
 
 /// Why the machine could not be told.
 #[derive(Debug, Error)]
@@ -157,12 +159,60 @@ fn typed_in(folder: &Path) -> Option<Duration> {
     fs::read_dir(folder).ok()?.flatten().filter_map(ago).min()
 }
 
-/// The work folder of a process that runs already, if it is the start of a
-/// Nextflow task. Of its arguments only the last file's name is looked at, as
-/// the kernel half does for those that start later.
-pub fn work_folder(process: &Process) -> Option<WorkFolder> {
+/// What the start of a process that runs already would have said.
+pub fn start_of(process: &Process) -> Start {
+    let Some((folder, arguments)) = arguments(process) else {
+        return Start::default();
+    };
+    Start {
+        work_folder: work_folder(&folder, &arguments),
+        script: script_in(process, &arguments),
+    }
+}
+
+/// What an interpreter runs; `None` of any other program, and of one that has ended.
+pub fn script_of(process: &Process) -> Option<Script> {
+    script_in(process, &arguments(process)?.1)
+}
+
+fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
+    let arguments = arguments
+        .split(|b| *b == 0)
+        .map_while(|argument| str::from_utf8(argument).ok());
+    script::of(&process.comm.to_string(), arguments)
+}
+
+/// The folder of a process in procfs, and the beginning of its arguments. They never
+/// leave this program.
+fn arguments(process: &Process) -> Option<(PathBuf, Vec<u8>)> {
+    const MOST_BYTES: u64 = 16 << 10;
     let folder = Path::new("/proc").join(process.key.pid.to_string());
-    let arguments = fs::read(folder.join("cmdline")).ok()?;
+    let mut arguments = Vec::new();
+    let file = fs::File::open(folder.join("cmdline")).ok()?;
+    file.take(MOST_BYTES).read_to_end(&mut arguments).ok()?;
+    // A later process of the same number is another.
+    is_of(process, &folder)?.then_some((folder, arguments))
+}
+
+/// Whether a folder of procfs is of this process, by its start to a tick of the clock, and
+/// of the same program still.
+fn is_of(process: &Process, folder: &Path) -> Option<bool> {
+    const START_TICKS: usize = 19;
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    let (before, after_name) = stat.rsplit_once(')')?;
+    let name = before.split_once('(')?.1;
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .nth(START_TICKS)?
+        .parse()
+        .ok()?;
+    let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Some(process.key.start.as_nanos() / tick == ticks && name == process.comm.to_string())
+}
+
+/// The work folder, if a process is the start of a Nextflow task. Of its arguments only the last file's name is looked at, as
+/// the kernel half does for those that start later.
+fn work_folder(folder: &Path, arguments: &[u8]) -> Option<WorkFolder> {
     let last = arguments.strip_suffix(b"\0")?.rsplit(|b| *b == 0).next()?;
     if last.rsplit(|b| *b == b'/').next()? != b".command.run" {
         return None;

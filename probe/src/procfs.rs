@@ -71,7 +71,7 @@ impl Sampler {
                 pass.events.push(ProcessEvent::Executed {
                     process,
                     maxrss_before: Bytes(0),
-                    work_folder: node::work_folder(&process),
+                    start: node::start_of(&process),
                 });
             }
             programs.insert(process.key, process.comm);

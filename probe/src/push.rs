@@ -1,10 +1,14 @@
 //! What leaves the node: spooled records, encoded at the moment they are sent,
 //! by one policy of retry. Where they go is behind [`Sink`].
 
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outbox;
 mod retry;
 mod sink;
 
+#[cfg(feature = "otlp")]
+pub use otlp::Collector;
 pub use outbox::{Outbox, OutboxError, Urgency};
 pub use sink::{CloudSink, Sink, SinkError};
 

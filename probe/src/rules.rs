@@ -39,7 +39,7 @@ pub enum Children {
 pub struct Rule {
     /// What a person calls it.
     pub name: String,
-    /// Names of programs; `*` stands for any characters.
+    /// Names of programs, or of what an interpreter runs; `*` stands for any characters.
     #[serde(default)]
     pub program: Vec<String>,
     /// Paths of cgroups; `*` stands for any characters.
@@ -52,11 +52,22 @@ pub struct Rule {
     pub children: Children,
 }
 
+impl Rule {
+    fn names(&self, subject: &Subject<'_>) -> bool {
+        let script = subject.script;
+        any(&self.program, subject.program)
+            || script.is_some_and(|script| any(&self.program, script))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     rule: Vec<Rule>,
+    /// Names of scripts, jars and classes that stay on the node.
+    #[serde(default)]
+    mask: Vec<String>,
 }
 
 /// Why a rules file was refused.
@@ -91,6 +102,8 @@ pub enum RulesError {
 pub struct Subject<'a> {
     /// The name of its program.
     pub program: &'a str,
+    /// The name of what that runs, if it is an interpreter.
+    pub script: Option<&'a str>,
     /// Its cgroup's path; `None` when unknown.
     pub cgroup: Option<&'a str>,
 }
@@ -99,6 +112,7 @@ pub struct Subject<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,
+    mask: Vec<String>,
 }
 
 impl Rules {
@@ -125,14 +139,23 @@ impl Rules {
             Some(rule) => Err(RulesError::Empty {
                 name: rule.name.clone(),
             }),
-            None => Ok(Self { rules: file.rule }),
+            None => Ok(Self {
+                rules: file.rule,
+                mask: file.mask,
+            }),
         }
     }
 
     /// These rules, tried before `others`.
     pub fn before(mut self, others: Self) -> Self {
         self.rules.extend(others.rules);
+        self.mask.extend(others.mask);
         self
+    }
+
+    /// Whether the name of a script, jar or class may leave the node.
+    pub fn show(&self, script: &str) -> bool {
+        !any(&self.mask, script)
     }
 
     /// The first rule that names the subject's cgroup, and its program if the
@@ -140,8 +163,7 @@ impl Rules {
     pub fn by_cgroup(&self, subject: &Subject<'_>) -> Option<&Rule> {
         let cgroup = subject.cgroup?;
         self.rules.iter().find(|rule| {
-            any(&rule.cgroup, cgroup)
-                && (rule.program.is_empty() || any(&rule.program, subject.program))
+            any(&rule.cgroup, cgroup) && (rule.program.is_empty() || rule.names(subject))
         })
     }
 
@@ -149,7 +171,7 @@ impl Rules {
     pub fn by_program(&self, subject: &Subject<'_>) -> Option<&Rule> {
         self.rules
             .iter()
-            .find(|rule| rule.cgroup.is_empty() && any(&rule.program, subject.program))
+            .find(|rule| rule.cgroup.is_empty() && rule.names(subject))
     }
 }
 
@@ -207,6 +229,7 @@ mod tests {
         let check = |program: &str, expect: Option<&str>| {
             let subject = Subject {
                 program,
+                script: None,
                 cgroup: Some("/"),
             };
             assert_eq!(
@@ -268,6 +291,7 @@ mod tests {
         let rules = Rules::parse(&file(MAX_RULES)).expect("not too many");
         let subject = Subject {
             program: "p1999",
+            script: None,
             cgroup: None,
         };
         let found = rules.by_program(&subject).map(|rule| rule.name.as_str());
@@ -280,11 +304,31 @@ mod tests {
         let rules = Rules::parse(own).expect("valid").before(Rules::built_in());
         let subject = Subject {
             program: "cron",
+            script: None,
             cgroup: None,
         };
         assert_eq!(
             rules.by_program(&subject).map(|r| r.class),
             Some(Class::Workload)
         );
+    }
+
+    #[test]
+    fn a_rule_names_a_script_and_a_mask_keeps_one_on_the_node() {
+        let text = "mask = [\"secret*\"]\n[[rule]]\nname = \"ours\"\nprogram = [\"agent.py\"]\nclass = \"background\"";
+        let rules = Rules::parse(text).expect("valid").before(Rules::built_in());
+        let found = |script| {
+            let subject = Subject {
+                program: "python3",
+                script,
+                cgroup: None,
+            };
+            rules.by_program(&subject).map(|rule| rule.name.clone())
+        };
+        assert_eq!(found(Some("agent.py")).as_deref(), Some("ours"));
+        assert_eq!(found(Some("train.py")), None);
+        assert_eq!(found(None), None);
+        assert!(rules.show("train.py"));
+        assert!(!rules.show("secret.py"));
     }
 }

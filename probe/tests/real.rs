@@ -13,6 +13,8 @@ mod faults;
 mod gpu;
 #[path = "real/machine.rs"]
 mod machine;
+#[path = "real/names.rs"]
+mod names;
 #[path = "real/network.rs"]
 mod network;
 #[path = "real/probe.rs"]

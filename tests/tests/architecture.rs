@@ -33,7 +33,7 @@ const CLOUD: &str = "ebb-cloud";
 
 /// The features of [`CLOUD`] that the probe may ask for: it has no business with
 /// inventory, metrics, bill, secrets or mail.
-const PROBES_FEATURES: [&str; 4] = ["queue", "objects", "identity", "stores"];
+const PROBES_FEATURES: [&str; 5] = ["queue", "objects", "identity", "stores", "webhook"];
 
 /// One dependency as a manifest names it, for whatever purpose.
 #[derive(Debug, Clone)]

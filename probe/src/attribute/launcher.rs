@@ -2,8 +2,9 @@
 
 use ebb_domain::step::{RunName, StepId, StepKind};
 
-use super::{Facts, Parent, Placement, Step, tree_key};
+use super::{Facts, Parent, Placement, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
+use crate::rules::Rules;
 
 /// Nextflow shows a task by two digits and six more of its folder's hash. Its local
 /// executor starts tasks from the one JVM that is the run.
@@ -43,6 +44,31 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
         cgroup: None,
         run: Some(run),
     }))
+}
+
+/// A command of a CWL step, which cwltool starts from the one process that is the run,
+/// and Toil from a worker's. What they start to work out expressions is no step; what
+/// runs in a container is told by its cgroup.
+///
+/// Source: `cwltool.job._job_popen`, and `toil.cwl.cwltoil.CWLJob`, which calls it.
+pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Placement> {
+    const HELPERS: [&str; 7] = [
+        "node",
+        "nodejs",
+        "docker",
+        "podman",
+        "singularity",
+        "apptainer",
+        "git",
+    ];
+    let parent = facts.parent.filter(|_| !HELPERS.contains(&facts.program));
+    let run = run_of("cwltool", &["cwltool", "cwl-runner"], parent)
+        .or_else(|| run_of("toil", &["_toil_worker"], parent))?;
+    let Placement::Step(step) = tree(facts, rules) else {
+        return None;
+    };
+    let run = Some(run);
+    Some(Placement::Step(Step { run, ..step }))
 }
 
 /// The run that a launcher's process is; none is guessed.

@@ -3,7 +3,7 @@
 
 use super::processes::Stage;
 use super::{Fold, detail, side};
-use crate::kernel::{Finer, Process, ProcessKey, TaskKind, Totals};
+use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, Totals};
 
 /// When what a process used was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Fold {
         if self.processes.exact(process.key).is_some() {
             return Used::Since;
         }
-        self.first_seen(process, kind, Stage::Executed, None);
+        self.first_seen(process, kind, Stage::Executed, &Start::default());
         if process.key.start < self.began {
             Used::Before
         } else {
@@ -41,7 +41,7 @@ impl Fold {
             self.tally.add(side(entry.place), &used);
         }
         if let Some(step) = self.step_of(&entry) {
-            step.add(entry.program, &used);
+            step.add(entry.tool, &used);
         }
     }
 

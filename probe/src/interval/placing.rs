@@ -3,7 +3,7 @@
 use super::processes::{Entry, Place, Stage};
 use super::{Fold, side};
 use crate::attribute::{self, Facts, Parent, Placement};
-use crate::kernel::{Process, TaskKind, WorkFolder};
+use crate::kernel::{Process, Start, TaskKind, ToolName};
 
 impl Fold {
     /// Puts a new process where it belongs.
@@ -12,7 +12,7 @@ impl Fold {
         process: &Process,
         kind: TaskKind,
         stage: Stage,
-        folder: Option<&WorkFolder>,
+        start: &Start,
     ) {
         let parent = self.processes.get(process.parent).copied();
         let place = match parent {
@@ -20,9 +20,12 @@ impl Fold {
             Some(parent) if stage == Stage::Forked && parent.cgroup == process.cgroup => {
                 parent.place
             }
-            _ => self.place(process, kind, parent.map(|p| p.place), folder),
+            _ => self.place(process, kind, parent.map(|p| p.place), start),
         };
-        if let Some(old) = self.processes.put(Entry::new(process, place, stage)) {
+        // Before it has a program of its own it is its parent's.
+        let same = parent.filter(|parent| parent.program == process.comm && stage == Stage::Forked);
+        let tool = same.map_or_else(|| self.tool(process, start), |parent| parent.tool);
+        if let Some(old) = self.processes.put(Entry::new(process, place, stage, tool)) {
             self.vanished(&old, process.key.start);
         }
         if process.key.start >= self.began {
@@ -35,12 +38,19 @@ impl Fold {
         }
     }
 
+    /// What a process is called among the tools of its step.
+    pub(super) fn tool(&self, process: &Process, start: &Start) -> ToolName {
+        let script = start.script.as_ref();
+        let shown = script.filter(|script| self.rules.show(script.as_str()));
+        ToolName::new(process.comm, shown)
+    }
+
     /// Places a known process anew: it runs another program, or was moved.
-    pub(super) fn replace(&mut self, process: &Process, folder: Option<&WorkFolder>) {
+    pub(super) fn replace(&mut self, process: &Process, start: &Start) {
         let Some(old) = self.processes.exact(process.key).map(|entry| entry.place) else {
             return;
         };
-        let new = self.place(process, TaskKind::User, Some(old), folder);
+        let new = self.place(process, TaskKind::User, Some(old), start);
         if let Some(entry) = self.processes.exact(process.key) {
             entry.place = new;
             entry.cgroup = process.cgroup;
@@ -68,7 +78,7 @@ impl Fold {
         process: &Process,
         kind: TaskKind,
         inherited: Option<Place>,
-        folder: Option<&WorkFolder>,
+        start: &Start,
     ) -> Place {
         let inherited = inherited.and_then(|place| match place {
             Place::Background(children) => Some(Placement::Background(children)),
@@ -84,7 +94,8 @@ impl Fold {
             kind,
             program: &process.comm.to_string(),
             cgroup: process.cgroup.and_then(|id| self.paths.get(id)),
-            work_folder: folder,
+            script: start.script.as_ref(),
+            work_folder: start.work_folder.as_ref(),
             parent: parent
                 .as_ref()
                 .map(|(key, program)| Parent { key: *key, program }),

@@ -6,7 +6,7 @@ use ebb_domain::step::{MemorySource, PeakMemory};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::steps::StepNumber;
-use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, Totals};
+use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
 use crate::rules::Children;
 
 /// Passes that a process may be missing from before it is taken to be gone: its
@@ -36,6 +36,8 @@ pub(super) enum Stage {
 pub(super) struct Entry {
     pub(super) key: ProcessKey,
     pub(super) program: Comm,
+    /// What it is told as.
+    pub(super) tool: ToolName,
     pub(super) cgroup: Option<CgroupId>,
     pub(super) place: Place,
     pub(super) stage: Stage,
@@ -52,10 +54,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(process: &Process, place: Place, stage: Stage) -> Self {
+    pub(super) fn new(process: &Process, place: Place, stage: Stage, tool: ToolName) -> Self {
         Self {
             key: process.key,
             program: process.comm,
+            tool,
             cgroup: process.cgroup,
             place,
             stage,

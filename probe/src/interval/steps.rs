@@ -14,7 +14,7 @@ use super::detail::Detail;
 use super::sockets::Network;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::kernel::{Comm, DiskBytes, ExitStatus, ProcessKey, Resident, Totals};
+use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, Resident, ToolName, Totals};
 
 /// How long a step without processes waits for the last totals of those that
 /// nobody has waited for yet.
@@ -203,7 +203,7 @@ impl State {
         self.out_of_memory = true;
     }
 
-    pub(super) fn add(&mut self, program: Comm, used: &Totals) {
+    pub(super) fn add(&mut self, program: ToolName, used: &Totals) {
         plus(&mut self.totals, used);
         plus(&mut self.window, used);
         self.disk_unseen |= used.disk.is_none();
@@ -217,11 +217,11 @@ impl State {
         };
     }
 
-    pub(super) fn tool_started(&mut self, program: Comm) {
+    pub(super) fn tool_started(&mut self, program: ToolName) {
         self.tool(program).processes += 1;
     }
 
-    pub(super) fn process_peak(&mut self, program: Comm, peak: PeakMemory) {
+    pub(super) fn process_peak(&mut self, program: ToolName, peak: PeakMemory) {
         let tool = self.tool(program);
         tool.peak_memory = tool.peak_memory.max(Some(peak.bytes));
         // An upper bound is taken only while nothing better was seen.
@@ -233,7 +233,7 @@ impl State {
         };
     }
 
-    fn tool(&mut self, program: Comm) -> &mut ToolUsage {
+    fn tool(&mut self, program: ToolName) -> &mut ToolUsage {
         let mut name = program.to_string();
         if self.tools.len() >= MAX_TOOLS_KEPT && !self.tools.contains_key(&name) {
             name = OTHER_TOOLS.into();

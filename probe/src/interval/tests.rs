@@ -56,7 +56,7 @@ fn exec(process: Process) -> ProcessEvent {
     ProcessEvent::Executed {
         process,
         maxrss_before: Bytes(0),
-        work_folder: None,
+        start: Start::default(),
     }
 }
 
@@ -94,7 +94,7 @@ fn fold() -> Fold {
         period,
         at(1_000),
         &running,
-        |_| None,
+        |_| Start::default(),
     )
 }
 

@@ -9,7 +9,7 @@ use ebb_domain::units::{Bytes, CpuTime};
 
 use super::{
     CgroupId, Comm, DiskBytes, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, Socket,
-    SocketId, Totals, WorkFolder,
+    SocketId, Start, Totals, WorkFolder,
 };
 
 const FORK: u32 = 1;
@@ -216,10 +216,13 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
             ProcessEvent::Executed {
                 process: head.process(),
                 maxrss_before: pages(exec.maxrss_pages),
-                work_folder: (head.flags & NEXTFLOW != 0).then(|| WorkFolder {
-                    parent: text(&exec.work_parent),
-                    leaf: text(&exec.work_leaf),
-                }),
+                start: Start {
+                    work_folder: (head.flags & NEXTFLOW != 0).then(|| WorkFolder {
+                        parent: text(&exec.work_parent),
+                        leaf: text(&exec.work_leaf),
+                    }),
+                    script: None,
+                },
             }
         }
         EXIT => ended(&head, &read(bytes)?),

@@ -2,6 +2,7 @@
 //! store that plays both.
 
 use ebb_cloud::ports::{CloudError, Objects, PutOptions, Queue};
+use ebb_signal::DecodeError;
 use thiserror::Error;
 
 /// Why a record did not go.
@@ -10,6 +11,9 @@ pub enum SinkError {
     /// The cloud did not take it.
     #[error(transparent)]
     Cloud(#[from] CloudError),
+    /// A record that cannot be told in another form.
+    #[error("a record cannot be read again")]
+    Record(#[from] DecodeError),
     /// Nobody said whether it went.
     #[error("there was no answer in time; is the network a black hole?")]
     NoAnswer,

@@ -69,7 +69,7 @@ fn run_id() -> ProbeStart {
     ProbeStart::new("run").expect("valid")
 }
 
-fn sent() -> Sent {
+pub(super) fn sent() -> Sent {
     Sent {
         boot: boot(),
         clock: BootClock::from_nanos(9_000_000_000),
@@ -77,7 +77,7 @@ fn sent() -> Sent {
     }
 }
 
-fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
+pub(super) fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
     Heartbeat {
         node: node(from),
         boot: boot(),
@@ -109,7 +109,7 @@ fn heartbeat(from: &str, sequence: u64) -> Heartbeat {
     }
 }
 
-fn batch(from: &str) -> StepBatch {
+pub(super) fn batch(from: &str) -> StepBatch {
     StepBatch {
         node: node(from),
         boot: boot(),
