@@ -80,7 +80,7 @@ fn to_collector(config: &Config, address: &str) -> anyhow::Result<Connected> {
 
     use crate::push::Collector;
 
-    let node = node::host_name()?;
+    let node = node::own_identity()?;
     let collector = Collector::at(address).context(
         "a collector's address is otlp+https://HOST:4318, or otlp+http://127.0.0.1:4318 for one of this machine",
     )?;
@@ -97,10 +97,10 @@ fn to_collector(_: &Config, _: &str) -> anyhow::Result<Connected> {
     anyhow::bail!("this probe was built without OTLP; say another place by --sink")
 }
 
-/// To a place of an object store, under the machine's own name; the bytes are those that
+/// To a place of an object store, under what the machine is called; the bytes are those that
 /// the cloud would be sent.
 fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
-    let node = node::host_name()?;
+    let node = node::own_identity()?;
     let sender = format!("AROALOCAL:{node}");
     let objects = StoreObjects::open(place)?;
     Ok(Connected {

@@ -29,7 +29,7 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::gpu::GpuInterval;
 use crate::kernel::{
-    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Start, TaskKind, TaskSample, ToolName,
+    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Start, TaskKind, TaskSample,
 };
 use crate::rules::Rules;
 

@@ -2,6 +2,7 @@
 //! is told elsewhere.
 
 mod hardware;
+mod metadata;
 
 use std::fs;
 use std::io::Read;
@@ -17,6 +18,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
 use self::hardware::hardware;
+use self::metadata::Cloud;
 use crate::attribute::script::{self, Script};
 use crate::kernel::{Process, Start, WorkFolder};
 
@@ -129,6 +131,23 @@ pub fn probe_start() -> Result<ProbeStart, NodeError> {
         "{:032x}",
         u128::from_le_bytes(bytes)
     ))?)
+}
+
+/// What the machine is called where no cloud attests it: the instance's id by which the
+/// inventory knows it, else its own name, else its machine id where that name is every
+/// machine's.
+pub fn own_identity() -> Result<NodeId, NodeError> {
+    if let Some(cloud) = Cloud::of_machine(Path::new("/")) {
+        match cloud.instance(metadata::SERVER) {
+            Ok(node) => return Ok(node),
+            Err(error) => tracing::warn!(%error, "the node goes by its own name"),
+        }
+    }
+    let name = host_name()?;
+    match name.as_str() {
+        "localhost" | "localhost.localdomain" => Ok(NodeId::new(text("/etc/machine-id")?)?),
+        _ => Ok(name),
+    }
 }
 
 /// The machine's own name, for what never leaves it.

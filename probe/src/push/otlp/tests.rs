@@ -143,7 +143,7 @@ async fn a_heartbeat_arrives_in_the_documented_form() {
 #[tokio::test]
 async fn a_refused_heartbeat_counts_once_when_it_is_sent_again() {
     let (listener, collector) = collector().await;
-    let mut check = async |words: &'static str, cpu_s: u64, sum: f64, taken: bool| {
+    let check = async |words: &'static str, cpu_s: u64, sum: f64, taken: bool| {
         let text = message(cpu_s);
         let (asked, went) = tokio::join!(answer(&listener, words), collector.heartbeats(&text));
         let points = &metric(&asked.1, "system.cpu.time")["sum"]["dataPoints"];
