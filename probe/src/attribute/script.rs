@@ -14,7 +14,8 @@ impl Script {
     /// Without its folders, and cut; `None` when nothing to be shown is left.
     fn new(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let plain = !name.chars().any(char::is_control);
+        // `/dev/fd/3` is what a launcher handed over, and says nothing.
+        let plain = !name.chars().any(char::is_control) && !path.starts_with("/dev/");
         let end = name.floor_char_boundary(MAX_BYTES);
         // A hidden file is a launcher's own, such as Nextflow's `.command.sh`.
         (plain && end > 0 && !name.starts_with('.')).then(|| Self(name[..end].to_owned()))
@@ -161,6 +162,7 @@ mod tests {
         check("bash", "bash -ue run.sh", Some("run.sh"));
         check("bash", "/bin/bash -euc cat", None);
         check("bash", "bash -ue .command.sh", None);
+        check("bash", "bash /dev/fd/3", None);
         check("bwa", "bwa mem ref.fa", None);
     }
 
