@@ -128,7 +128,7 @@ async fn a_heartbeat_arrives_in_the_documented_form() {
     assert_eq!(coverage[0]["asDouble"], 1.0);
 
     let step = &metric(&body, "container.cpu.time")["sum"]["dataPoints"][0];
-    assert_eq!((&step["asDouble"]), &json!(1.5));
+    assert_eq!(step["asDouble"], 1.5);
     assert_eq!(step["startTimeUnixNano"], "999970000000000");
     let id = json!({ "key": "container.id", "value": { "stringValue": "c0ffee" } });
     let which = step["attributes"].as_array().expect("attributes");
