@@ -12,7 +12,7 @@ data "aws_iam_policy_document" "node" {
   statement {
     sid       = "SendHeartbeats"
     actions   = ["sqs:SendMessage"]
-    resources = [aws_sqs_queue.heartbeats.arn]
+    resources = aws_sqs_queue.heartbeats[*].arn
   }
 
   # AWS itself fills in who is calling (AROA...:i-...), so no node can write
@@ -70,10 +70,13 @@ resource "aws_s3_object" "probe" {
 }
 
 locals {
+  # Of several each node takes its own by the hash of its name.
+  queue_url = join(",", aws_sqs_queue.heartbeats[*].url)
+
   cloud_init = var.probe_package == null ? null : templatefile("${path.module}/cloud-init.yaml", {
     bucket    = aws_s3_bucket.ebb.id
     key       = aws_s3_object.probe[0].key
-    queue_url = aws_sqs_queue.heartbeats.url
+    queue_url = local.queue_url
     region    = local.region
     sha256    = filesha256(var.probe_package)
   })

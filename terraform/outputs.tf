@@ -4,8 +4,8 @@ output "bucket" {
 }
 
 output "queue_url" {
-  description = "Queue that probes send heartbeats to."
-  value       = aws_sqs_queue.heartbeats.url
+  description = "Queue that probes send heartbeats to; of several shards all queues with commas between, as the probe takes them."
+  value       = local.queue_url
 }
 
 output "dead_letter_queue_url" {
@@ -44,8 +44,8 @@ output "node_user_data" {
 }
 
 output "sweeper_function_name" {
-  description = "Lambda of the sweep; invoke it to sweep now."
-  value       = aws_lambda_function.sweeper.function_name
+  description = "Lambda of the sweep; invoke it to sweep now. Of several shards the one that reports."
+  value       = aws_lambda_function.sweeper[0].function_name
 }
 
 output "tune_function_name" {

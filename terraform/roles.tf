@@ -73,7 +73,7 @@ data "aws_iam_policy_document" "sweeper" {
 
   statement {
     sid       = "TakeHeartbeats"
-    resources = [aws_sqs_queue.heartbeats.arn]
+    resources = aws_sqs_queue.heartbeats[*].arn
 
     actions = [
       "sqs:ChangeMessageVisibility",
@@ -123,7 +123,7 @@ data "aws_iam_policy_document" "sweeper" {
   statement {
     sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = ["${aws_cloudwatch_log_group.sweeper.arn}:*"]
+    resources = [for group in aws_cloudwatch_log_group.sweeper : "${group.arn}:*"]
   }
 
   dynamic "statement" {

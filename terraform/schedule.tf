@@ -33,12 +33,14 @@ resource "aws_iam_role_policy" "schedule" {
 data "aws_iam_policy_document" "schedule" {
   statement {
     actions   = ["lambda:InvokeFunction"]
-    resources = [aws_lambda_function.sweeper.arn]
+    resources = aws_lambda_function.sweeper[*].arn
   }
 }
 
 resource "aws_scheduler_schedule" "sweep" {
-  name                = "${var.name}-sweep"
+  count = var.shards
+
+  name                = "${var.name}-sweep${local.shard_suffix[count.index]}"
   description         = "Ebb: one sweep of the account."
   schedule_expression = "rate(${var.sweep_interval_minutes} ${var.sweep_interval_minutes == 1 ? "minute" : "minutes"})"
   state               = var.schedule_state
@@ -49,7 +51,7 @@ resource "aws_scheduler_schedule" "sweep" {
 
   # The next sweep takes over what this one left, so a late retry is of no use.
   target {
-    arn      = aws_lambda_function.sweeper.arn
+    arn      = aws_lambda_function.sweeper[count.index].arn
     role_arn = aws_iam_role.schedule.arn
 
     retry_policy {
@@ -60,7 +62,9 @@ resource "aws_scheduler_schedule" "sweep" {
 }
 
 resource "aws_lambda_function_event_invoke_config" "sweeper" {
-  function_name                = aws_lambda_function.sweeper.function_name
+  count = var.shards
+
+  function_name                = aws_lambda_function.sweeper[count.index].function_name
   maximum_retry_attempts       = 0
   maximum_event_age_in_seconds = 60
 }

@@ -1,13 +1,18 @@
-# The sweep: takes heartbeats, folds them into the lake, judges, publishes.
+# The sweep: takes heartbeats, folds them into the lake, judges, publishes. Of several
+# shards each has a function; the first reports for all.
 
 resource "aws_cloudwatch_log_group" "sweeper" {
-  name              = "/aws/lambda/${local.sweeper_name}"
+  count = var.shards
+
+  name              = "/aws/lambda/${local.sweeper_name}${local.shard_suffix[count.index]}"
   retention_in_days = var.log_retention_days
   tags              = local.tags
 }
 
 resource "aws_lambda_function" "sweeper" {
-  function_name    = local.sweeper_name
+  count = var.shards
+
+  function_name    = "${local.sweeper_name}${local.shard_suffix[count.index]}"
   description      = "Ebb: what runs and is billed while nothing on it works."
   role             = aws_iam_role.sweeper.arn
   filename         = var.sweeper_package
@@ -26,14 +31,14 @@ resource "aws_lambda_function" "sweeper" {
     variables = merge(
       {
         EBB_BUCKET                = aws_s3_bucket.ebb.id
-        EBB_QUEUE_URL             = aws_sqs_queue.heartbeats.url
+        EBB_QUEUE_URL             = aws_sqs_queue.heartbeats[count.index].url
         EBB_DEAD_LETTER_QUEUE_URL = aws_sqs_queue.dead_letters.url
         EBB_POLICY_KEY            = local.policy_key
         EBB_REGIONS               = join(",", var.regions)
         EBB_ACCOUNTS              = join(",", var.member_accounts)
         EBB_ACCOUNT_ROLE          = var.member_role_name
         EBB_ACCOUNT_EXTERNAL_ID   = var.member_external_id == null ? "" : var.member_external_id
-        EBB_SHARD                 = "0"
+        EBB_SHARD                 = tostring(count.index)
         EBB_SHARDS                = tostring(var.shards)
       },
       { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },

@@ -219,13 +219,13 @@ variable "member_external_id" {
 }
 
 variable "shards" {
-  description = "How many sweeps share the nodes. Only 1 is supported so far."
+  description = "How many sweeps share the nodes, each with a queue and a function: one for every 100,000 nodes. Before there are fewer, probes must know the shorter queue_url and the queues that go be empty."
   type        = number
   default     = 1
 
   validation {
-    condition     = var.shards == 1
-    error_message = "shards must be 1: the state is stored by shard already, but only one sweeper can be deployed so far."
+    condition     = var.shards >= 1 && var.shards <= 99 && floor(var.shards) == var.shards
+    error_message = "shards is a whole number from 1 to 99."
   }
 }
 

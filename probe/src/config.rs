@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_domain::identity::Region;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::state::Shard;
 use ebb_domain::units::Bytes;
 use serde::Deserialize;
 use thiserror::Error;
@@ -64,7 +65,8 @@ pub struct Config {
     /// `file:///srv/ebb`, `s3://bucket/ebb` or `gs://bucket/ebb`; or a collector of
     /// OpenTelemetry: `otlp+http://127.0.0.1:4318`.
     pub place: Option<String>,
-    /// The queue that takes heartbeats.
+    /// The queue that takes heartbeats; of several shards all queues in their order, with
+    /// commas between.
     pub queue_url: Option<String>,
     /// The bucket that takes finished steps and may hold rules.
     pub bucket: Option<String>,
@@ -106,10 +108,21 @@ impl Default for Config {
 /// The cloud's side, named in full.
 #[derive(Debug, Clone, Copy)]
 pub struct Cloud<'a> {
-    /// The queue that takes heartbeats.
+    /// The queue that takes heartbeats, or several; see [`Cloud::queue_of`].
     pub queue_url: &'a str,
     /// The bucket that takes finished steps.
     pub bucket: &'a str,
+}
+
+impl<'a> Cloud<'a> {
+    /// The queue that a node sends to. Of several, with commas between, that is the one
+    /// of the shard that remembers it.
+    pub fn queue_of(&self, node: &NodeId) -> &'a str {
+        let all: Vec<&str> = self.queue_url.split(',').map(str::trim).collect();
+        let shards = u16::try_from(all.len()).unwrap_or(u16::MAX);
+        let own = Shard::of_node(node, shards).index;
+        all.get(usize::from(own)).unwrap_or(&self.queue_url)
+    }
 }
 
 impl Config {
@@ -241,6 +254,20 @@ mod tests {
         assert_eq!((config.interval_seconds, config.sample_seconds), (30, 10));
         let cloud = config.cloud().expect("named");
         assert_eq!((cloud.queue_url, cloud.bucket), ("https://q", "b"));
+    }
+
+    #[test]
+    fn of_several_queues_a_node_sends_to_that_of_its_shard() {
+        let check = |queue_url: &str, expect: &str| {
+            let bucket = "bucket";
+            let cloud = Cloud { queue_url, bucket };
+            let node = NodeId::new("i-0abc").expect("a name");
+            assert_eq!(cloud.queue_of(&node), expect, "{queue_url}");
+        };
+        check("https://q", "https://q");
+        let many: Vec<String> = (0..16).map(|n| format!("https://q-{n}")).collect();
+        check(&many.join(","), "https://q-15");
+        check(&many.join(", "), "https://q-15");
     }
 
     #[test]

@@ -43,12 +43,13 @@ async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
         "only a machine's role names a node; run the probe with the role's credentials, not a user's",
     )?;
     let objects = AwsObjects::new(&aws, cloud.bucket);
+    let queue_url = cloud.queue_of(&node);
     Ok(Connected {
         run: this_run(node)?,
         sender,
         rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
         sink: Box::new(CloudSink {
-            queue: Box::new(AwsQueue::new(&aws, cloud.queue_url)),
+            queue: Box::new(AwsQueue::new(&aws, queue_url)),
             objects: Box::new(objects),
         }),
     })

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_cloud::aws::{Beside, MemberRole, SPOT_ADVISOR};
 use ebb_domain::identity::Region;
+use ebb_domain::state::Shard;
 use ebb_sweep::publish::Addresses;
 
 /// What the deployment tells a sweep.
@@ -18,7 +19,7 @@ pub(crate) struct Settings {
     /// Accounts that are looked at too, and the role that is assumed in each.
     pub(crate) beside: Beside,
     pub(crate) member_role: MemberRole,
-    pub(crate) shard: u16,
+    pub(crate) shard: Shard,
     pub(crate) slack_secret_arn: Option<String>,
     pub(crate) email: Option<Addresses>,
     pub(crate) email_contact_list: Option<String>,
@@ -71,7 +72,7 @@ impl Settings {
     }
 }
 
-fn shard(shard: Option<String>, shards: Option<String>) -> Result<u16> {
+fn shard(shard: Option<String>, shards: Option<String>) -> Result<Shard> {
     let number = |name: &str, value: Option<String>, default: u16| match value {
         None => Ok(default),
         Some(text) => text
@@ -79,17 +80,18 @@ fn shard(shard: Option<String>, shards: Option<String>) -> Result<u16> {
             .parse()
             .with_context(|| format!("{name}: '{text}' is not a small number")),
     };
-    let shards = number("EBB_SHARDS", shards, 1)?;
+    let of = number("EBB_SHARDS", shards, 1)?;
     ensure!(
-        shards == 1,
-        "EBB_SHARDS is {shards}: one queue feeds one sweep so far, so it must be 1"
+        (1..=Shard::MOST).contains(&of),
+        "EBB_SHARDS is {of}: there are 1 to {} shards",
+        Shard::MOST
     );
-    let shard = number("EBB_SHARD", shard, 0)?;
+    let index = number("EBB_SHARD", shard, 0)?;
     ensure!(
-        shard < shards,
-        "EBB_SHARD is {shard}: shards are counted from 0 and there is {shards}"
+        index < of,
+        "EBB_SHARD is {index}: shards are counted from 0 and there is {of}"
     );
-    Ok(shard)
+    Ok(Shard { index, of })
 }
 
 #[cfg(test)]
@@ -130,7 +132,10 @@ mod tests {
         assert_eq!(settings.beside, Beside::Organization);
         assert_eq!(settings.member_role.name, "ebb-member");
         let bare = read(&[]).expect("whole");
-        assert_eq!((bare.regions.len(), bare.email, bare.shard), (0, None, 0));
+        assert_eq!((bare.regions.len(), bare.email), (0, None));
+        assert_eq!(bare.shard, Shard::ONLY);
+        let third = read(&[("EBB_SHARD", "2"), ("EBB_SHARDS", "4")]);
+        assert_eq!(third.expect("whole").shard, Shard { index: 2, of: 4 });
     }
 
     #[test]
@@ -148,7 +153,8 @@ mod tests {
             &[("EBB_ACCOUNTS", "12")],
             "EBB_ACCOUNTS: '12' is no account id",
         );
-        check(&[("EBB_SHARDS", "2")], "EBB_SHARDS is 2");
+        check(&[("EBB_SHARDS", "0")], "EBB_SHARDS is 0");
+        check(&[("EBB_SHARDS", "100")], "EBB_SHARDS is 100");
         check(&[("EBB_SHARD", "1")], "EBB_SHARD is 1");
         check(&[("EBB_SHARD", "x")], "EBB_SHARD: 'x'");
         check(&[("EBB_EMAIL_FROM", "a@b")], "EBB_EMAIL_TO is not set");

@@ -18,6 +18,7 @@ use crate::activity::{self, Activity};
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
+use crate::state::Shard;
 use crate::units::Share;
 
 /// Hours kept a node, the newest first of all: a fortnight, so that every hour of
@@ -285,6 +286,11 @@ impl FleetHours {
             self.nodes.remove(id);
         }
         gone
+    }
+
+    /// Keeps the nodes of one shard.
+    pub fn keep_shard(&mut self, shard: Shard) {
+        self.nodes.retain(|id, _| shard.holds(id));
     }
 
     /// Joins two; see the module.

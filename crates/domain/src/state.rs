@@ -14,6 +14,7 @@ pub(crate) mod nanos;
 mod node;
 mod ranges;
 mod sequences;
+mod shard;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod weeks;
 
 pub use node::{Latest, NodeState, Run, Stream};
 pub use sequences::Sequences;
+pub use shard::Shard;
 pub use ticks::Ticks;
 
 use std::collections::BTreeMap;
@@ -137,20 +139,14 @@ impl FleetState {
         gone
     }
 
-    fn closed(&self) -> Option<i32> {
-        weeks::closed(self.newest?)
+    /// Keeps the nodes of one shard.
+    pub fn keep_shard(&mut self, shard: Shard) {
+        self.nodes.retain(|id, _| shard.holds(id));
+        self.earlier.retain(|id, _| shard.holds(id));
     }
 
-    /// The shard of `shards` that a node belongs to: FNV-1a of its id, which is
-    /// the same on every machine and for ever.
-    pub fn shard_of(node: &NodeId, shards: u16) -> u16 {
-        let hash = node
-            .as_str()
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-        u16::try_from(hash % u64::from(shards.max(1))).unwrap_or(0)
+    fn closed(&self) -> Option<i32> {
+        weeks::closed(self.newest?)
     }
 
     fn take(&mut self, node: &NodeId, state: NodeState) {

@@ -10,7 +10,9 @@ mod work;
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue};
+use ebb_domain::heartbeat::Placed;
 use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::state::Shard;
 use ebb_lake::LakeError;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -82,7 +84,7 @@ pub struct Folder<'a> {
     /// What tells active from idle.
     pub activity: &'a ActivityPolicy,
     /// Which shard of the nodes.
-    pub shard: u16,
+    pub shard: Shard,
     /// Bounds on one batch.
     pub limits: Limits,
 }
@@ -160,6 +162,31 @@ impl Folder<'_> {
         Ok((work, folding))
     }
 
+    /// Heartbeats of this shard's nodes, and those of others': a probe that does not yet
+    /// know of a new number of shards sends to the queue that was its own before.
+    fn by_home(&self, rows: Vec<Placed>) -> (Vec<Placed>, BTreeMap<Shard, Vec<Placed>>) {
+        let (own, others): (Vec<_>, Vec<_>) = rows
+            .into_iter()
+            .partition(|placed| self.shard.holds(&placed.node));
+        let mut by_home: BTreeMap<Shard, Vec<Placed>> = BTreeMap::new();
+        for placed in others {
+            let home = Shard::of_node(&placed.node, self.shard.of);
+            by_home.entry(home).or_default().push(placed);
+        }
+        (own, by_home)
+    }
+
+    /// Commits what another shard remembers, as that shard's own sweep would: whoever of
+    /// the two is first, the other knows it then.
+    async fn commit_for(&self, shard: Shard, rows: Vec<Placed>) -> Result<usize, FoldError> {
+        let theirs = Folder { shard, ..*self };
+        let mut work = Work::open(&theirs).await?;
+        let new = theirs.commit_heartbeats(&mut work, rows).await?;
+        theirs.settle(&mut work).await?;
+        work.hours.keep(self.objects, shard).await?;
+        Ok(new)
+    }
+
     async fn batch(
         &self,
         work: &mut Work,
@@ -167,7 +194,11 @@ impl Folder<'_> {
         folding: &mut Folding,
     ) -> Result<(), FoldError> {
         let all = (taken.heartbeats.len(), taken.old_objects);
-        let heartbeats = self.commit_heartbeats(work, taken.heartbeats).await?;
+        let (own, others) = self.by_home(taken.heartbeats);
+        let mut heartbeats = self.commit_heartbeats(work, own).await?;
+        for (home, rows) in others {
+            heartbeats += self.commit_for(home, rows).await?;
+        }
         let steps = self.commit_steps(work, &taken.steps).await?;
         folding.batches += 1;
         folding.heartbeats += heartbeats as u64;

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue};
 use ebb_domain::fleet::Gap;
+use ebb_domain::hours::FleetHours;
 use ebb_domain::judge::{Facts, judge};
 use ebb_domain::life::Stage;
 use ebb_domain::policy::{Policy, PolicyError};
 use ebb_domain::report::{Report, Totals};
+use ebb_domain::state::{FleetState, Shard};
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{Batch, Judged};
 use jiff::Timestamp;
@@ -28,6 +30,10 @@ use crate::truth::Truth;
 /// How far back finished steps are looked at: what a bill by resource reaches back,
 /// and about as long as a pipeline stays the same.
 const STEPS_LOOK_BACK: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Where what people were told lies, whatever the number of shards: with the first one,
+/// which reports for all.
+const REPORTS: u16 = 0;
 
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
@@ -87,7 +93,7 @@ pub struct Config {
     /// The thresholds.
     pub policy: Policy,
     /// Which shard of the nodes.
-    pub shard: u16,
+    pub shard: Shard,
     /// Bounds on one batch.
     pub limits: Limits,
 }
@@ -126,6 +132,28 @@ pub struct Summary {
     pub failures: Vec<Failure>,
 }
 
+impl Summary {
+    /// Of a shard that leaves judging to the one that reports.
+    fn of_folding(at: Timestamp, folding: Folding) -> Self {
+        Self {
+            at,
+            folding,
+            findings: 0,
+            new: 0,
+            reopened: 0,
+            grown: 0,
+            resolved: 0,
+            set_aside: 0,
+            not_judged: 0,
+            gaps: Vec::new(),
+            totals: Totals::default(),
+            published: Vec::new(),
+            told: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+}
+
 /// Reads the policy file; the defaults where there is none.
 ///
 /// # Errors
@@ -147,7 +175,7 @@ pub async fn policy(objects: &dyn Objects, key: &str) -> Result<Policy, SweepErr
     Policy::parse(&text).map_err(|source| SweepError::BadPolicy { key, source })
 }
 
-/// One sweep.
+/// One sweep. Of several shards the first reports for all, the others fold.
 ///
 /// # Errors
 /// See [`SweepError`]. What refuses to be seen or told is no error but part of the
@@ -169,21 +197,25 @@ pub async fn sweep(
     };
     let (mut work, folding) = folder.fold(deadline, now).await?;
     let at = now();
-    let loaded = remembered::load(ports.objects, config.shard).await;
+    if !config.shard.reports() {
+        return Ok(Summary::of_folding(at, folding));
+    }
+    let others = Others::read(&folder, &work).await?;
+    let loaded = remembered::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
-    let (report, memory) = look(ports, config, &work, &mut remembered, at).await?;
+    let (report, memory) = look(ports, config, (&work, &others), &mut remembered, at).await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
-    failures.extend(keep_findings(ports.truth, config.shard, &report).await);
+    failures.extend(keep_findings(ports.truth, REPORTS, &report).await);
     let news = News {
         report: &report,
         routes: &config.policy.route,
         quiet: &config.policy.quiet,
-        first_verdict: first_verdict(&work, &config.policy),
+        first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };
     let word = publish::tell(&ports.channels, news).await;
     failures.extend(word.failures);
-    let saved = remembered::save(ports.objects, config.shard, &remembered, condition);
+    let saved = remembered::save(ports.objects, REPORTS, &remembered, condition);
     failures.extend(saved.await);
     folder.remember(&mut work, memory).await?;
     let history = &report.history;
@@ -205,9 +237,45 @@ pub async fn sweep(
     })
 }
 
+/// All shards together, where there are several: each as its own sweep left it, with
+/// what the lake has beyond that.
+struct Others {
+    together: Option<(FleetState, FleetHours)>,
+    left_out: usize,
+}
+
+impl Others {
+    async fn read(folder: &Folder<'_>, own: &Work) -> Result<Self, FoldError> {
+        let mut all = Self {
+            together: None,
+            left_out: 0,
+        };
+        for shard in folder.shard.all().skip(1) {
+            let other = Work::open(&Folder { shard, ..*folder }).await?;
+            all.left_out += other.left_out();
+            let (fleet, hours) = all
+                .together
+                .unwrap_or_else(|| (own.stored.fleet.clone(), own.hours.fleet().clone()));
+            let theirs = other.hours.fleet().clone();
+            all.together = Some((fleet.merge(other.stored.fleet), hours.merge(theirs)));
+        }
+        Ok(all)
+    }
+
+    fn fleet<'a>(&'a self, own: &'a Work) -> &'a FleetState {
+        let together = self.together.as_ref();
+        together.map_or(&own.stored.fleet, |(fleet, _)| fleet)
+    }
+
+    fn hours<'a>(&'a self, own: &'a Work) -> &'a FleetHours {
+        let together = self.together.as_ref();
+        together.map_or_else(|| own.hours.fleet(), |(_, hours)| hours)
+    }
+}
+
 /// When the probe that has watched longest has watched for long enough.
-fn first_verdict(work: &Work, policy: &Policy) -> Option<Timestamp> {
-    let nodes = work.stored.fleet.nodes.values();
+fn first_verdict(fleet: &FleetState, policy: &Policy) -> Option<Timestamp> {
+    let nodes = fleet.nodes.values();
     let first = nodes.filter_map(|node| node.first_seen).min()?;
     first.checked_add(policy.idle.after()).ok()
 }
@@ -216,16 +284,19 @@ fn first_verdict(work: &Work, policy: &Policy) -> Option<Timestamp> {
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
-    work: &Work,
+    (work, others): (&Work, &Others),
     remembered: &mut Remembered,
     now: Timestamp,
 ) -> Result<(Report, Memory), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
     let undecided = remembered.decide(ports.objects).await;
-    let gaps = gap.into_iter().chain(undecided).chain(no_room(work));
+    let gaps = gap
+        .into_iter()
+        .chain(undecided)
+        .chain(no_room(work.left_out() + others.left_out));
     let before = Before {
-        state: &work.stored.fleet,
-        hours: work.hours.fleet(),
+        state: others.fleet(work),
+        hours: others.hours(work),
         finished: &finished,
         disconnected_since: &work.stored.memory.disconnected_since,
         gaps: gaps.chain(remembered.failed_channels()).collect(),
@@ -257,8 +328,7 @@ async fn look(
 }
 
 /// What the state had no room for.
-fn no_room(work: &Work) -> Option<Gap> {
-    let left_out = work.left_out();
+fn no_room(left_out: usize) -> Option<Gap> {
     (left_out > 0).then(|| Gap {
         scope: "what is remembered of nodes".to_owned(),
         reason: format!(

@@ -1,6 +1,7 @@
 //! The state between sweeps, as one object of the bucket: a cache of the lake. One
 //! that cannot be used is not an error; it is folded again from the lake.
 
+mod adopt;
 pub mod hours;
 pub mod parts;
 
@@ -10,7 +11,7 @@ use std::io::Read;
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
 use ebb_domain::identity::NodeId;
 use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::FleetState;
+use ebb_domain::state::{FleetState, Shard};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use thiserror::Error;
 
 /// The schema line; another one is read by another program, or never again.
 const SCHEMA: &str = "ebb.state/5";
+
+/// Where states and hours lie.
+const FOLDER: &str = "state/v1/";
 
 /// 100,000 nodes take about 25 MB. Beyond this the fleet needs more shards, and those
 /// nodes are left out that were heard of longest ago.
@@ -195,8 +199,16 @@ pub struct Loaded {
 }
 
 /// Where the state of a shard lies.
-pub fn key(shard: u16) -> String {
-    format!("state/v1/shard={shard:02}.zst")
+pub fn key(shard: Shard) -> String {
+    in_folder(shard, "")
+}
+
+/// The only shard has no folder of its own.
+fn in_folder(Shard { index, of }: Shard, prefix: &str) -> String {
+    match of {
+        1 => format!("{FOLDER}{prefix}shard={index:02}.zst"),
+        _ => format!("{FOLDER}of={of:02}/{prefix}shard={index:02}.zst"),
+    }
 }
 
 /// Reads the state of a shard.
@@ -205,15 +217,16 @@ pub fn key(shard: u16) -> String {
 /// When the bucket does not answer. What it answers is never an error.
 pub async fn load(
     objects: &dyn Objects,
-    shard: u16,
+    shard: Shard,
     activity: &ActivityPolicy,
 ) -> Result<Loaded, StoredError> {
     let key = key(shard);
     let object = match objects.get(&key, MAX_PACKED_BYTES).await {
         Ok(object) => object,
         Err(CloudError::Missing { .. }) => {
+            let adopted = adopt::others::<Stored>(objects, shard, activity).await?;
             return Ok(Loaded {
-                stored: Stored::empty(activity),
+                stored: adopted.unwrap_or_else(|| Stored::empty(activity)),
                 replaces: PutIf::Absent,
                 unusable: None,
             });
@@ -258,7 +271,7 @@ pub enum Saved {
 /// When it is too large or the bucket does not take it.
 pub async fn save(
     objects: &dyn Objects,
-    shard: u16,
+    shard: Shard,
     stored: &mut Stored,
     replaces: &PutIf,
 ) -> Result<Saved, StoredError> {
@@ -295,11 +308,13 @@ mod tests {
         let (bucket, activity) = (bucket(), ActivityPolicy::default());
         let mut stored = Stored::empty(&activity);
         stored.folded.steps = Some(4);
-        let first = save(&bucket, 0, &mut stored, &PutIf::Absent).await;
+        let first = save(&bucket, Shard::ONLY, &mut stored, &PutIf::Absent).await;
         assert!(matches!(first, Ok(Saved::Done { left_out: 0, .. })));
-        let second = save(&bucket, 0, &mut stored, &PutIf::Absent).await;
+        let second = save(&bucket, Shard::ONLY, &mut stored, &PutIf::Absent).await;
         assert!(matches!(second, Ok(Saved::Conflict)));
-        let loaded = load(&bucket, 0, &activity).await.expect("it answers");
+        let loaded = load(&bucket, Shard::ONLY, &activity)
+            .await
+            .expect("it answers");
         assert_eq!((loaded.stored, loaded.unusable), (stored, None));
     }
 
@@ -313,12 +328,14 @@ mod tests {
         let (whole, _) = Stored::empty(&other).pack().expect("it fits");
         let check = async |bytes: Vec<u8>, expect: &str| {
             let bucket = bucket();
-            bucket.insert(key(0), bytes);
-            let mut loaded = load(&bucket, 0, &activity).await.expect("it answers");
+            bucket.insert(key(Shard::ONLY), bytes);
+            let mut loaded = load(&bucket, Shard::ONLY, &activity)
+                .await
+                .expect("it answers");
             let why = loaded.unusable.expect("it cannot be used");
             assert!(why.contains(expect), "{why} should say: {expect}");
             assert_eq!(loaded.stored, Stored::empty(&activity));
-            let saved = save(&bucket, 0, &mut loaded.stored, &loaded.replaces).await;
+            let saved = save(&bucket, Shard::ONLY, &mut loaded.stored, &loaded.replaces).await;
             assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;

@@ -13,6 +13,8 @@ mod race;
 mod refused;
 #[path = "sweep/sample.rs"]
 mod sample;
+#[path = "sweep/shards.rs"]
+mod shards;
 #[path = "sweep/told.rs"]
 mod told;
 #[path = "sweep/world.rs"]

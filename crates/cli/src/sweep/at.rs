@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::ports::{Chat, Mailer};
 use ebb_cloud::slack::SlackChat;
+use ebb_domain::state::Shard;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
 use ebb_sweep::gather::Account;
@@ -28,7 +29,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
             Some(path) => crate::policy::read(path)?,
             None => run::policy(site.objects(), POLICY_KEY).await?,
         },
-        shard: 0,
+        shard: Shard::ONLY,
         limits: Limits::default(),
     };
     let told = Told::read(|name| std::env::var(name).ok())?;

@@ -56,12 +56,25 @@ proptest! {
 }
 
 #[test]
-fn a_node_always_falls_into_the_same_shard() {
-    let shard = |name: &str| FleetState::shard_of(&NodeId::new(name).expect("a node id"), 16);
-    assert_eq!(shard("i-0abc"), shard("i-0abc"));
-    let used: std::collections::BTreeSet<u16> =
-        (0..200).map(|i| shard(&format!("i-{i:017x}"))).collect();
+fn every_node_is_held_by_the_same_one_shard_and_together_they_are_the_whole() {
+    let nodes: Vec<_> = (0..200u8).map(testing::node).collect();
+    let used: std::collections::BTreeSet<Shard> =
+        nodes.iter().map(|node| Shard::of_node(node, 16)).collect();
     assert_eq!(used.len(), 16);
+    let one = NodeId::new("i-0abc").expect("a node id");
+    assert_eq!(Shard::of_node(&one, 16), Shard { index: 15, of: 16 });
+    assert!(Shard::ONLY.holds(&one) && Shard::ONLY.reports());
+    let whole = folded(&[(0, 1), (1, 1), (2, 5), (2, 90_000), (3, 1), (4, 2)], &[]);
+    let part = |shard: Shard| {
+        let mut part = whole.clone();
+        part.keep_shard(shard);
+        part
+    };
+    let of_four = Shard { index: 0, of: 4 };
+    let parts: Vec<_> = of_four.all().map(part).collect();
+    assert_eq!(parts.iter().map(|part| part.nodes.len()).sum::<usize>(), 5);
+    let again = parts.into_iter().reduce(FleetState::merge);
+    assert_eq!(again, Some(whole));
 }
 
 const DAY_MINUTES: u64 = 24 * 60;

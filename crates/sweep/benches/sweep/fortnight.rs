@@ -3,6 +3,7 @@
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_domain::heartbeat::{BootClock, Placed};
 use ebb_domain::hours::{KEPT_HOURS, NodeHours};
+use ebb_domain::state::Shard;
 use ebb_sweep::stored::hours::Hours;
 use futures::executor::block_on;
 
@@ -41,13 +42,13 @@ pub(crate) fn hours(number: u32) -> NodeHours {
 pub(crate) fn bucket(nodes: u32) -> FakeObjects {
     let histories: Vec<NodeHours> = (0..nodes.min(HISTORIES)).map(hours).collect();
     let bucket = FakeObjects::new(FakeClock::at(fleet::at(0)));
-    let loaded = block_on(Hours::load(&bucket, 0, &fleet::policy().activity));
+    let loaded = block_on(Hours::load(&bucket, Shard::ONLY, &fleet::policy().activity));
     let mut all = loaded.expect("it answers");
     let known = all.folding(Some(0));
     for number in 0..nodes {
         let history = &histories[(number % HISTORIES) as usize];
         known.nodes.insert(fleet::node(number), history.clone());
     }
-    block_on(all.keep(&bucket, 0)).expect("it fits");
+    block_on(all.keep(&bucket, Shard::ONLY)).expect("it fits");
     bucket
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::judge::{Facts, judge};
+use ebb_domain::state::Shard;
 use ebb_sweep::stored::Stored;
 use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::stored::parts::fold_heartbeats;
@@ -72,7 +73,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     let (mut one_core, mut decode, mut fold) = (none, none, none);
     let (mut judging, mut rendering, mut pack, mut kept) = (none, none, none, none);
     let mut hours = timed(&mut kept, || {
-        let loaded = block_on(Hours::load(&bucket, 0, &policy.activity));
+        let loaded = block_on(Hours::load(&bucket, Shard::ONLY, &policy.activity));
         loaded.expect("it is there")
     });
     let mut heartbeats = 0;
@@ -117,7 +118,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     });
     timed(&mut pack, || black_box(stored.pack().expect("it fits")));
     timed(&mut kept, || {
-        block_on(hours.keep(&bucket, 0)).expect("it fits")
+        block_on(hours.keep(&bucket, Shard::ONLY)).expect("it fits")
     });
     Stages {
         heartbeats,

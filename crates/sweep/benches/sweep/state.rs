@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ebb_domain::heartbeat::{Arrival, Placed};
-use ebb_domain::state::FleetState;
+use ebb_domain::state::{FleetState, Shard};
 use ebb_sweep::stored::Stored;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ pub(crate) fn measure() -> State {
 
 fn hours_packed() -> u64 {
     let bucket = fortnight::bucket(HISTORIES);
-    let packed = bucket.stored(&ebb_sweep::stored::hours::key(0));
+    let packed = bucket.stored(&ebb_sweep::stored::hours::key(Shard::ONLY));
     packed.map_or(0, |packed| packed.bytes.len() as u64) / u64::from(HISTORIES)
 }
 

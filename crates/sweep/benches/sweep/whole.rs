@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use ebb_cloud::fake::{FakeClock, FakeInventory, FakeObjects, FakeQueue};
 use ebb_cloud::ports::{CloudResult, Etag, Listed, Object, Objects, PutOptions, Queue, Received};
+use ebb_domain::state::Shard;
 use ebb_lake::Lake;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
@@ -143,7 +144,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
     };
     let config = Config {
         policy: fleet::policy(),
-        shard: 0,
+        shard: Shard::ONLY,
         limits: Limits::default(),
     };
     let end = at.saturating_add(Duration::from_secs(900)).expect("a time");

@@ -108,9 +108,18 @@ fn take_message(
 
 async fn list(folder: &Folder<'_>, work: &Work) -> Result<Vec<Listed>, FoldError> {
     let limit = folder.limits.objects;
-    let asked = limit + work.skipped();
+    // All shards' objects lie there together; with twice as many as are due to lie there
+    // one that is behind does not hide the others' from them.
+    let asked = match folder.shard.of {
+        1 => limit + work.skipped(),
+        of => 2 * usize::from(of) * limit + work.skipped(),
+    };
     let mut listed = folder.objects.list(INGEST_PREFIX, asked).await?;
-    listed.retain(|entry| !work.is_skipped(&entry.key));
+    let is_own = |entry: &Listed| match StepKey::parse(&entry.key) {
+        Ok(key) => folder.shard.holds(&key.node),
+        Err(_) => folder.shard.reports(),
+    };
+    listed.retain(|entry| is_own(entry) && !work.is_skipped(&entry.key));
     listed.truncate(limit);
     Ok(listed)
 }

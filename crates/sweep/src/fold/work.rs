@@ -39,7 +39,7 @@ pub struct Work {
 
 impl Work {
     /// Loads the state and folds what the lake has beyond it.
-    pub(super) async fn open(folder: &Folder<'_>) -> Result<Self, FoldError> {
+    pub(crate) async fn open(folder: &Folder<'_>) -> Result<Self, FoldError> {
         let loaded = stored::load(folder.objects, folder.shard, folder.activity).await?;
         if let Some(why) = &loaded.unusable {
             tracing::warn!(why, "the state is folded anew from the lake");
@@ -82,13 +82,14 @@ impl Work {
     async fn catch_up_heartbeats(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
         let last = folder
             .truth
-            .last_batch(Table::Heartbeats, folder.shard)
+            .last_batch(Table::Heartbeats, folder.shard.index)
             .await?;
         self.next_heartbeats = last.map_or(0, |number| number + 1);
         loop {
             // What one of the two has folded before changes nothing in it.
             let version = self.stored.folded.heartbeats.min(self.hours.folded());
-            let since = folder.truth.heartbeats_since(version).await?;
+            let mut since = folder.truth.heartbeats_since(version).await?;
+            since.rows.retain(|placed| folder.shard.holds(&placed.node));
             self.fold(&since.rows, since.through, folder);
             if since.is_complete() {
                 return Ok(());
@@ -110,15 +111,20 @@ impl Work {
     }
 
     async fn catch_up_steps(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
-        let last = folder.truth.last_batch(Table::Steps, folder.shard).await?;
+        let last = folder
+            .truth
+            .last_batch(Table::Steps, folder.shard.index)
+            .await?;
         self.next_steps = last.map_or(0, |number| number + 1);
         loop {
             let version = self.stored.folded.steps;
             let since = folder.truth.steps_since(version).await?;
             let is_complete = since.is_complete();
-            for step in &since.rows {
-                self.stored.fleet.fold_step(step);
-            }
+            let own = since
+                .rows
+                .iter()
+                .filter(|step| folder.shard.holds(&step.node));
+            own.for_each(|step| self.stored.fleet.fold_step(step));
             self.is_dirty |= since.through != version;
             self.stored.folded.steps = since.through;
             if is_complete {
@@ -291,7 +297,7 @@ impl Folder<'_> {
 
     fn numbered(&self, number: u64) -> Batch {
         Batch {
-            shard: self.shard,
+            shard: self.shard.index,
             number,
         }
     }

@@ -5,11 +5,14 @@
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::state::Shard;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_PACKED_BYTES, OfNodes, StoredError, pack_what_fits, unpack};
+use super::adopt::{self, Part};
+use super::{MAX_PACKED_BYTES, OfNodes, StoredError, in_folder, pack_what_fits, unpack};
 
 const SCHEMA: &str = "ebb.hours/1";
+const PREFIX: &str = "hours.";
 
 /// Sweeps overlap at most by accident.
 const ATTEMPTS: usize = 5;
@@ -34,6 +37,27 @@ impl OfNodes for Packed {
     }
 }
 
+impl Part for Packed {
+    const SCHEMA: &str = SCHEMA;
+    const PREFIX: &str = PREFIX;
+
+    fn activity(&self) -> &ActivityPolicy {
+        &self.activity
+    }
+
+    fn join(self, other: Self) -> Self {
+        Self {
+            folded: self.folded.min(other.folded),
+            fleet: self.fleet.merge(other.fleet),
+            ..self
+        }
+    }
+
+    fn keep_shard(&mut self, shard: Shard) {
+        self.fleet.keep_shard(shard);
+    }
+}
+
 /// The hours while a sweep works on them.
 #[derive(Debug)]
 pub struct Hours {
@@ -44,8 +68,8 @@ pub struct Hours {
 }
 
 /// Where the hours of a shard lie.
-pub fn key(shard: u16) -> String {
-    format!("state/v1/hours.shard={shard:02}.zst")
+pub fn key(shard: Shard) -> String {
+    in_folder(shard, PREFIX)
 }
 
 impl Hours {
@@ -55,7 +79,7 @@ impl Hours {
     /// When the bucket does not answer.
     pub async fn load(
         objects: &dyn Objects,
-        shard: u16,
+        shard: Shard,
         activity: &ActivityPolicy,
     ) -> Result<Self, StoredError> {
         let key = key(shard);
@@ -76,7 +100,10 @@ impl Hours {
                 };
                 (kept, PutIf::Matches(object.etag))
             }
-            Err(CloudError::Missing { .. }) => (empty, PutIf::Absent),
+            Err(CloudError::Missing { .. }) => {
+                let adopted = adopt::others(objects, shard, activity).await?;
+                (adopted.unwrap_or(empty), PutIf::Absent)
+            }
             Err(source) => return Err(StoredError::Cloud { key, source }),
         };
         Ok(Self {
@@ -113,7 +140,7 @@ impl Hours {
     ///
     /// # Errors
     /// When they are too large or the bucket does not take them.
-    pub async fn keep(&mut self, objects: &dyn Objects, shard: u16) -> Result<(), StoredError> {
+    pub async fn keep(&mut self, objects: &dyn Objects, shard: Shard) -> Result<(), StoredError> {
         for _ in 0..ATTEMPTS {
             if !self.is_dirty {
                 return Ok(());
@@ -156,10 +183,10 @@ mod tests {
     #[tokio::test]
     async fn of_two_writers_both_are_kept_and_an_unusable_one_is_replaced() {
         let bucket = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
-        bucket.insert(key(0), *b"nonsense");
+        bucket.insert(key(Shard::ONLY), *b"nonsense");
         let activity = ActivityPolicy::default();
         let open = async || {
-            let loaded = Hours::load(&bucket, 0, &activity).await;
+            let loaded = Hours::load(&bucket, Shard::ONLY, &activity).await;
             loaded.expect("the bucket answers")
         };
         let (mut first, mut second) = (open().await, open().await);
@@ -171,7 +198,7 @@ mod tests {
             hours.folding(Some(version)).nodes.insert(node, known);
         }
         for hours in [&mut first, &mut second] {
-            hours.keep(&bucket, 0).await.expect("it is kept");
+            hours.keep(&bucket, Shard::ONLY).await.expect("it is kept");
         }
         let kept = open().await;
         assert_eq!((kept.folded(), kept.fleet().nodes.len()), (Some(7), 2));

@@ -2,6 +2,7 @@
 //! and counts nothing twice.
 
 use ebb_cloud::failing::{Fault, Moment, Then};
+use ebb_domain::state::Shard;
 use ebb_sweep::stored;
 use futures::{StreamExt, stream};
 
@@ -118,7 +119,7 @@ async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
         .expect("nothing fails it");
     let (before, hours) = (world.state().await, world.hours().await);
     assert_eq!(hours.nodes.len(), 2);
-    let (key, hours_key) = (stored::key(0), stored::hours::key(0));
+    let (key, hours_key) = (stored::key(Shard::ONLY), stored::hours::key(Shard::ONLY));
     world.objects.insert(key, *b"garbage");
     let summary = world
         .sweep(&Fault::never())
@@ -140,7 +141,7 @@ async fn a_lake_too_large_for_one_sweep_is_folded_by_several() {
         .await
         .expect("nothing fails it");
     let before = world.state().await;
-    world.objects.insert(stored::key(0), *b"garbage");
+    world.objects.insert(stored::key(Shard::ONLY), *b"garbage");
     let mut sweeps = 0;
     loop {
         // Get state and hours, last batch, read, put state, read, put state: and no

@@ -7,6 +7,7 @@ use ebb_cloud::failing::Fault;
 use ebb_domain::heartbeat::{BootClock, Placed};
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::state::Shard;
 use ebb_sweep::stored::{self, Stored};
 use jiff::Timestamp;
 
@@ -82,7 +83,7 @@ async fn a_node_that_is_gone_is_forgotten_and_the_lake_gives_the_same_state() {
     swept(2).await;
     let before = world.state().await;
     assert!(!before.nodes.contains_key(&sample::node(2)));
-    world.objects.insert(stored::key(0), *b"garbage");
+    world.objects.insert(stored::key(Shard::ONLY), *b"garbage");
     let summary = swept(2).await;
     assert!(summary.folding.rebuilt_because.is_some());
     assert_eq!(world.state().await, before);

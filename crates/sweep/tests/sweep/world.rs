@@ -9,7 +9,7 @@ use ebb_cloud::fake::{
 };
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::Policy;
-use ebb_domain::state::FleetState;
+use ebb_domain::state::{FleetState, Shard};
 use ebb_lake::Lake;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
@@ -85,6 +85,17 @@ impl World {
         lake: &TestLake<'_>,
         fault: &Fault,
     ) -> Result<Summary, SweepError> {
+        self.sweep_shard(lake, (Shard::ONLY, &self.queue), fault)
+            .await
+    }
+
+    /// The sweep of one shard with its own queue.
+    pub(crate) async fn sweep_shard(
+        &self,
+        lake: &TestLake<'_>,
+        (shard, queue): (Shard, &FakeQueue),
+        fault: &Fault,
+    ) -> Result<Summary, SweepError> {
         let objects = Failing::new(self.objects.clone(), fault);
         let chat = Failing::new(self.chat.clone(), fault);
         let mailer = Failing::new(self.mailer.clone(), fault);
@@ -101,7 +112,7 @@ impl World {
                 markets: None,
                 regions: &[],
             },
-            queue: &Failing::new(self.queue.clone(), fault),
+            queue: &Failing::new(queue.clone(), fault),
             dead_letters: &Failing::new(self.dead_letters.clone(), fault),
             objects: &objects,
             truth: lake,
@@ -116,7 +127,7 @@ impl World {
             .saturating_add(Duration::from_secs(300))
             .expect("a time");
         let deadline = Deadline::within(now(), end);
-        run::sweep(&ports, &config(&self.policy), &deadline, &now).await
+        run::sweep(&ports, &config(&self.policy, shard), &deadline, &now).await
     }
 
     pub(crate) async fn lake(&self) -> Lake {
@@ -169,18 +180,18 @@ impl World {
     /// The state that the bucket has.
     pub(crate) async fn state(&self) -> FleetState {
         let policy = self.policy.activity.clone();
-        let loaded = stored::load(&self.objects, 0, &policy).await;
+        let loaded = stored::load(&self.objects, Shard::ONLY, &policy).await;
         loaded.expect("the bucket answers").stored.fleet
     }
 
     /// The nodes' hours that the bucket has.
     pub(crate) async fn hours(&self) -> FleetHours {
         let policy = self.policy.activity.clone();
-        let loaded = Hours::load(&self.objects, 0, &policy).await;
+        let loaded = Hours::load(&self.objects, Shard::ONLY, &policy).await;
         loaded.expect("the bucket answers").fleet().clone()
     }
 
-    async fn folded_anew(&self) -> (FleetState, FleetHours) {
+    pub(crate) async fn folded_anew(&self) -> (FleetState, FleetHours) {
         let (lake, policy) = (self.lake().await, self.policy.activity.clone());
         let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
         for placed in lake.heartbeats_since(None).await.expect("reads").rows {
@@ -201,10 +212,10 @@ fn policy() -> Policy {
 }
 
 /// Small batches, so that a sweep takes several.
-fn config(policy: &Policy) -> Config {
+fn config(policy: &Policy, shard: Shard) -> Config {
     Config {
         policy: policy.clone(),
-        shard: 0,
+        shard,
         limits: Limits {
             messages: 3,
             objects: 2,

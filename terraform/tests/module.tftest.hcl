@@ -1,5 +1,5 @@
-# Nothing is open by default, and tokens are taken only of the issuer and for the
-# audience that are named. The provider is a mock: no account is asked.
+# The API: nothing is open by default, and tokens are taken only of the issuer and for the
+# audience that are named. Shards: each has its own. The provider is a mock: no account is asked.
 # scripts/check-terraform gives the packages.
 
 mock_provider "aws" {
@@ -101,4 +101,61 @@ run "a_misspelt_choice_is_refused" {
   }
 
   expect_failures = [var.api_authorization]
+}
+
+run "one_shard_keeps_the_names_of_before" {
+  command = plan
+
+  assert {
+    condition = (
+      aws_sqs_queue.heartbeats[0].name == "ebb-heartbeats" &&
+      aws_lambda_function.sweeper[0].function_name == "ebb-sweeper" &&
+      aws_scheduler_schedule.sweep[0].name == "ebb-sweep" &&
+      length(aws_lambda_function.sweeper) == 1
+    )
+    error_message = "the only shard would be made anew"
+  }
+}
+
+run "each_shard_has_its_own_queue_and_function" {
+  command = apply
+
+  variables {
+    shards = 3
+  }
+
+  assert {
+    condition     = length(distinct(aws_sqs_queue.heartbeats[*].name)) == 3
+    error_message = "shards share a queue"
+  }
+
+  assert {
+    condition = [
+      for function in aws_lambda_function.sweeper :
+      join(" of ", [function.environment[0].variables.EBB_SHARD, function.environment[0].variables.EBB_SHARDS])
+    ] == ["0 of 3", "1 of 3", "2 of 3"]
+    error_message = "a function does not know which shard it is"
+  }
+
+  assert {
+    condition = join(",", [
+      for function in aws_lambda_function.sweeper : function.environment[0].variables.EBB_QUEUE_URL
+    ]) == output.queue_url
+    error_message = "probes and functions do not mean the same queues in the same order"
+  }
+
+  assert {
+    condition     = length(distinct(aws_scheduler_schedule.sweep[*].name)) == 3
+    error_message = "a function is not invoked"
+  }
+}
+
+run "half_a_shard_is_refused" {
+  command = plan
+
+  variables {
+    shards = 1.5
+  }
+
+  expect_failures = [var.shards]
 }

@@ -1,0 +1,125 @@
+//! What a shard begins with when the number of shards was changed: the states that
+//! another number of them left, joined by the same merge, as far as they are of its
+//! nodes. What they miss is folded from the lake as ever.
+
+use std::collections::BTreeMap;
+
+use ebb_cloud::ports::{CloudError, Objects};
+use ebb_domain::policy::ActivityPolicy;
+use ebb_domain::state::{FleetState, Shard};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+
+use super::{FOLDER, Folded, MAX_PACKED_BYTES, Memory, SCHEMA, Stored, StoredError, in_folder};
+
+/// States and hours of a few numbers of shards, and what is told of findings.
+const MAX_LISTED: usize = 1_000;
+
+/// What is kept a shard.
+pub(super) trait Part: DeserializeOwned {
+    const SCHEMA: &str;
+    /// What its name begins with.
+    const PREFIX: &str;
+
+    fn activity(&self) -> &ActivityPolicy;
+
+    /// Both, folded as far as both are.
+    fn join(self, other: Self) -> Self;
+
+    fn keep_shard(&mut self, shard: Shard);
+}
+
+impl Part for Stored {
+    const SCHEMA: &str = SCHEMA;
+    const PREFIX: &str = "";
+
+    fn activity(&self) -> &ActivityPolicy {
+        &self.activity
+    }
+
+    fn join(self, other: Self) -> Self {
+        let fleet: FleetState = self.fleet.merge(other.fleet);
+        let mut disconnected_since = self.memory.disconnected_since;
+        disconnected_since.extend(other.memory.disconnected_since);
+        Self {
+            activity: self.activity,
+            folded: Folded {
+                heartbeats: self.folded.heartbeats.min(other.folded.heartbeats),
+                steps: self.folded.steps.min(other.folded.steps),
+            },
+            memory: Memory { disconnected_since },
+            fleet,
+        }
+    }
+
+    fn keep_shard(&mut self, shard: Shard) {
+        self.fleet.keep_shard(shard);
+        // It is asked for where all is judged.
+        if !shard.reports() {
+            self.memory = Memory::default();
+        }
+    }
+}
+
+/// The part of `shard` in what another number of shards left last; `None` where none
+/// is whole.
+pub(super) async fn others<T: Part>(
+    objects: &dyn Objects,
+    shard: Shard,
+    activity: &ActivityPolicy,
+) -> Result<Option<T>, StoredError> {
+    let failed = |source| StoredError::Cloud {
+        key: FOLDER.to_owned(),
+        source,
+    };
+    let listed = objects.list(FOLDER, MAX_LISTED).await.map_err(failed)?;
+    let written: BTreeMap<String, Timestamp> = listed
+        .into_iter()
+        .map(|one| (one.key, one.modified_at))
+        .collect();
+    let newest = (1..=Shard::MOST)
+        .filter(|of| *of != shard.of)
+        .filter_map(|of| Some((last_written(&written, of, T::PREFIX)?, of)))
+        .max();
+    let Some((_, of)) = newest else {
+        return Ok(None);
+    };
+    let mut joined: Option<T> = None;
+    for other in (Shard { index: 0, of }).all() {
+        let key = in_folder(other, T::PREFIX);
+        let object = match objects.get(&key, MAX_PACKED_BYTES).await {
+            Ok(object) => object,
+            Err(CloudError::Missing { .. }) => return Ok(None),
+            Err(source) => return Err(StoredError::Cloud { key, source }),
+        };
+        let mut part: T = match super::unpack(T::SCHEMA, &object.bytes) {
+            Ok(part) => part,
+            Err(why) => {
+                tracing::warn!(key, why, "it is folded anew from the lake");
+                return Ok(None);
+            }
+        };
+        if part.activity() != activity {
+            return Ok(None);
+        }
+        part.keep_shard(shard);
+        joined = Some(match joined {
+            Some(before) => before.join(part),
+            None => part,
+        });
+    }
+    tracing::info!(
+        shard.index,
+        shard.of,
+        of,
+        "begins with what other shards left"
+    );
+    Ok(joined)
+}
+
+/// When the last of them was written; `None` unless all are there.
+fn last_written(written: &BTreeMap<String, Timestamp>, of: u16, prefix: &str) -> Option<Timestamp> {
+    let all = (Shard { index: 0, of }).all();
+    let times = all.map(|shard| written.get(&in_folder(shard, prefix)).copied());
+    times.collect::<Option<Vec<_>>>()?.into_iter().max()
+}

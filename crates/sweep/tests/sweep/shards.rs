@@ -1,0 +1,171 @@
+//! Several sweeps that share the nodes: together they are as one, however many there
+//! are from one day to the next.
+
+use std::time::Duration;
+
+use ebb_cloud::failing::Fault;
+use ebb_cloud::fake::FakeQueue;
+use ebb_domain::hours::FleetHours;
+use ebb_domain::state::{FleetState, Shard};
+use ebb_sweep::publish::LATEST_JSON;
+use ebb_sweep::stored;
+use ebb_sweep::stored::hours::Hours;
+
+use crate::lake::TestLake;
+use crate::sample::{self, Work};
+use crate::world::World;
+
+const NODES: std::ops::RangeInclusive<u32> = 1..=6;
+
+/// Six nodes, a queue a shard; what probes sent and none has yet.
+struct Shards {
+    world: World,
+    queues: Vec<FakeQueue>,
+}
+
+impl Shards {
+    fn new(of: u16) -> Self {
+        let mut world = World::new();
+        let nodes: Vec<u32> = NODES.collect();
+        world.inventory = ebb_cloud::fake::FakeInventory::new(sample::inventory(&nodes));
+        let queues = (0..of).map(|_| FakeQueue::new(world.clock.clone()));
+        let queues = queues.collect();
+        Self { world, queues }
+    }
+
+    fn of(&self) -> u16 {
+        u16::try_from(self.queues.len()).expect("a few")
+    }
+
+    /// Three minutes of every node, sent as to so many shards; two objects.
+    fn fill(&self, part: u64, as_of: u16) {
+        self.world.clock.advance(Duration::from_secs(180));
+        for number in NODES {
+            let work = if number == 2 { Work::Busy } else { Work::Idle };
+            let body = sample::message(number, 3 * part..3 * part + 3, work);
+            let shard = Shard::of_node(&sample::node(number), as_of);
+            let at = Some(self.world.clock.now());
+            let sender = sample::sender(number);
+            self.queues[usize::from(shard.index)].arrive(Some(&sender), at, &body);
+        }
+        for number in [2, 3] {
+            let (key, bytes) = sample::object(number, part);
+            self.world.objects.insert(key, bytes);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Shard> {
+        let of = self.of();
+        Shard { index: 0, of }.all()
+    }
+
+    async fn sweep(&self, shard: Shard, fault: &Fault) -> bool {
+        let lake = TestLake::new(self.world.lake().await, fault, None);
+        let queue = &self.queues[usize::from(shard.index)];
+        let swept = self.world.sweep_shard(&lake, (shard, queue), fault).await;
+        swept.is_ok()
+    }
+
+    /// Every shard's sweep, the one that reports last.
+    async fn sweep_all(&self) {
+        self.queues.iter().for_each(FakeQueue::make_visible);
+        let mut all: Vec<Shard> = self.all().collect();
+        all.reverse();
+        for shard in all {
+            assert!(self.sweep(shard, &Fault::never()).await, "{shard:?}");
+        }
+    }
+
+    async fn report(&self) -> String {
+        let report = self.world.objects.stored(LATEST_JSON);
+        String::from_utf8(report.expect("it is written").bytes).expect("text")
+    }
+
+    /// What all shards remember, each of its own nodes only.
+    async fn remembered(&self) -> (FleetState, FleetHours) {
+        let activity = &self.world.policy.activity;
+        let mut together = (FleetState::default(), FleetHours::default());
+        for shard in self.all() {
+            let state = stored::load(&self.world.objects, shard, activity).await;
+            let fleet = state.expect("it answers").stored.fleet;
+            assert!(fleet.nodes.keys().all(|node| shard.holds(node)));
+            let hours = Hours::load(&self.world.objects, shard, activity).await;
+            let hours = hours.expect("it answers").fleet().clone();
+            together = (together.0.merge(fleet), together.1.merge(hours));
+        }
+        together
+    }
+
+    /// The lake has all of so many parts once, and the shards what it folds to.
+    async fn holds_all_once(&self, parts: usize, how: &str) {
+        let heartbeats = self.world.heartbeats().await;
+        assert_eq!(heartbeats.len(), 18 * parts, "{how}");
+        assert!(
+            heartbeats.values().all(|n| *n == 1),
+            "{how}: {heartbeats:?}"
+        );
+        let steps = self.world.steps().await;
+        assert_eq!(steps.len(), 4 * parts, "{how}: {steps:?}");
+        assert!(steps.values().all(|n| *n == 1), "{how}: {steps:?}");
+        assert_eq!(
+            self.remembered().await,
+            self.world.folded_anew().await,
+            "{how}"
+        );
+        let waiting = self.queues.iter().map(|queue| queue.messages().len());
+        assert_eq!(waiting.sum::<usize>(), 0, "{how}: messages wait");
+    }
+}
+
+#[tokio::test]
+async fn one_two_and_four_shards_publish_the_same_report() {
+    let report = async |of: u16| {
+        let shards = Shards::new(of);
+        for part in [0, 1] {
+            shards.fill(part, of);
+            shards.sweep_all().await;
+        }
+        shards.holds_all_once(2, &format!("{of} shards")).await;
+        shards.report().await
+    };
+    let one = report(1).await;
+    assert!(one.contains("idle_node"), "{one}");
+    assert_eq!(report(2).await, one);
+    assert_eq!(report(4).await, one);
+}
+
+#[tokio::test]
+async fn from_two_shards_to_four_nothing_is_lost_or_doubled_though_probes_hear_of_it_later() {
+    let mut shards = Shards::new(2);
+    shards.fill(0, 2);
+    shards.sweep_all().await;
+    shards.fill(1, 2);
+    let clock = shards.world.clock.clone();
+    shards
+        .queues
+        .extend([FakeQueue::new(clock.clone()), FakeQueue::new(clock)]);
+    shards.sweep_all().await;
+    shards
+        .holds_all_once(2, "sent to the queues of before")
+        .await;
+    shards.fill(2, 4);
+    shards.sweep_all().await;
+    shards.holds_all_once(3, "sent to the new queues").await;
+    let whole = Shards::new(1);
+    for part in 0..3 {
+        whole.fill(part, 1);
+        whole.sweep_all().await;
+    }
+    assert_eq!(shards.remembered().await, whole.remembered().await);
+}
+
+#[tokio::test]
+async fn from_four_shards_back_to_one_their_states_are_joined() {
+    let mut shards = Shards::new(4);
+    shards.fill(0, 4);
+    shards.sweep_all().await;
+    shards.queues.truncate(1);
+    shards.fill(1, 1);
+    shards.sweep_all().await;
+    shards.holds_all_once(2, "four to one").await;
+}
