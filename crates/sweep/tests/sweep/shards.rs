@@ -1,15 +1,16 @@
-//! Several sweeps that share the nodes: together they are as one, however many there
-//! are from one day to the next.
+//! Several sweeps that share the nodes: together they are as one, whatever dies and
+//! however many there are from one day to the next.
 
 use std::time::Duration;
 
-use ebb_cloud::failing::Fault;
+use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::fake::FakeQueue;
 use ebb_domain::hours::FleetHours;
 use ebb_domain::state::{FleetState, Shard};
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::stored;
 use ebb_sweep::stored::hours::Hours;
+use futures::{StreamExt, stream};
 
 use crate::lake::TestLake;
 use crate::sample::{self, Work};
@@ -168,4 +169,29 @@ async fn from_four_shards_back_to_one_their_states_are_joined() {
     shards.fill(1, 1);
     shards.sweep_all().await;
     shards.holds_all_once(2, "four to one").await;
+}
+
+#[tokio::test]
+async fn a_shard_killed_at_any_call_loses_and_doubles_nothing() {
+    // The other shard's nodes are in its queue too, as when their number has changed.
+    let filled = || {
+        let shards = Shards::new(2);
+        shards.fill(0, 1);
+        shards
+    };
+    for index in [0, 1] {
+        let shard = Shard { index, of: 2 };
+        let whole = Fault::never();
+        assert!(filled().sweep(shard, &whole).await);
+        let calls = whole.calls();
+        let runs = calls.iter().enumerate().map(async |(n, operation)| {
+            let how = format!("shard {index}, {operation}, call {n} of {}", calls.len());
+            let shards = filled();
+            let fault = Fault::at(n, Moment::After, Then::StaysDead);
+            shards.sweep(shard, &fault).await;
+            shards.sweep_all().await;
+            shards.holds_all_once(1, &how).await;
+        });
+        stream::iter(runs).for_each_concurrent(16, |run| run).await;
+    }
 }
