@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform units simulators advice bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
+.PHONY: help try demo test check build lint deny terraform units simulators advice kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -53,6 +53,9 @@ deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
 
 bench: bench-probe bench-sweep bench-tune bench-inventory bench-verdicts ## Run every benchmark
+
+kernels: ## Run the probe's tests on the kernels that people run, emulated; writes probe/KERNELS.md (an hour)
+	@scripts/kernels
 
 bench-probe: ## Measure what the probe costs, beside what is installed today (root; 10 minutes)
 	@scripts/bench-probe

@@ -37,9 +37,11 @@ typedef _Bool bool;
 enum {
 	TCP_SYN_SENT = 2,
 	TCP_FIN_WAIT1 = 4,
+	TCP_TIME_WAIT = 6,
 	TCP_CLOSE = 7,
 	TCP_LAST_ACK = 9,
 	TCP_LISTEN = 10,
+	TCP_NEW_SYN_RECV = 12,
 };
 
 enum bpf_map_type {
@@ -221,6 +223,13 @@ struct bpf_iter__task_file {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 	struct file *file;
+};
+
+struct sock_common;
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
 };
 
 struct in6_addr {

@@ -163,4 +163,38 @@ int each_socket(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
+/*
+ * Before 5.11 no file tells its socket: then those of the probe's own network
+ * namespace with the process that connected. One that was accepted counts whole
+ * when it is closed, which tells its process.
+ */
+SEC("iter/tcp")
+int each_connection(struct bpf_iter__tcp *ctx)
+{
+	struct sock *sk = (void *)ctx->sk_common;
+
+	if (!sk)
+		return 0;
+	__u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+
+	/* The first two are no whole sockets. */
+	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV || state == TCP_LISTEN ||
+	    state == TCP_CLOSE)
+		return 0;
+	__u64 key = (__u64)sk;
+	struct process *owner = bpf_map_lookup_elem(&owners, &key);
+	struct ebb_socket record = {};
+
+	if (!owner)
+		return 0;
+	record.head.kind = EBB_SOCKET;
+	record.head.tgid = owner->tgid;
+	record.head.start_ns = owner->start_ns;
+	if (is_loopback(sk))
+		record.head.flags |= EBB_LOOPBACK;
+	fill_socket(&record, sk);
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
 #endif

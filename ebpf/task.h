@@ -113,7 +113,8 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	struct task_struct___old *old = (void *)task;
 	__u64 state;
 
-	if (bpf_core_field_exists(struct task_struct, on_cpu) && task->on_cpu)
+	/* An int up to 6.18, one byte in 7.3: read by whatever size it has. */
+	if (bpf_core_field_exists(struct task_struct, on_cpu) && BPF_CORE_READ_BITFIELD(task, on_cpu))
 		return EBB_ON_CPU;
 	if (bpf_core_field_exists(struct task_struct, __state))
 		state = task->__state;

@@ -197,6 +197,14 @@ fn kernel_half(ready: bool) -> Vec<Line> {
     };
     let sockets = match loaded.socket_events() {
         SocketEvents::Whole => good("sockets", "TCP is told by process"),
+        SocketEvents::OwnNamespace(_) => line(
+            "sockets",
+            Finding::Less(
+                "TCP is told by process; what was accepted, and in containers' own networks, \
+                 when a connection ends: 5.11 tells it before"
+                    .into(),
+            ),
+        ),
         SocketEvents::AtEnd(_) => line(
             "sockets",
             Finding::Less(

@@ -47,6 +47,9 @@ impl Source {
         }
         match kernel.socket_events() {
             SocketEvents::Whole => (),
+            SocketEvents::OwnNamespace(error) => {
+                tracing::warn!(%error, "of open sockets only those of this network namespace that were connected are told");
+            }
             SocketEvents::AtEnd(error) => {
                 tracing::warn!(%error, "sockets are told when they end only");
             }

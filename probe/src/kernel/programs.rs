@@ -34,6 +34,7 @@ const SOCKET_TRACEPOINTS: [(&str, &str); 2] = [
     ("on_socket_end", "tcp_destroy_sock"),
 ];
 const SOCKET_ITERATOR: &str = "each_socket";
+const CONNECTION_ITERATOR: &str = "each_connection";
 
 /// Why the kernel half does not run.
 #[derive(Debug, Error)]
@@ -87,7 +88,10 @@ pub enum OomEvents {
 pub enum SocketEvents {
     /// While they are open, and when they end.
     Whole,
-    /// When they end only: the kernel lists none by process (before 5.11).
+    /// Likewise, but of those open only the ones of the probe's own network namespace
+    /// that were connected, not accepted: the kernel lists none by process (before 5.11).
+    OwnNamespace(KernelError),
+    /// When they end only.
     AtEnd(KernelError),
     /// Not at all.
     Missing(KernelError),
@@ -163,11 +167,13 @@ impl KernelHalf {
     /// The open TCP sockets, once for each process that has one; `None` where the
     /// kernel does not list them.
     pub fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
-        if !matches!(self.sockets, SocketEvents::Whole) {
-            return Ok(None);
-        }
+        let iterator = match self.sockets {
+            SocketEvents::Whole => SOCKET_ITERATOR,
+            SocketEvents::OwnNamespace(_) => CONNECTION_ITERATOR,
+            SocketEvents::AtEnd(_) | SocketEvents::Missing(_) => return Ok(None),
+        };
         let mut bytes = Vec::new();
-        iterate(&mut self.ebpf, SOCKET_ITERATOR, &mut bytes)?;
+        iterate(&mut self.ebpf, iterator, &mut bytes)?;
         Ok(Some(record::sockets(&bytes)))
     }
 
@@ -316,12 +322,17 @@ fn attach_sockets(ebpf: &mut Ebpf, btf: &Btf) -> SocketEvents {
             return SocketEvents::Missing(error);
         }
     }
-    let name = SOCKET_ITERATOR;
-    let loaded = iterator(ebpf, name).and_then(|program| {
-        let loaded = program.load("task_file", btf);
+    let mut load = |name, target: &str| {
+        let loaded = iterator(ebpf, name)?.load(target, btf);
         loaded.map_err(|source| KernelError::Program { name, source })
-    });
-    loaded.map_or_else(SocketEvents::AtEnd, |()| SocketEvents::Whole)
+    };
+    match load(SOCKET_ITERATOR, "task_file") {
+        Ok(()) => SocketEvents::Whole,
+        Err(error) => match load(CONNECTION_ITERATOR, "tcp") {
+            Ok(()) => SocketEvents::OwnNamespace(error),
+            Err(_) => SocketEvents::AtEnd(error),
+        },
+    }
 }
 
 /// The classic tracepoint needs tracefs, which a container or a small machine

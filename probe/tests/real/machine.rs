@@ -115,7 +115,7 @@ impl Task {
         }
     }
 
-    fn folders(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn folders(&self) -> impl Iterator<Item = PathBuf> {
         self.trees.iter().map(|tree| tree.join(&self.path))
     }
 
