@@ -62,3 +62,19 @@ fn a_check_that_finds_something_missing_ends_with_one() {
         "{said}"
     );
 }
+
+#[test]
+fn the_readme_says_of_kernels_what_make_kernels_saw() {
+    let (page, readme) = (include_str!("../KERNELS.md"), include_str!("../README.md"));
+    let row = |start: &str| page.lines().find(|line| line.starts_with(start));
+    let version = |cell: &str| {
+        let mut parts = cell.trim().split('.').map(|part| part.parse::<u32>().ok());
+        Some((parts.next()??, parts.next()??))
+    };
+    let heads = row("| |").expect("a table");
+    let (major, minor) = heads.split('|').filter_map(version).min().expect("kernels");
+    let promise = format!("Linux {major}.{minor} or later");
+    assert!(readme.contains(&promise), "not in the readme: {promise}");
+    let half = row("| kernel half |").expect("asked of each");
+    assert!(!half.contains("less"), "{half}");
+}
