@@ -346,11 +346,12 @@ impl State {
         tools.sort_by(|a, b| b.cpu.cmp(&a.cpu).then_with(|| a.name.cmp(&b.name)));
         tools.truncate(max_tools);
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
+        let observed = observed.max(self.root.start);
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),
             started: self.root.start,
-            observed: observed.max(self.root.start),
+            observed,
             end,
             processes: self.processes,
             cpu: self.totals.cpu,
@@ -359,7 +360,8 @@ impl State {
             disk_written: disk.map(|d| d.written),
             requested: self.requested,
             peak_cores: self.peak_cores,
-            last_progress: self.last_progress,
+            // The pass that counts what its last process did comes after its end.
+            last_progress: self.last_progress.min(observed),
             tools,
             detail: StepDetail {
                 network: self.network.told(),
