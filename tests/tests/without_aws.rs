@@ -1,0 +1,192 @@
+//! Without AWS: the real probe pushes to an object store, and `ebb sweep --lake` judges from
+//! there; a folder, and S3 as a simulator speaks it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::report::Report;
+use serde_json::Value;
+
+/// Five heartbeats are a message; what is left is pushed at the end.
+const INTERVAL: u64 = 1;
+/// On a machine with more to do than it can, a probe takes seconds to start.
+const WATCHED: Duration = Duration::from_secs(20);
+
+const REPORT: &str = "reports/latest/report.json";
+
+/// Credentials that a simulator takes.
+const KEYS: [(&str, &str); 4] = [
+    ("AWS_ACCESS_KEY_ID", "test"),
+    ("AWS_SECRET_ACCESS_KEY", "test"),
+    ("AWS_REGION", "us-east-1"),
+    ("AWS_EC2_METADATA_DISABLED", "true"),
+];
+
+/// A program of the workspace, beside the one that this package builds.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_BIN_EXE_ebb-demo")).with_file_name(name);
+    if !path.exists() {
+        println!("skipped: {} is not built", path.display());
+    }
+    path.exists().then_some(path)
+}
+
+/// Ended with its test.
+struct Running(Child);
+
+impl Running {
+    fn stop(&mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.0.wait()?;
+        ensure!(status.success(), "it ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A place, and the environment by which programs reach it.
+struct Place {
+    url: String,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Place {
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment.iter().cloned());
+        command
+    }
+
+    fn sweep(&self, ebb: &Path, policy: &Path) -> Result<Value> {
+        let mut sweep = self.command(ebb);
+        let swept = sweep.args(["sweep", "--lake", &self.url, "--policy"]);
+        let swept = swept.arg(policy).output()?;
+        let words = String::from_utf8_lossy(&swept.stderr);
+        ensure!(swept.status.success(), "{words}");
+        Ok(serde_json::from_slice(&swept.stdout)?)
+    }
+}
+
+/// The probe watches for some seconds; two sweeps judge what it told, once.
+fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Result<()> {
+    let (Some(probe), Some(ebb)) = (program("ebb-probe"), program("ebb")) else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let (config, policy) = (
+        folder.path().join("probe.toml"),
+        folder.path().join("policy.toml"),
+    );
+    let spool = folder.path().join("spool");
+    fs::write(
+        &config,
+        format!(
+            "place = {:?}\nspool_dir = {spool:?}\ninterval_seconds = {INTERVAL}\nsample_seconds = 1\n",
+            place.url
+        ),
+    )?;
+    fs::write(
+        &policy,
+        "[[prices]]\nnode = \"*\"\nusd_micros_per_hour = 350000\n",
+    )?;
+    let watch = place
+        .command(&probe)
+        .args(["run", "--config"])
+        .arg(&config)
+        .spawn();
+    let mut watch = Running(watch.context("the probe")?);
+    sleep(WATCHED);
+    watch.stop()?;
+
+    let swept = place.sweep(&ebb, &policy)?;
+    assert!(swept["heartbeats"].as_u64() >= Some(1), "{swept:#}");
+    assert_eq!(swept["refused"], serde_json::json!({}), "{swept:#}");
+    let told: Report = serde_json::from_slice(&report()?)?;
+    let [node] = &told.nodes[..] else {
+        bail!("this host alone is told of: {:?}", told.nodes);
+    };
+    assert_eq!(node.origin, Origin::Measured);
+    assert_eq!(node.per_hour.map(|price| price.0.micros()), Some(350_000));
+    assert!(told.gaps.is_empty(), "nobody was asked: {:?}", told.gaps);
+
+    let again = place.sweep(&ebb, &policy)?;
+    assert_eq!(again["heartbeats"], 0, "{again:#}");
+    Ok(())
+}
+
+#[test]
+fn a_host_that_pushes_to_a_folder_is_judged_from_there() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let place = Place {
+        url: format!("file://{}", folder.path().display()),
+        environment: Vec::new(),
+    };
+    watched_and_swept(&place, || Ok(fs::read(folder.path().join(REPORT))?))
+}
+
+/// One request to the simulator; its answer's body.
+fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(
+        stream,
+        "{line} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+    )?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
+    let end = end.context("an answer of HTTP")?;
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    ensure!(head.split(' ').nth(1) == Some("200"), "{line}: {head}");
+    Ok(answer.split_off(end + 4))
+}
+
+#[test]
+fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
+    let cache = std::env::var_os("EBB_CACHE").map(PathBuf::from);
+    let home = std::env::var_os("HOME").context("no HOME")?;
+    let cache = cache.unwrap_or_else(|| Path::new(&home).join(".cache/ebb"));
+    let python = cache.join("venv/bin/python");
+    if !python.exists() {
+        println!("skipped: no {}", python.display());
+        return Ok(());
+    }
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let server = Command::new(python)
+        .args(["moto_server.py", "--port", &port.to_string()])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sim"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdout(Stdio::null())
+        .spawn();
+    let _server = Running(server.context("the simulator")?);
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        ensure!(
+            begun.elapsed() < Duration::from_secs(120),
+            "it does not start"
+        );
+        sleep(Duration::from_millis(200));
+    }
+    asked(port, "PUT /ebb-place")?;
+    let keys = KEYS.map(|(name, value)| (name, value.to_owned()));
+    let endpoint = ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"));
+    let place = Place {
+        url: "s3://ebb-place/site".to_owned(),
+        environment: keys.into_iter().chain([endpoint]).collect(),
+    };
+    let report = format!("GET /ebb-place/site/{REPORT}");
+    watched_and_swept(&place, || asked(port, &report))
+}
