@@ -138,12 +138,16 @@ fn a_host_that_pushes_to_a_folder_is_judged_from_there() -> Result<()> {
     watched_and_swept(&place, || Ok(fs::read(folder.path().join(REPORT))?))
 }
 
+/// The simulator asks whether a request is signed, not by whom.
+const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
+     SignedHeaders=host, Signature=0";
+
 /// One request to the simulator; its answer's body.
 fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     write!(
         stream,
-        "{line} HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
+        "{line} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: {SIGNED}\r\nContent-Length: 0\r\n\r\n"
     )?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
