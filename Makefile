@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform units simulators advice kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts
+.PHONY: help try demo test check build lint deny terraform units simulators advice kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -48,6 +48,11 @@ lint:
 
 bench-inventory: ## Gather 100,000 instances and 50,000 jobs of 30 accounts from a fast fake; calls and their cost
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features arrivals --bench inventory
+
+picture: ## Draw the picture in README.md anew; needs chromium
+	cargo run -q -p ebb-cli -- scan --demo --format html > $(CARGO_TARGET_DIR)/report.html
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=960,880 \
+	  --screenshot=docs/report.png file://$(CARGO_TARGET_DIR)/report.html
 
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
