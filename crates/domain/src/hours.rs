@@ -18,7 +18,7 @@ use crate::activity::{self, Activity};
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
-use crate::state::Shard;
+use crate::state::{Shard, take_oldest};
 use crate::units::Share;
 
 /// Hours kept a node, the newest first of all: a fortnight, so that every hour of
@@ -276,16 +276,7 @@ impl FleetHours {
     /// Keeps the `max` nodes that were seen last, for want of room; tells how many
     /// others went.
     pub fn keep_newest(&mut self, max: usize) -> usize {
-        let nodes = self.nodes.iter();
-        let mut order: Vec<_> = nodes
-            .map(|(id, node)| (node.newest(), id.clone()))
-            .collect();
-        order.sort_unstable();
-        let gone = order.len().saturating_sub(max);
-        for (_, id) in &order[..gone] {
-            self.nodes.remove(id);
-        }
-        gone
+        take_oldest(&mut self.nodes, max, NodeHours::newest).len()
     }
 
     /// Keeps the nodes of one shard.

@@ -126,17 +126,11 @@ impl FleetState {
     /// Keeps the `max` nodes that were heard of last, for want of room; tells how many
     /// others went.
     pub fn keep_newest(&mut self, max: usize) -> usize {
-        let nodes = self.nodes.iter();
-        let mut order: Vec<_> = nodes
-            .map(|(id, node)| (node.newest(), id.clone()))
-            .collect();
-        order.sort_unstable();
-        let gone = order.len().saturating_sub(max);
-        for (_, id) in &order[..gone] {
-            self.nodes.remove(id);
+        let gone = take_oldest(&mut self.nodes, max, NodeState::newest);
+        for id in &gone {
             self.earlier.remove(id);
         }
-        gone
+        gone.len()
     }
 
     /// Keeps the nodes of one shard.
@@ -195,4 +189,21 @@ impl FleetState {
         let mut lives = self.nodes.get(node).into_iter().chain(earlier);
         lives.any(|life| life.accepted(key, sequence))
     }
+}
+
+/// Takes out the nodes that were heard of longest ago, so that `max` are left; answers
+/// which.
+pub(crate) fn take_oldest<T, K: Ord>(
+    nodes: &mut BTreeMap<NodeId, T>,
+    max: usize,
+    newest: impl Fn(&T) -> K,
+) -> Vec<NodeId> {
+    let mut order: Vec<_> = nodes.iter().map(|(id, node)| (newest(node), id)).collect();
+    order.sort_unstable();
+    let gone = order.len().saturating_sub(max);
+    let gone: Vec<NodeId> = order[..gone].iter().map(|(_, id)| (*id).clone()).collect();
+    for id in &gone {
+        nodes.remove(id);
+    }
+    gone
 }
