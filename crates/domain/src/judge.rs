@@ -70,7 +70,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
     let targets = Targets::of(facts, &profiles);
     let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
-    let ledger = ledger::divide(facts, &findings);
+    let ledger = ledger::divide(facts, &profiles, &findings);
     let second_opinions = beside(facts, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),

@@ -14,11 +14,10 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Finding, FindingKind, Window};
-use crate::hours::NodeHours;
 use crate::identity::NodeId;
 use crate::judge::{BilledDay, Facts};
 use crate::placement::share_of_price;
-use crate::profile::gather::{self, SeenRun};
+use crate::profile::gather::{Profiles, SeenRun};
 use crate::units::{Usd, UsdPerHour};
 
 /// One day of the bill and where it went.
@@ -63,12 +62,20 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A share of a machine in parts per million.
 const WHOLE: u128 = 1_000_000;
 
+/// When a run had which share of its machine.
+type Used = (Window, u128);
+
 /// Divides each day of the bill. Days without a sum of their own are the sum of their
 /// resources.
-pub fn divide(facts: &Facts<'_>, findings: &[Finding]) -> Vec<LedgerDay> {
-    let mut runs: BTreeMap<&NodeId, Vec<SeenRun<'_>>> = BTreeMap::new();
-    for run in gather::seen(facts) {
-        runs.entry(&run.step.node).or_default().push(run);
+pub(crate) fn divide(
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    findings: &[Finding],
+) -> Vec<LedgerDay> {
+    let mut runs: BTreeMap<&NodeId, Vec<Used>> = BTreeMap::new();
+    for run in profiles.by_step.values().flat_map(|step| &step.runs) {
+        let used = (of_run(run), share(facts, run));
+        runs.entry(&run.step.node).or_default().push(used);
     }
     let mut windows: BTreeMap<&str, Vec<Window>> = BTreeMap::new();
     for finding in findings.iter().filter(|finding| takes_the_machine(finding)) {
@@ -109,7 +116,7 @@ fn takes_the_machine(finding: &Finding) -> bool {
 fn charge(
     facts: &Facts<'_>,
     (node, day, usd): (&NodeId, &str, Usd),
-    (runs, windows): (&[SeenRun<'_>], &[Window]),
+    (runs, windows): (&[Used], &[Window]),
     entry: &mut LedgerDay,
 ) {
     let Some(instance) = facts.inventory.instances.get(node) else {
@@ -127,7 +134,7 @@ fn charge(
     let length = lived.length().as_nanos();
     let used: u128 = runs
         .iter()
-        .map(|run| overlap(lived, of_run(run)) * share(facts, run))
+        .map(|(window, share)| overlap(lived, *window) * share)
         .sum();
     let steps = part(usd, used, length * WHOLE);
     let wasted: u128 = windows.iter().map(|window| overlap(lived, *window)).sum();
@@ -144,12 +151,16 @@ fn charge(
 
 /// How long of a window a probe saw the node, in nanoseconds.
 fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
-    let hours = facts.hours.nodes.get(node).into_iter();
-    hours
-        .flat_map(NodeHours::hours)
-        .filter_map(|(from, hour)| {
+    let Some(hours) = facts.hours.nodes.get(node) else {
+        return 0;
+    };
+    let first = window.from.as_second().div_euclid(3_600);
+    (first..)
+        .map_while(|number| Timestamp::from_second(number * 3_600).ok())
+        .take_while(|from| *from < window.to)
+        .filter_map(|from| {
             let to = from.checked_add(HOUR).ok()?;
-            let share = u128::from(hour.seen().ppm());
+            let share = u128::from(hours.at(from).seen().ppm());
             Some(overlap(window, Window { from, to }) * share / WHOLE)
         })
         .sum()

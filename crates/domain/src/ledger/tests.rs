@@ -3,6 +3,7 @@
 use super::*;
 use crate::fleet::JobStatus;
 use crate::judge::ResourceCost;
+use crate::profile::gather;
 use crate::rules::testing::{World, asked, instance};
 use crate::state::testing::{at, clock, node, placed, placed_step};
 
@@ -71,7 +72,7 @@ fn the_parts_of_a_day_are_its_bill() {
         let mut world = change(World::with([instance(1)]));
         world.billed = told.into_iter().collect();
         let facts = world.facts();
-        let days = divide(&facts, &[]);
+        let days = divide(&facts, &gather::profiles(&facts), &[]);
         assert_eq!(days.len(), 1);
         assert_eq!(parts(&days[0]), expect);
         let sum: i64 = parts(&days[0]).iter().sum();
@@ -123,7 +124,12 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
             from: to - jiff::SignedDuration::from_hours(found_hours),
             to: at(0),
         };
-        let days = divide(&world.facts(), std::slice::from_ref(&finding));
+        let facts = world.facts();
+        let days = divide(
+            &facts,
+            &gather::profiles(&facts),
+            std::slice::from_ref(&finding),
+        );
         let day = days.iter().find(|day| day.day == DAY).expect("that day");
         assert_eq!(parts(day), expect);
     };
@@ -148,7 +154,8 @@ fn an_open_day_is_estimated_until_the_cloud_closes_it() {
             })
             .into_iter()
             .collect();
-        let days = divide(&world.facts(), &[]);
+        let facts = world.facts();
+        let days = divide(&facts, &gather::profiles(&facts), &[]);
         assert_eq!(days[0].estimated, expect, "{day} {told:?}");
     };
     check("2026-09-18", None, false);

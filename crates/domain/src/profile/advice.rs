@@ -1,7 +1,7 @@
 //! What is told of one step: what it asks for and should ask for, the risk of that,
 //! what binds it and where it would run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -172,10 +172,14 @@ pub(crate) fn steps(
     findings: &[Finding],
 ) -> (Vec<StepAdvice>, usize) {
     let placed = placed(profiles);
+    let mut of_step: BTreeMap<&str, &Finding> = BTreeMap::new();
+    for finding in findings.iter().filter(|f| f.kind == OverprovisionedStep) {
+        of_step.entry(&finding.id).or_insert(finding);
+    }
     let all = profiles.by_step.iter();
     let mut steps: Vec<StepAdvice> = all
         .filter_map(|(key, profiled)| {
-            let mut advice = told(facts, &key.0, &key.1, profiled, findings)?;
+            let mut advice = told(facts, &key.0, &key.1, profiled, &of_step)?;
             if advice.offers == Offers::default() && placed.contains(key) {
                 let step = (&key.0, profiled);
                 advice.offers = place::offers(facts, profiles, step, advice.should_ask);
@@ -212,14 +216,14 @@ fn told(
     region: &Region,
     name: &str,
     profiled: &Profiled<'_>,
-    findings: &[Finding],
+    of_step: &BTreeMap<&str, &Finding>,
 ) -> Option<StepAdvice> {
-    let newest = profiled.runs.iter().max_by_key(|r| r.step.observed_at)?;
+    let newest = profiled.newest()?;
     let kind = newest.step.usage.id.kind;
     let known = (&profiled.profile, &profiled.need);
     let mut advice = StepAdvice::of(name, kind, known, facts.policy)?;
     let id = Finding::id_of(OverprovisionedStep, region, name);
-    let finding = findings.iter().find(|finding| finding.id == id);
+    let finding = of_step.get(id.as_str());
     advice.region = Some(region.clone());
     advice.owner = newest.owner();
     if let Some(finding) = finding {

@@ -182,7 +182,7 @@ fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<St
 
 /// Every run on a known machine, the newest record of it, whether the lake or the
 /// state has it or both.
-pub(crate) fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
+fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
     let (state, inventory) = (facts.state, facts.inventory);
     let kept = state.nodes.values().flat_map(|node| node.steps());
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();

@@ -44,26 +44,29 @@ fn judge_one(
     };
     let first = node.first_seen.max(instance.launched_at)?;
     let quiet_for = latest.end.duration_since(node.active_until?);
-    let is_idle = quiet_for >= policy.after().try_into().ok()?
-        && super::rest::usual(facts, instance, node).is_none();
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
-    let stands_by = super::idle::standby_tag(facts, instance).is_some()
-        || super::off_hours::of(facts, instance).is_some();
-    if first > window.from || is_idle || !is_fresh || stands_by {
+    if first > window.from || !is_fresh {
         return None;
     }
     let tick = facts.policy.activity.tick();
     let coverage = node.seen.coverage(window.from, window.to, tick)?;
     let duty = node.active.coverage(window.from, window.to, tick)?;
-    let bound = Share::from_ppm(policy.low_duty_ppm);
-    if coverage >= policy.min_coverage() && duty >= bound {
-        return small_all_week(facts, instance, latest);
-    }
     if coverage < policy.min_coverage() {
         return None;
     }
-    let found = found(facts, instance, latest, (window, coverage, duty));
-    Some(Verdict::Waste(Box::new(found)))
+    let verdict = match duty >= Share::from_ppm(policy.low_duty_ppm) {
+        true => small_all_week(facts, instance, latest)?,
+        false => {
+            let found = found(facts, instance, latest, (window, coverage, duty));
+            Verdict::Waste(Box::new(found))
+        }
+    };
+    // Asked last, because a fortnight is read for it.
+    let is_idle = quiet_for >= policy.after().try_into().ok()?
+        && super::rest::usual(facts, instance, node).is_none();
+    let stands_by = super::idle::standby_tag(facts, instance).is_some()
+        || super::off_hours::of(facts, instance).is_some();
+    (!is_idle && !stands_by).then_some(verdict)
 }
 
 /// Hours of a week, so that its days and nights weigh as they do.

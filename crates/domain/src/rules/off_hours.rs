@@ -96,12 +96,13 @@ impl Schedule {
 /// The schedule of a node whose use recurs. Batch starts and stops its machines by
 /// itself.
 pub(super) fn of(facts: &Facts<'_>, instance: &Instance) -> Option<Schedule> {
+    let hours = history(facts, instance)?;
+    let schedule = schedule(&hours.by_hour_of_week(), &facts.policy.hours)?;
     let is_batchs = matches!(
         facts.controller(instance),
         Some(Controller::BatchEnvironment(_))
     );
-    let hours = history(facts, instance).filter(|_| !is_batchs)?;
-    schedule(&hours.by_hour_of_week(), &facts.policy.hours)
+    (!is_batchs).then_some(schedule)
 }
 
 fn history<'a>(facts: &Facts<'a>, instance: &Instance) -> Option<&'a NodeHours> {
