@@ -300,7 +300,7 @@ impl Fold {
         let as_before = |entry: &mut Entry| {
             entry.cgroup == process.cgroup
                 && entry.counted == sample.totals
-                && Some(entry.finer) == sample.finer
+                && sample.finer.is_none_or(|finer| finer == entry.finer)
         };
         // Most have done nothing since.
         if !self.processes.exact(process.key).is_some_and(as_before) {

@@ -183,15 +183,23 @@ pub fn start_of(process: &Process) -> Start {
     let Some((folder, arguments)) = arguments(process) else {
         return Start::default();
     };
-    Start {
+    let start = Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
+    };
+    // Most are neither, and need not be looked at again.
+    if start == Start::default() || is_of(process, &folder) == Some(true) {
+        start
+    } else {
+        Start::default()
     }
 }
 
 /// What an interpreter runs; `None` of any other program, and of one that has ended.
 pub fn script_of(process: &Process) -> Option<Script> {
-    script_in(process, &arguments(process)?.1)
+    let (folder, arguments) = arguments(process)?;
+    let script = script_in(process, &arguments)?;
+    is_of(process, &folder)?.then_some(script)
 }
 
 fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
@@ -201,16 +209,16 @@ fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
     script::of(&process.comm.to_string(), arguments)
 }
 
-/// The folder of a process in procfs, and the beginning of its arguments. They never
-/// leave this program.
+/// The folder of the process that has this number now, and the beginning of its
+/// arguments. They never leave this program. A later process of the same number is
+/// another: ask [`is_of`] once there is something to tell.
 fn arguments(process: &Process) -> Option<(PathBuf, Vec<u8>)> {
     const MOST_BYTES: u64 = 16 << 10;
     let folder = Path::new("/proc").join(process.key.pid.to_string());
     let mut arguments = Vec::new();
     let file = fs::File::open(folder.join("cmdline")).ok()?;
     file.take(MOST_BYTES).read_to_end(&mut arguments).ok()?;
-    // A later process of the same number is another.
-    is_of(process, &folder)?.then_some((folder, arguments))
+    Some((folder, arguments))
 }
 
 /// Whether a folder of procfs is of this process, by its start to a tick of the clock, and
