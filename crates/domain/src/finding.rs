@@ -85,6 +85,13 @@ impl Window {
             .try_into()
             .unwrap_or(Duration::ZERO)
     }
+
+    /// Its length, of which less than a day counts as a day: what was seen for an hour is
+    /// not known to come again every hour, and is not told as if it would.
+    pub(crate) fn at_least_a_day(&self) -> Duration {
+        const DAY: Duration = Duration::from_secs(86_400);
+        self.length().max(DAY)
+    }
 }
 
 /// How sure a finding is.

@@ -18,6 +18,7 @@ use super::gather::{Profiled, Profiles};
 use super::seen::{SeenWork, seen};
 use super::{Run, StepProfile};
 use crate::catalogue::{Catalogue, TypeSpec};
+use crate::finding::Window;
 use crate::fleet::{self, Markets, SpotTerms};
 use crate::identity::Region;
 use crate::judge::Facts;
@@ -383,10 +384,12 @@ pub(crate) fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
 /// As often as in the time over which its runs are known; `None` for a single one.
 fn runs_a_month(profile: &StepProfile) -> Option<f64> {
     let runs = profile.by_time();
-    let from = runs.iter().map(|run| run.started_at).min()?;
-    let to = runs.iter().map(|run| run.observed_at).max()?;
-    let seen = to.duration_since(from).as_secs_f64();
-    (runs.len() > 1 && seen > 0.0).then(|| runs.len() as f64 * MONTH.as_secs_f64() / seen)
+    let known = Window {
+        from: runs.iter().map(|run| run.started_at).min()?,
+        to: runs.iter().map(|run| run.observed_at).max()?,
+    };
+    let times = MONTH.as_secs_f64() / known.at_least_a_day().as_secs_f64();
+    (runs.len() > 1).then(|| runs.len() as f64 * times)
 }
 
 fn usd(dollars: f64) -> Usd {

@@ -78,7 +78,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
     let seen = Seen::of(runs)?;
-    let cost = seen.cost(saving);
+    let cost = seen.cost(saving, facts.now);
     if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
         return None;
     }
@@ -94,7 +94,8 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
         recommended_per_hour: Some(then),
         assumptions: vec![
             "a step costs the greater of its shares of the machine's cores and memory".into(),
-            "it runs as often as in the window observed".into(),
+            "it goes on running as often as since its first run, or in a day if that is longer"
+                .into(),
         ],
     };
     Some(Verdict::Waste(Box::new(found(
@@ -189,19 +190,24 @@ impl Seen {
         })
     }
 
-    /// What was wasted while the runs lasted, and in a month of such windows.
-    fn cost(&self, saving: Price) -> Cost {
-        let whole = saving.wasted_over(self.window);
+    /// What was wasted while the runs lasted, and what goes on being wasted if they come
+    /// as often as since the first: a step that ran once does not run 730 hours a month.
+    fn cost(&self, saving: Price, now: Timestamp) -> Cost {
+        let known = Window {
+            from: self.window.from,
+            to: now,
+        };
         let duty = |price: UsdPerHour| {
             let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            price.part(millis(self.wall), millis(self.window.length()))
+            price.part(millis(self.wall), millis(known.at_least_a_day()))
         };
+        let per_hour = duty(saving.per_hour);
         Cost {
-            per_hour: duty(whole.per_hour),
-            list_per_hour: whole.list_per_hour.map(duty),
+            per_hour,
+            basis: saving.basis,
+            list_per_hour: saving.list.map(duty),
             spent: saving.per_hour.over(self.wall),
-            saving_a_month: duty(whole.per_hour).a_month(),
-            ..whole
+            saving_a_month: per_hour.a_month(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::gather::Group;
 use super::{GroupAdvice, Member, Together};
-use crate::finding::Level;
+use crate::finding::{Level, Window};
 use crate::heartbeat::Origin;
 use crate::judge::{Facts, labelled};
 use crate::placement::pack::{Packed, Room, Wanted};
@@ -21,10 +21,6 @@ use crate::units::{Bytes, MilliCores, Usd};
 
 use seen::Seen;
 use then::Then;
-
-/// A window that is shorter is taken for a day: what ran once for an hour does not run
-/// 730 times a month.
-const SHORTEST: Duration = Duration::from_secs(86_400);
 
 const MONTH: Duration = Duration::from_secs(crate::units::UsdPerHour::HOURS_A_MONTH * 3600);
 
@@ -120,15 +116,21 @@ fn fleets(
                 .to_owned(),
         ),
         (Some(saved), true) => {
-            told.saving_a_month = Some(a_month(saved, told.from.duration_until(told.to)));
+            told.saving_a_month = Some(a_month(
+                saved,
+                Window {
+                    from: told.from,
+                    to: facts.now,
+                },
+            ));
             Ok(())
         }
     }
 }
 
-fn a_month(saved: Usd, window: jiff::SignedDuration) -> Usd {
-    let window = Duration::try_from(window).unwrap_or_default().max(SHORTEST);
-    let times = MONTH.as_secs_f64() / window.as_secs_f64();
+/// If its runs come as often as since the first.
+fn a_month(saved: Usd, known: Window) -> Usd {
+    let times = MONTH.as_secs_f64() / known.at_least_a_day().as_secs_f64();
     Usd::from_micros((saved.micros() as f64 * times).round() as i64)
 }
 

@@ -3,7 +3,7 @@
 use crate::finding::Level;
 use crate::fleet::JobStatus;
 use crate::rules::testing::{World, asked, instance, step};
-use crate::state::testing::{clock, placed_step};
+use crate::state::testing::{at, clock, placed_step};
 use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepUsage};
 use crate::units::{Bytes, MilliCores};
 
@@ -76,8 +76,9 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
         .verdict()
         .expect("it is overprovisioned");
     let cost = finding.cost.expect("m5.4xlarge has a price");
-    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h.
-    assert_eq!(cost.per_hour.to_string(), "$0.6720/h");
+    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h for half an hour, of one
+    // day as far as is known.
+    assert_eq!(cost.per_hour.to_string(), "$0.0140/h");
     assert_eq!(cost.spent.to_string(), "$0.34");
     let advice = finding.recommendation.expect("it says what to ask for");
     assert_eq!(advice.samples, 1);
@@ -87,6 +88,24 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
         "{placed:?}"
     );
     assert_eq!(finding.confidence.level, Level::Low);
+}
+
+#[test]
+fn a_month_is_as_the_time_since_the_first_run_and_never_as_less_than_a_day() {
+    let check = |hours: i64, expect: &str| {
+        let mut world = world(asked(16, 32), |_| ());
+        // What runs lasted is the same; only the time since is longer.
+        world.now = at(0) + jiff::SignedDuration::from_hours(hours);
+        let found = world.judge().findings;
+        let mut costs = found.iter().filter(|f| f.kind == super::KIND);
+        let cost = costs.next().and_then(|finding| finding.cost.clone());
+        let cost = cost.expect("it is overprovisioned");
+        assert_eq!(cost.saving_a_month.to_string(), expect, "{hours} h");
+        assert_eq!(cost.spent.to_string(), "$0.34");
+    };
+    check(1, "$10.22");
+    check(24, "$10.22");
+    check(48, "$5.11");
 }
 
 #[test]
