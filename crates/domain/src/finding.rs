@@ -135,9 +135,18 @@ pub enum PriceBasis {
     Stated,
     /// The list price of the catalogue built in.
     ListPrice,
+    /// What the type costs on the spot market now, in the cheapest zone of its region.
+    SpotPrice,
     /// The list price stands in for a spot price that is not known: an upper
     /// bound.
     ListPriceAsUpperBound,
+}
+
+impl PriceBasis {
+    /// Whether it only bounds what is paid: a bound is none to save from.
+    pub fn is_bound(self) -> bool {
+        self == Self::ListPriceAsUpperBound
+    }
 }
 
 impl fmt::Display for PriceBasis {
@@ -146,6 +155,7 @@ impl fmt::Display for PriceBasis {
             Self::Bill => "effective cost from the bill",
             Self::Stated => "price that you state",
             Self::ListPrice => "list price",
+            Self::SpotPrice => "spot price now, of the cheapest zone",
             Self::ListPriceAsUpperBound => "list price, an upper bound for spot",
         })
     }

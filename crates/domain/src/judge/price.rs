@@ -50,8 +50,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 impl Facts<'_> {
     /// What an hour of an instance costs: the bill's last closed day in which it
-    /// ran from begin to end, else what its user states, else the list price; `None`
-    /// when none is known.
+    /// ran from begin to end, else what its user states, else the price of its market;
+    /// `None` when none is known.
     pub(crate) fn price_of(&self, instance: &Instance) -> Option<Price> {
         let list = self
             .catalogue
@@ -72,14 +72,21 @@ impl Facts<'_> {
                 list,
             });
         }
-        let basis = match instance.market {
-            Market::OnDemand | Market::Reserved => PriceBasis::ListPrice,
-            Market::Spot => PriceBasis::ListPriceAsUpperBound,
+        let spot = || {
+            let types = self.inventory.markets.spot.get(&instance.region)?;
+            Some(types.get(&instance.instance_type)?.per_hour)
         };
-        list.map(|per_hour| Price {
+        let (per_hour, basis) = match instance.market {
+            Market::OnDemand | Market::Reserved => (list?, PriceBasis::ListPrice),
+            Market::Spot => match spot() {
+                Some(now) => (now, PriceBasis::SpotPrice),
+                None => (list?, PriceBasis::ListPriceAsUpperBound),
+            },
+        };
+        Some(Price {
             per_hour,
             basis,
-            list: Some(per_hour),
+            list,
         })
     }
 
@@ -107,12 +114,12 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use crate::finding::PriceBasis;
-    use crate::fleet::Market;
+    use crate::fleet::{Market, SpotTerms};
     use crate::rules::testing::{World, instance};
     use crate::units::{Usd, UsdPerHour};
 
     #[test]
-    fn the_bill_comes_before_the_list_and_a_spot_list_price_is_a_bound() {
+    fn the_bill_comes_before_the_market_and_a_spot_list_price_is_a_bound() {
         let check = |day: Option<&str>, market: Market, micros: i64, basis: PriceBasis| {
             let mut machine = instance(1);
             machine.market = market;
@@ -120,6 +127,17 @@ mod tests {
             if let Some(day) = day {
                 let costs = &mut world.bill.entry(machine.id.clone()).or_default().by_day;
                 costs.insert(day.to_owned(), Usd::from_micros(2_400_000));
+            }
+            if basis == PriceBasis::SpotPrice {
+                let terms = SpotTerms {
+                    per_hour: UsdPerHour::from_micros(micros),
+                    as_of: None,
+                    taken_back_ppm: None,
+                    own: None,
+                };
+                let spot = &mut world.inventory.markets.spot;
+                let types = spot.entry(machine.region.clone()).or_default();
+                types.insert(machine.instance_type.clone(), terms);
             }
             let price = world
                 .facts()
@@ -137,6 +155,7 @@ mod tests {
             192_000,
             PriceBasis::ListPriceAsUpperBound,
         );
+        check(None, Market::Spot, 70_000, PriceBasis::SpotPrice);
         check(Some("2026-09-18"), Market::Spot, 100_000, PriceBasis::Bill);
         // The day before its launch, and a day that is not closed yet.
         check(

@@ -156,9 +156,8 @@ fn offer(
     Ok(())
 }
 
-/// A bound of a price is none to save from.
 fn is_paid(basis: Option<PriceBasis>) -> bool {
-    basis.is_some_and(|basis| basis != PriceBasis::ListPriceAsUpperBound)
+    basis.is_some_and(|basis| !basis.is_bound())
 }
 
 /// What another type must have.

@@ -93,6 +93,7 @@ const fn basis(basis: PriceBasis) -> &'static str {
         PriceBasis::Bill => "bill",
         PriceBasis::Stated => "stated",
         PriceBasis::ListPrice => "list_price",
+        PriceBasis::SpotPrice => "spot_price",
         PriceBasis::ListPriceAsUpperBound => "list_price_as_upper_bound",
     }
 }

@@ -4,7 +4,6 @@ use std::iter::repeat;
 
 use super::Placing;
 use crate::catalogue::TypeSpec;
-use crate::finding::PriceBasis;
 use crate::fleet::{self, Commitment};
 use crate::identity::{InstanceType, Region};
 use crate::judge::{Facts, Price};
@@ -34,7 +33,7 @@ impl<'a> Paid<'a> {
 
     /// Whether it is what is paid, and not only a bound of that.
     pub(crate) fn is_known(&self) -> bool {
-        self.price.basis != PriceBasis::ListPriceAsUpperBound
+        !self.price.basis.is_bound()
     }
 }
 

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 
 use super::Looked;
 use crate::catalogue::TypeSpec;
-use crate::finding::PriceBasis;
 use crate::fleet::{Instance, Market};
 use crate::identity::NodeId;
 use crate::judge::Facts;
@@ -58,10 +57,10 @@ impl<'a> Seen<'a> {
             let time = one.time();
             *by_type.entry((kind, instance.market)).or_default() += time;
             vcpu_seconds += f64::from(spec.vcpus) * time.as_secs_f64();
-            match paid(facts, instance) {
-                Some((per_hour, is_only_a_bound)) => {
-                    usd = usd + per_hour.over(time);
-                    is_bound |= is_only_a_bound;
+            match facts.price_of(instance) {
+                Some(price) => {
+                    usd = usd + price.per_hour.over(time);
+                    is_bound |= price.basis.is_bound();
                 }
                 None => known = false,
             }
@@ -77,7 +76,7 @@ impl<'a> Seen<'a> {
             base_per_hour: held
                 .iter()
                 .filter(|one| one.instance.instance_type == **kind)
-                .find_map(|one| Some(paid(facts, one.instance)?.0)),
+                .find_map(|one| Some(facts.price_of(one.instance)?.per_hour)),
             paid: (known && !is_bound).then_some(usd),
             fleet: Fleet {
                 instance_type: base.name.clone(),
@@ -110,18 +109,6 @@ impl<'a> Seen<'a> {
         let replayed = packed.machine_time.as_secs_f64() * f64::from(self.base.vcpus);
         (replayed > 0.0).then(|| self.vcpu_seconds / replayed)
     }
-}
-
-/// What an hour of a machine costs, and whether that is only a bound: of a spot machine
-/// without a bill the spot price now, where it is known.
-fn paid(facts: &Facts<'_>, instance: &Instance) -> Option<(UsdPerHour, bool)> {
-    let price = facts.price_of(instance)?;
-    if price.basis != PriceBasis::ListPriceAsUpperBound {
-        return Some((price.per_hour, false));
-    }
-    let spot = facts.inventory.markets.spot.get(&instance.region);
-    let terms = spot.and_then(|types| types.get(&instance.instance_type));
-    Some(terms.map_or((price.per_hour, true), |terms| (terms.per_hour, false)))
 }
 
 fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
