@@ -7,8 +7,8 @@ mod markets;
 mod storage;
 
 pub use batch::{
-    Attempt, BatchFleet, ComputeEnvironment, ContainerInstance, FrontJob, Health, Job, JobId,
-    JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
+    Attempt, BatchFleet, ComputeEnvironment, ContainerInstance, ContainerInstances, FrontJob,
+    Health, Job, JobId, JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
 };
 
 pub use markets::{Commitment, Markets, OwnInterruptions, SpotTerms};

@@ -30,7 +30,7 @@ use ebb_domain::fleet::{
     BatchFleet, FrontJob, Gap, InstanceState, Inventory, Job, JobQueue, JobStatus, Storage,
     controller_from_tags,
 };
-use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::identity::Region;
 use ebb_domain::report::SecondOpinion;
 use jiff::Timestamp;
 
@@ -185,16 +185,8 @@ fn by_id<T>(found: Vec<T>, id: impl Fn(&T) -> &String) -> BTreeMap<String, T> {
 /// too, and who changes that group's size is fought by Batch.
 fn name_controllers(inventory: &mut Inventory) {
     let batch = &inventory.batch;
-    let members: BTreeSet<&NodeId> = batch
-        .container_instances
-        .values()
-        .map(|c| &c.node)
-        .collect();
     for instance in inventory.instances.values_mut() {
-        let owner = members
-            .contains(&instance.id)
-            .then(|| batch.controller_of(&instance.id))
-            .flatten();
+        let owner = batch.controller_of(&instance.id);
         instance.controller = owner.or_else(|| controller_from_tags(&instance.tags));
     }
 }
@@ -284,7 +276,7 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
 #[cfg(test)]
 mod tests {
     use ebb_domain::fleet::{ComputeEnvironment, ContainerInstance, Controller, Instance, Market};
-    use ebb_domain::identity::InstanceType;
+    use ebb_domain::identity::{InstanceType, NodeId};
 
     use super::*;
 

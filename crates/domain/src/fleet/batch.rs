@@ -3,10 +3,12 @@
 mod job;
 mod queued;
 mod task;
+mod workers;
 
 pub use job::{Attempt, Job, JobId, JobStatus};
 pub use queued::{QueueTime, WaitCause};
 pub use task::{Health, Task, task_id};
+pub use workers::ContainerInstances;
 
 use std::collections::BTreeMap;
 
@@ -27,7 +29,7 @@ pub struct BatchFleet {
     /// Jobs by id.
     pub jobs: BTreeMap<JobId, Job>,
     /// Container instances by ARN.
-    pub container_instances: BTreeMap<String, ContainerInstance>,
+    pub container_instances: ContainerInstances,
     /// ECS tasks by ARN, those of Batch jobs and what else runs in its clusters.
     #[serde(default)]
     pub tasks: BTreeMap<String, Task>,
@@ -60,10 +62,7 @@ impl BatchFleet {
 
     /// The environment that owns a node, found through its ECS cluster.
     pub fn controller_of(&self, node: &NodeId) -> Option<Controller> {
-        let instance = self
-            .container_instances
-            .values()
-            .find(|i| &i.node == node)?;
+        let (_, instance) = self.container_instances.on(node)?;
         let owner = self
             .environments
             .iter()

@@ -389,7 +389,7 @@ fn runs_a_month(profile: &StepProfile) -> Option<f64> {
         to: runs.iter().map(|run| run.observed_at).max()?,
     };
     let times = MONTH.as_secs_f64() / known.at_least_a_day().as_secs_f64();
-    (runs.len() > 1).then(|| runs.len() as f64 * times)
+    (runs.len() > 1).then_some(runs.len() as f64 * times)
 }
 
 fn usd(dollars: f64) -> Usd {

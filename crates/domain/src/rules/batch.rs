@@ -61,8 +61,7 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
 /// The questions about one worker of an environment.
 pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     let mut q = Questions::of(KIND);
-    let mut workers = facts.inventory.batch.container_instances.values();
-    let worker = workers.find(|worker| worker.node == instance.id);
+    let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let stranger = never_joined(facts).any(|other| other.id == instance.id);
     if worker.is_none() && !stranger {
         return Vec::new();

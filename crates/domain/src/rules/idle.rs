@@ -172,9 +172,8 @@ fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
 
 /// Which of agent, host and probe is dead: ECS hears the agent, so the host lives.
 fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
-    let mut workers = facts.inventory.batch.container_instances.values();
-    let worker = workers.find(|worker| worker.node == instance.id);
-    let lives = worker.and_then(|worker| worker.agent_connected) == Some(true);
+    let worker = facts.inventory.batch.container_instances.on(&instance.id);
+    let lives = worker.and_then(|(_, worker)| worker.agent_connected) == Some(true);
     let silent = format!("its probe fell silent {} ago", Spoken(silent));
     match lives {
         true => format!("{silent} while its ECS agent is connected: the probe has stopped"),

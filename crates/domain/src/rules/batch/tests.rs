@@ -104,9 +104,8 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));
         world.watch(1, 0, last_heartbeat_minute, |_, _| ());
         world.now = at(3_600);
-        for worker in world.inventory.batch.container_instances.values_mut() {
-            worker.agent_connected = Some(false);
-        }
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| worker.agent_connected = Some(false));
         if let Some(since) = since_s {
             world.disconnected_since.insert(node(1), at(since));
         }

@@ -22,8 +22,7 @@ fn by_batch(
     environment: &ComputeEnvironment,
 ) -> Option<KeptAliveBy> {
     let batch = &facts.inventory.batch;
-    let mut workers = batch.container_instances.values();
-    let worker = workers.find(|worker| worker.node == instance.id)?;
+    let (_, worker) = batch.container_instances.on(&instance.id)?;
     if let Some(tasks) = worker.running_tasks.filter(|tasks| *tasks > 0) {
         return Some(KeptAliveBy::DaemonTasks(tasks));
     }

@@ -38,15 +38,14 @@ fn by_keeper(
              (MappingKernelManager.cull_idle_timeout, ServerApp.shutdown_no_activity_timeout)."
         ),
         KeptAliveBy::DaemonTasks(_) => {
-            let worker = facts.inventory.batch.container_instances.iter();
-            let mut worker = worker.filter(|(_, worker)| worker.node == instance.id);
+            let worker = facts.inventory.batch.container_instances.on(&instance.id);
             return Remedy {
                 action: Action::Reconfigure,
                 advice: "Take the daemon service off the environment's cluster and run it by \
                          systemd from the launch template: Batch scales in no machine with a \
                          running task."
                     .into(),
-                command: worker.next().map(|(arn, worker)| {
+                command: worker.map(|(arn, worker)| {
                     let cluster = &worker.cluster_arn;
                     format!(
                         "aws ecs list-tasks --region {region} --cluster {cluster} \

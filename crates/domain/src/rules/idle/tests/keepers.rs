@@ -64,9 +64,8 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
 fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
     let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
     world.job().stopped_at = Some(at(0));
-    for worker in world.inventory.batch.container_instances.values_mut() {
-        worker.running_tasks = Some(0);
-    }
+    let workers = &mut world.inventory.batch.container_instances;
+    workers.change(|worker| worker.running_tasks = Some(0));
     change(&mut world);
     world.watch(1, 0, minutes, quiet);
     world
@@ -82,9 +81,8 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         );
     };
     let daemon = |world: &mut World| {
-        for worker in world.inventory.batch.container_instances.values_mut() {
-            worker.running_tasks = Some(2);
-        }
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| worker.running_tasks = Some(2));
     };
     let held = "2 of its tasks are none of Batch's and hold it | Take the daemon service off";
     check(20, daemon, held);
