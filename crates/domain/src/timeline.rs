@@ -1,4 +1,4 @@
-//! When nodes were at work: the last day, an hour a cell.
+//! When nodes were at work: up to a fortnight, an hour a cell.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
 use crate::fleet::InstanceState;
+use crate::hours::KEPT_HOURS;
 use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::units::Share;
 
-/// Hours told: the state keeps the ticks of a day.
-const HOURS: i64 = 24;
+/// Days told, the last one not over: as far back as hours are kept.
+const DAYS: i64 = KEPT_HOURS as i64 / DAY;
+
+/// Hours of a day.
+const DAY: i64 = 24;
 
 /// Nodes told: more than a person looks through, and a page of bounded size.
-const MAX_NODES: usize = 200;
+const MAX_NODES: usize = 100;
 
 /// When nodes were at work.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
-    /// The begin of the first hour; `None` without any node.
+    /// The begin of the first hour, which is that of a day in UTC: the first of which
+    /// anything was seen, or the fortnight's. `None` without any node.
     pub from: Option<Timestamp>,
     /// Nodes with findings first, the greatest saving first; then others by id.
     pub nodes: Vec<NodeHours>,
@@ -41,7 +46,7 @@ pub struct NodeHours {
     pub hours: Vec<Option<u8>>,
 }
 
-/// The last day of the nodes with a probe that run.
+/// The last days of the nodes with a probe that run.
 pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     let running = |id: &NodeId| {
         let instance = facts.instance(id);
@@ -61,39 +66,58 @@ pub(crate) fn of(facts: &Facts<'_>, findings: &[Finding]) -> Timeline {
     if order.is_empty() {
         return Timeline::default();
     }
-    let hour = facts.now.as_second().div_euclid(3600) + 1 - HOURS;
-    let from = Timestamp::from_second(hour * 3600).ok();
-    let told = order.iter().take(MAX_NODES).map(|id| NodeHours {
-        node: id.clone(),
-        name: facts
-            .instance(id)
-            .and_then(|one| one.name().map(str::to_owned)),
-        hours: hours(facts, id, from),
-    });
+    let newest = facts.now.as_second().div_euclid(3600);
+    let first = (newest.div_euclid(DAY) + 1 - DAYS) * DAY;
+    let mut told: Vec<NodeHours> = order
+        .iter()
+        .take(MAX_NODES)
+        .map(|id| NodeHours {
+            node: id.clone(),
+            name: facts
+                .instance(id)
+                .and_then(|one| one.name().map(str::to_owned)),
+            hours: (first..=newest)
+                .map(|hour| percent(facts, id, hour))
+                .collect(),
+        })
+        .collect();
+    let unseen = told
+        .iter()
+        .filter_map(|node| node.hours.iter().position(Option::is_some));
+    // Days before anything was seen would say nothing, in each line.
+    let day = usize::try_from(DAY).unwrap_or(1);
+    let before = unseen.min().unwrap_or(0) / day * day;
+    for node in &mut told {
+        node.hours.drain(..before);
+    }
+    let from = first + i64::try_from(before).unwrap_or(0);
     Timeline {
-        from,
-        nodes: told.collect(),
+        from: Timestamp::from_second(from * 3600).ok(),
+        nodes: told,
         left_out: order.len().saturating_sub(MAX_NODES),
     }
 }
 
-fn hours(facts: &Facts<'_>, id: &NodeId, from: Option<Timestamp>) -> Vec<Option<u8>> {
-    let (Some(from), Some(node)) = (from, facts.state.nodes.get(id)) else {
-        return Vec::new();
-    };
+/// The state knows the last day to the tick; of the days before there are the hours'
+/// slots.
+fn percent(facts: &Facts<'_>, id: &NodeId, hour: i64) -> Option<u8> {
+    let begin = Timestamp::from_second(hour * 3600).ok()?;
+    let end = begin.checked_add(SignedDuration::from_hours(1)).ok()?;
+    let by_slot = || facts.hours.nodes.get(id)?.at(begin).active();
+    let active = by_tick(facts, id, (begin, end)).or_else(by_slot)?;
+    // What worked at all was not at rest.
+    u8::try_from(active.ppm().div_ceil(10_000).min(100)).ok()
+}
+
+fn by_tick(facts: &Facts<'_>, id: &NodeId, (begin, end): (Timestamp, Timestamp)) -> Option<Share> {
+    let node = facts.state.nodes.get(id)?;
     let tick = facts.policy.activity.tick();
-    let cell = |n: i64| {
-        let begin = from.checked_add(SignedDuration::from_hours(n)).ok()?;
-        let end = begin.checked_add(SignedDuration::from_hours(1)).ok()?;
-        let seen = node.seen.coverage(begin, end, tick)?.ppm();
-        let active = node
-            .active
-            .coverage(begin, end, tick)
-            .unwrap_or(Share::NONE);
-        let percent = (u64::from(active.ppm()) * 100).checked_div(u64::from(seen))?;
-        u8::try_from(percent.min(100)).ok()
-    };
-    (0..HOURS).map(cell).collect()
+    let seen = node.seen.coverage(begin, end, tick)?;
+    let active = node.active.coverage(begin, end, tick);
+    Share::of(
+        active.unwrap_or(Share::NONE).ppm().into(),
+        seen.ppm().into(),
+    )
 }
 
 #[cfg(test)]
@@ -120,15 +144,46 @@ mod tests {
         let told: Vec<_> = timeline
             .nodes
             .iter()
-            .map(|one| (&one.node, &one.hours[21..]))
+            .map(|one| (&one.node, &one.hours[one.hours.len() - 3..]))
             .collect();
         let expect = [
             (&node(1), [Some(50), None, Some(0)].as_slice()),
             (&node(2), [Some(100), Some(100), Some(100)].as_slice()),
         ];
         assert_eq!(told, expect, "no probe, no line");
-        assert!(timeline.nodes[0].hours[..21].iter().all(Option::is_none));
-        assert_eq!(timeline.nodes[0].hours.len(), 24);
+        let first = &timeline.nodes[0].hours;
+        assert!(first[..first.len() - 3].iter().all(Option::is_none));
+        let from = timeline.from.expect("there are nodes").as_second();
+        assert_eq!(from % 86_400, 0, "it begins with a day");
+        let hours = (world.now.as_second() - from) / 3600 + 1;
+        assert_eq!(first.len() as i64, hours, "and ends with the hour of now");
+        assert!(first.len() <= 24, "with the day that was seen first");
+    }
+
+    #[test]
+    fn what_the_state_forgot_is_told_by_the_hours_for_a_fortnight() {
+        let mut world = World::with([instance(1)]);
+        let minutes = |day: u64| day * 24 * 60;
+        let busy = |_: u64, h: &mut crate::heartbeat::Heartbeat| {
+            h.workload.cpu = Some(CpuTime::from_millis(30_000));
+        };
+        let watch = |world: &mut World, day: u64| {
+            world.watch(1, minutes(day) + 46, minutes(day) + 106, busy);
+            world.watch(1, minutes(day) + 106, minutes(day) + 166, |_, _| {});
+        };
+        for day in [0, 9, 20] {
+            watch(&mut world, day);
+        }
+        let timeline = world.judge().timeline;
+        let hours = &timeline.nodes[0].hours;
+        let seen = |n: usize| hours[n].is_some();
+        let told: Vec<_> = (0..hours.len()).filter(|n| seen(*n)).collect();
+        let [early, rest, then @ ..] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!((hours[*early], hours[*rest]), (Some(100), Some(0)));
+        assert_eq!(then, [early + 11 * 24, rest + 11 * 24]);
+        assert!(*early < 24, "days before were dropped: {told:?}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod focus;
 mod hello;
 mod html;
 mod json;
+#[cfg(test)]
+mod look;
 mod markdown;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -147,8 +147,9 @@ mod tests {
         for expect in [
             "<polyline points=\"0,0 500,50 1000,20\"",
             "A day ago: $50.00 a month in 2 findings",
-            "aria-label=\"at work in 1 of the 3 hours seen\"",
-            "<i class=\"u\"></i><i class=\"a0\"></i><i class=\"a3\"></i>",
+            "at work in 1 of 3 hours seen; 1 not seen",
+            "<title>Wed 4 Mar: at work 02–03; at rest 01–02, 03–04; not seen 00–01</title>\
+             <path class=\"u\" d=\"M0 .5h1\"/><path class=\"a0\" d=\"M1 .5h1M3 .5h1\"/>",
             "saves $884.76 a month (effective cost from the bill)",
             "has saved $12.00 so far",
             "snoozed by ana until 2026-04-01 00:00 UTC: a course",

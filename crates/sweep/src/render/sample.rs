@@ -171,7 +171,7 @@ pub(super) fn told() -> Report {
         }),
     });
     report.timeline = Timeline {
-        from: Some(at("2026-03-04T08:00:00Z")),
+        from: Some(at("2026-03-04T00:00:00Z")),
         nodes: vec![NodeHours {
             node: NodeId::new("i-0aaa").expect("a node"),
             name: Some("gpu-notebook".to_owned()),

@@ -6,11 +6,13 @@ mod beside;
 mod card;
 mod groups;
 mod history;
+mod hours;
 
 pub(super) use beside::Beside;
 pub(super) use card::Card;
 pub(super) use groups::{Bar, Group};
-pub(super) use history::{HoursRow, TrendWords, resolved_line};
+pub(super) use history::{TrendWords, resolved_line};
+pub(super) use hours::HoursRow;
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::report::Report;
@@ -69,8 +71,6 @@ pub(super) struct Page {
     pub(super) trend: Option<TrendWords>,
     /// The hours of nodes.
     pub(super) hours: Vec<HoursRow>,
-    /// What stands above their cells.
-    pub(super) hour_marks: Vec<String>,
     /// Nodes beyond those.
     pub(super) hours_left_out: usize,
     /// How the running instances were seen.
@@ -157,8 +157,7 @@ impl Page {
                 .then(|| report.history.saved_so_far.to_string()),
             set_aside: history::set_aside(report),
             trend: history::trend(report),
-            hours: history::hours(report),
-            hour_marks: history::hour_marks(report),
+            hours: hours::rows(report),
             hours_left_out: report.timeline.left_out,
             coverage: coverage(report),
         }

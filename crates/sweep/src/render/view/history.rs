@@ -4,7 +4,6 @@ use ebb_domain::decision::Verb;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::life::{Ending, Past, Resolved, SetAside};
 use ebb_domain::report::Report;
-use ebb_domain::timeline::NodeHours;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -18,7 +17,7 @@ const RESOLVED: usize = 50;
 const SET_ASIDE: usize = 50;
 
 /// The longest name in a line.
-const NAME_CHARS: usize = 120;
+pub(super) const NAME_CHARS: usize = 120;
 
 /// What a day and a week make of the sums.
 #[derive(Debug, Serialize)]
@@ -31,17 +30,6 @@ pub(in crate::render) struct TrendWords {
     pub(in crate::render) from: String,
     /// What was a day and a week ago.
     pub(in crate::render) then: Vec<String>,
-}
-
-/// A node's hours.
-#[derive(Debug, Serialize)]
-pub(in crate::render) struct HoursRow {
-    /// Name or id.
-    pub(in crate::render) name: String,
-    /// All of it in words, for who does not see the cells.
-    pub(in crate::render) words: String,
-    /// How busy each hour was: 0 for at rest to 4, or none where it was not seen.
-    pub(in crate::render) cells: Vec<Option<u8>>,
 }
 
 /// One resolved finding in a line.
@@ -146,46 +134,4 @@ pub(super) fn trend(report: &Report) -> Option<TrendWords> {
             .flatten()
             .collect(),
     })
-}
-
-pub(super) fn hours(report: &Report) -> Vec<HoursRow> {
-    report.timeline.nodes.iter().map(row).collect()
-}
-
-/// The hours of the day above the cells, in UTC.
-pub(super) fn hour_marks(report: &Report) -> Vec<String> {
-    let Some(from) = report.timeline.from else {
-        return Vec::new();
-    };
-    let most = report
-        .timeline
-        .nodes
-        .iter()
-        .map(|node| node.hours.len())
-        .max();
-    let mark = |n: usize| {
-        let hour = from.as_second() / 3600 + i64::try_from(n).unwrap_or(0);
-        let hour = hour.rem_euclid(24);
-        match hour % 6 {
-            0 => format!("{hour:02}"),
-            _ => String::new(),
-        }
-    };
-    (0..most.unwrap_or(0)).map(mark).collect()
-}
-
-fn row(node: &NodeHours) -> HoursRow {
-    let level = |percent: u8| match percent {
-        0 => 0,
-        percent => 1 + percent.min(99) / 25,
-    };
-    let seen = node.hours.iter().flatten();
-    let busy = seen.clone().filter(|percent| **percent > 0).count();
-    let seen = counted(seen.count(), "hour", "hours");
-    let name = node.name.as_deref().unwrap_or(node.node.as_str());
-    HoursRow {
-        name: clip(&one_line(name), NAME_CHARS).into_owned(),
-        words: format!("at work in {busy} of the {seen} seen"),
-        cells: node.hours.iter().map(|hour| hour.map(level)).collect(),
-    }
 }
