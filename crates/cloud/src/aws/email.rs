@@ -75,7 +75,10 @@ fn content(email: &Email, unsubscribe_by_email: bool) -> EmailContent {
 }
 
 fn unsubscribe(from: &str) -> MessageHeader {
-    let address = format!("<mailto:{from}?subject=unsubscribe>");
+    // The sender may stand with a name: `Ebb <ebb@example.com>`.
+    let address = from.rsplit('<').next().unwrap_or(from);
+    let address = address.trim_end_matches('>').trim();
+    let address = format!("<mailto:{address}?subject=unsubscribe>");
     let header = MessageHeader::builder().name("List-Unsubscribe");
     let header = header.value(address).build();
     header.expect("name and value are set")

@@ -151,7 +151,7 @@ impl fmt::Display for UsdPerHour {
         let tenths_of_a_mill = (micros.unsigned_abs() + 50) / 100;
         let text = format!(
             "{sign}${}.{:04}/h",
-            tenths_of_a_mill / 10_000,
+            grouped(tenths_of_a_mill / 10_000),
             tenths_of_a_mill % 10_000
         );
         f.pad(&text)
@@ -184,6 +184,8 @@ mod tests {
         );
         assert_eq!(Usd::from_micros(-5_000).to_string(), "-$0.01");
         assert_eq!(UsdPerHour::from_micros(10_400).to_string(), "$0.0104/h");
+        let thousands = UsdPerHour::from_micros(12_120_000_000);
+        assert_eq!(thousands.to_string(), "$12,120.0000/h");
     }
 
     #[test]

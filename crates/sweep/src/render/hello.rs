@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::EmailParts;
-use super::slack::{outside, section};
+use super::slack::{outside, quoted, section};
 use super::text::{clip, counted, one_line};
 use super::view::SIMULATED;
 use crate::mend;
@@ -109,7 +109,7 @@ pub fn slack_hello(hello: &Hello) -> Value {
     for (what, mend) in &hello.missing {
         let mut line = format!("• {}", outside(what, 200));
         if let Some(mend) = mend {
-            line.push_str(&format!("\n`{}`", outside(mend, 300)));
+            line.push_str(&format!("\n{}", quoted(mend, 300)));
         }
         blocks.push(section(&line));
     }
@@ -191,7 +191,9 @@ mod tests {
           terraform: attach output node_policy_arn, start with output node_user_data
         "#);
         let text = slack_hello(&hello).to_string();
-        assert!(text.contains(r#"`{\"Effect\": \"Allow\", \"Action\": \"batch:DescribeJobs\""#));
+        let line =
+            r#"`{\"Effect\": \"Allow\", \"Action\": \"batch:DescribeJobs\", \"Resource\": \"*\"}`"#;
+        assert!(text.contains(line), "to be copied as it is: {text}");
     }
 
     #[test]

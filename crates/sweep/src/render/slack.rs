@@ -141,13 +141,13 @@ fn finding(card: &Card) -> Value {
         });
     let change = card.change.map(|change| format!("{change} · "));
     let mut text = format!(
-        "*{saving}* · {}{} · `{}`",
+        "*{saving}* · {}{} · {}",
         change.unwrap_or_default(),
         card.kind,
-        outside(&card.title, 80)
+        quoted(&card.title, 80)
     );
     if let Some(id) = &card.id {
-        text.push_str(&format!(" `{}`", outside(id, 80)));
+        text.push_str(&format!(" {}", quoted(id, 80)));
     }
     let owner = card.owner.as_deref().unwrap_or("no owner");
     text.push_str(&format!("\n{} · {}", outside(owner, 60), card.region));
@@ -193,23 +193,36 @@ fn context(text: &str) -> Value {
 }
 
 /// Text from outside for mrkdwn: `&`, `<` and `>` as Slack asks, so that nothing
-/// becomes a link or a mention; the marks that have no escape become look-alikes.
+/// becomes a link or a mention; the marks that have no escape become look-alikes, an
+/// underscore where it could begin italics.
 ///
 /// Source: Slack, "Formatting text for app surfaces", "Escaping text".
 pub(super) fn outside(text: &str, max: usize) -> String {
-    let mut safe = String::with_capacity(text.len());
+    let mut in_word = false;
+    let mut plain = String::with_capacity(text.len());
     for c in clip(text, max).chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '*' => safe.push('∗'),
-            '`' => safe.push('\''),
-            '~' => safe.push('∼'),
-            c => safe.push(c),
-        }
+        plain.push(match c {
+            '*' => '∗',
+            '`' => '\'',
+            '~' => '∼',
+            '_' if !in_word => 'ˍ',
+            c => c,
+        });
+        in_word = c.is_alphanumeric() || (c == '_' && in_word);
     }
-    safe
+    escaped(&plain)
+}
+
+/// Text from outside as code, which holds no marks but its own: so that a command is
+/// copied as it is.
+pub(super) fn quoted(text: &str, max: usize) -> String {
+    let text = clip(text, max).replace('`', "'");
+    format!("`{}`", escaped(&text))
+}
+
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -265,9 +278,14 @@ mod tests {
         check("<!channel>", "&lt;!channel&gt;");
         check("a & b", "a &amp; b");
         check("*bold* `code`", "∗bold∗ 'code'");
+        check("_i_ a_b __c__", "ˍi_ a_b ˍˍc__");
+        assert_eq!(quoted("`*`<a_>`", 60), "`'*'&lt;a_&gt;'`");
         let report = sample::hostile();
         let text = slack(&report, &sample::all_new(&report)).to_string();
-        assert!(!text.contains("<script") && !text.contains("*bold*"));
+        assert!(!text.contains("<script"));
+        let outside_of_code = text.split('`').step_by(2);
+        assert!(outside_of_code.clone().all(|part| !part.contains("*bold*")));
+        assert!(outside_of_code.clone().any(|part| part.contains("∗bold∗")));
     }
 
     #[test]
