@@ -125,7 +125,7 @@ fn with_hours(mut report: Report, nodes: usize) -> Report {
         (0..13 * 24 + 12).map(hour).collect()
     };
     let told = names.into_iter().enumerate().map(|(n, name)| NodeHours {
-        node: NodeId::new(&format!("i-{n:017x}")).expect("an id"),
+        node: NodeId::new(format!("i-{n:017x}")).expect("an id"),
         name,
         hours: hours(n),
     });
