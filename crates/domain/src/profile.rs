@@ -196,19 +196,8 @@ impl StepProfile {
 
     /// The most of its runs that were under way at one time; at least one.
     pub fn at_once(&self) -> u32 {
-        let mut turns: Vec<(Timestamp, i32)> = Vec::with_capacity(2 * self.runs.len());
-        for run in self.runs.values() {
-            turns.push((run.started_at, 1));
-            turns.push((run.observed_at, -1));
-        }
-        // Whoever ends at the moment at which another starts makes room for it.
-        turns.sort_unstable();
-        let (mut now, mut most) = (0, 1);
-        for (_, turn) in turns {
-            now += turn;
-            most = most.max(now);
-        }
-        u32::try_from(most).unwrap_or(1)
+        let runs = self.runs.values();
+        most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
     }
 
     /// What the runs tell of its needs, in order of time. A run that was killed for
@@ -250,4 +239,18 @@ impl StepProfile {
     pub fn need(&self, input: Option<Bytes>, policy: &Policy) -> Need {
         sizing::need(&self.samples(policy), input, &policy.sizing)
     }
+}
+
+/// The most of some times that lie over one moment. One that ends at the moment at which
+/// another begins makes room for it.
+pub(crate) fn most_at_once(times: impl Iterator<Item = (Timestamp, Timestamp)>) -> u32 {
+    let mut turns: Vec<(Timestamp, i32)> =
+        times.flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();
+    turns.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, turn) in turns {
+        now += turn;
+        most = most.max(now);
+    }
+    u32::try_from(most).unwrap_or(0)
 }

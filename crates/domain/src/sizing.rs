@@ -159,6 +159,19 @@ pub fn within(current: Requested, need: &Need) -> Sized {
     Sized { request, risk }
 }
 
+/// What models have learned from runs in order of time, of which the last compete.
+fn learned(runs: Vec<memory::Run>, policy: &SizingPolicy) -> MemoryHistory {
+    let mut history = MemoryHistory::new(policy);
+    let older = runs.len().saturating_sub(COMPETING);
+    for (at, run) in runs.into_iter().enumerate() {
+        match at < older {
+            true => history.remember(run),
+            false => history.learn(run),
+        }
+    }
+    history
+}
+
 /// What the models say; `None` while there are too few samples.
 fn modelled(
     samples: &[Sample],
@@ -169,21 +182,16 @@ fn modelled(
     if missing > 0 {
         return None;
     }
-    let mut history = MemoryHistory::new(policy);
-    let older = samples.len().saturating_sub(COMPETING);
-    for (at, sample) in samples.iter().enumerate() {
-        let run = memory::Run {
+    let run = |sample: &Sample| {
+        Some(memory::Run {
             // Without an input to ask for, models that need one have nothing to say.
             input: input.and(sample.input),
             peak: sample.peak_memory?.bytes,
             wall: sample.wall,
-        };
-        match at < older {
-            true => history.remember(run),
-            false => history.learn(run),
-        }
-    }
-    let advice = history.advise(input).ok()?;
+        })
+    };
+    let runs: Option<Vec<_>> = samples.iter().map(run).collect();
+    let advice = learned(runs?, policy).advise(input).ok()?;
     let first = in_steps(u128::from(advice.first().0));
     let risk = Risk {
         oom_ppm: Some(advice.oom_ppm),

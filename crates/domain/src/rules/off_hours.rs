@@ -158,7 +158,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         let quiet = facts.now.duration_since(until);
         quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet)
     });
-    let is_usual = !rests || rest::usual(facts, instance, node).is_some();
+    let is_usual = schedule.is_none() || !rests || rest::usual(facts, instance, node).is_some();
     let goes_on = q.holds(
         "does it run?",
         (format_args!("{:?}", instance.state), "Running"),

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::memory::{self, MemoryHistory};
-use super::{COMPETING, Sample, in_steps};
+use super::memory;
+use super::{Sample, in_steps, learned};
 use crate::policy::SizingPolicy;
 use crate::units::{Bytes, Share};
 
@@ -35,14 +35,7 @@ pub(super) fn by_input(samples: &[Sample], policy: &SizingPolicy) -> Vec<SizedIn
     };
     let mut inputs: Vec<Bytes> = runs.iter().filter_map(|run| run.input).collect();
     inputs.sort();
-    let mut history = MemoryHistory::new(policy);
-    let older = runs.len().saturating_sub(COMPETING);
-    for (at, run) in runs.into_iter().enumerate() {
-        match at < older {
-            true => history.remember(run),
-            false => history.learn(run),
-        }
-    }
+    let history = learned(runs, policy);
     let mut sizes: Vec<SizedInput> = Vec::new();
     for quarter in 1..=4 {
         let Some(input) = inputs.get(inputs.len() * quarter / 4 - 1) else {

@@ -15,6 +15,7 @@ use crate::judge::{Facts, labelled};
 use crate::placement::pack::{Packed, Room, Wanted};
 use crate::profile::advice::should_ask;
 use crate::profile::gather::{Profiled, Profiles};
+use crate::profile::most_at_once;
 use crate::profile::place::{Basis, Placing};
 use crate::sizing::SizedRequest;
 use crate::units::{Bytes, MilliCores, Usd};
@@ -294,22 +295,15 @@ impl<'p, 'a> Step<'p, 'a> {
 
 fn at_once(group: &Group<'_, '_>) -> u32 {
     let runs = group.runs.iter().map(|run| run.run.step);
-    let mut turns: Vec<_> = runs
-        .flat_map(|run| [(run.started_at, 1), (run.observed_at, -1)])
-        .collect();
-    turns.sort_unstable();
-    let (mut now, mut most) = (0_i32, 1);
-    for (_, turn) in turns {
-        now += turn;
-        most = most.max(now);
-    }
-    u32::try_from(most).unwrap_or(1)
+    most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
 }
 
 fn assumed(machines: usize) -> Vec<String> {
     vec![
         "runs begin when they began, and are placed as ECS packs them (binpack)".to_owned(),
-        format!("what was seen is {machines} machines while these runs were on them"),
+        format!(
+            "machines that were seen ({machines}) count for as long as these runs were on them"
+        ),
         "list prices are paid for what is offered".to_owned(),
     ]
 }

@@ -12,6 +12,7 @@ use crate::fleet::{Instance, Market};
 use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::placement::pack::pack;
+use crate::profile::most_at_once;
 use crate::targets::Fleet;
 use crate::units::{Usd, UsdPerHour};
 
@@ -83,7 +84,7 @@ impl<'a> Seen<'a> {
                 market: *market,
                 per_hour: UsdPerHour::from_micros((usd.micros() as f64 / hours).round() as i64),
                 machine_time,
-                machines: most_at_once(&held),
+                machines: most_at_once(held.iter().flat_map(|held| held.times.iter().copied())),
                 usd,
                 basis: None,
                 together: together(looked),
@@ -126,20 +127,6 @@ fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
         }
     }
     by_machine.into_values().collect()
-}
-
-fn most_at_once(held: &[Held<'_>]) -> u32 {
-    let times = held.iter().flat_map(|held| &held.times);
-    let mut turns: Vec<(Timestamp, i32)> = times
-        .flat_map(|(from, to)| [(*from, 1), (*to, -1)])
-        .collect();
-    turns.sort_unstable();
-    let (mut now, mut most) = (0, 0);
-    for (_, turn) in turns {
-        now += turn;
-        most = most.max(now);
-    }
-    u32::try_from(most).unwrap_or(0)
 }
 
 /// The most runs that shared a machine, by step.
