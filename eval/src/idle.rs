@@ -157,16 +157,10 @@ fn score_of(day: &Day) -> Share {
         .iter()
         .enumerate()
         .map(|(i, percent)| MetricPoint {
-            end: end(i),
-            period_seconds: PERIOD_SECONDS,
             cpu_max: Some(Share::from_ppm(percent * 10_000)),
-            network_bytes: None,
-            disk_bytes: None,
-            memory: None,
+            ..MetricPoint::new(end(i), PERIOD_SECONDS)
         });
-    let series = MetricSeries {
-        points: points.collect(),
-    };
+    let series: MetricSeries = points.collect();
     series.hourly_peak().unwrap_or(Share::from_ppm(1_000_000))
 }
 

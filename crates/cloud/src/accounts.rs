@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
 };
-use crate::turns::in_turns;
+use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
 
 /// One account and what may be asked of it.
 #[derive(Clone)]
@@ -75,18 +75,19 @@ impl Accounts {
 
     /// By account, in the order of the accounts.
     fn by_owner(&self, nodes: &[NodeId]) -> Vec<(Member, Vec<NodeId>)> {
+        let mut by_owner: BTreeMap<AccountId, Vec<NodeId>> = BTreeMap::new();
         let learnt = self.learnt();
-        let of = |member: &Member| {
-            let mine = nodes
-                .iter()
-                .filter(|node| learnt.owner.get(*node) == Some(&member.id));
-            mine.cloned().collect::<Vec<_>>()
-        };
-        let each = self
-            .members
-            .iter()
-            .map(|member| (member.clone(), of(member)));
-        each.filter(|(_, nodes)| !nodes.is_empty()).collect()
+        for node in nodes {
+            if let Some(owner) = learnt.owner.get(node) {
+                by_owner
+                    .entry(owner.clone())
+                    .or_default()
+                    .push(node.clone());
+            }
+        }
+        let each = self.members.iter();
+        each.filter_map(|member| Some((member.clone(), by_owner.remove(&member.id)?)))
+            .collect()
     }
 }
 
@@ -123,7 +124,7 @@ impl InventorySource for Accounts {
             (member.id, regions)
         });
         let (mut all, mut refusals) = (BTreeSet::new(), Vec::new());
-        for (account, answer) in in_turns(calls.collect::<Vec<_>>()).await {
+        for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
             match answer {
                 Ok(regions) => {
                     all.extend(regions.iter().cloned());
@@ -149,7 +150,7 @@ impl InventorySource for Accounts {
             }
         });
         let (mut all, mut refusals, mut answered) = (Inventory::default(), Vec::new(), false);
-        for (account, answer) in in_turns(calls.collect::<Vec<_>>()).await {
+        for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
             match answer {
                 Ok(mut found) => {
                     answered = true;
@@ -196,16 +197,23 @@ impl MetricsSource for Accounts {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
-        for (member, nodes) in self.by_owner(nodes) {
-            let Some(source) = &member.metrics else {
-                continue;
-            };
-            match source.utilization(region, &nodes, from, to).await {
+        let calls = self
+            .by_owner(nodes)
+            .into_iter()
+            .filter_map(|(member, nodes)| {
+                let (source, region) = (member.metrics?, region.clone());
+                Some(async move {
+                    let told = source.utilization(&region, &nodes, from, to).await;
+                    (member.id, told)
+                })
+            });
+        for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            match answer {
                 Ok(series) => {
                     answered = true;
                     all.extend(series);
                 }
-                Err(error) => failed.push((member.id, error)),
+                Err(error) => failed.push((account, error)),
             }
         }
         match failed.is_empty() || answered {

@@ -1,6 +1,20 @@
 //! The real ports. Each stands behind a feature, because each brings an SDK.
 //! What all clients share is here: region, retries, timeouts and transport.
 
+/// A client of one service that reads an account in a region. AWS bounds calls by account
+/// and region, so each has retries and a rate of its own: one that is throttled slows no
+/// other. By default the SDK has them by region alone.
+#[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
+macro_rules! client {
+    ($sdk:ident, $config:expr, $region:expr) => {{
+        let sdk = $config.in_region($region);
+        let name = $config.partition(stringify!($sdk), $region);
+        let own = $sdk::config::retry::RetryPartition::new(name);
+        let config = $sdk::config::Builder::from(&sdk).retry_partition(own);
+        $sdk::Client::from_conf(config.build())
+    }};
+}
+
 #[cfg(feature = "bill")]
 mod bill;
 #[cfg(feature = "email")]
@@ -63,7 +77,7 @@ use aws_config::{AppName, BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use ebb_domain::identity::Region;
+use ebb_domain::identity::{AccountId, Region};
 
 use crate::http;
 
@@ -107,6 +121,8 @@ impl fmt::Debug for Keys {
 #[derive(Clone)]
 pub struct AwsConfig {
     sdk: SdkConfig,
+    /// Whose calls these are, where it is known.
+    account: Option<AccountId>,
 }
 
 impl AwsConfig {
@@ -139,7 +155,7 @@ impl AwsConfig {
             let provider = SharedCredentialsProvider::new(provider);
             sdk = sdk.into_builder().credentials_provider(provider).build();
         }
-        Self { sdk }
+        Self { sdk, account: None }
     }
 
     /// The same place, asked with `keys` instead of what the environment has.
@@ -154,14 +170,20 @@ impl AwsConfig {
         );
         let provider = SharedCredentialsProvider::new(credentials);
         let sdk = self.sdk.into_builder().credentials_provider(provider);
-        Self { sdk: sdk.build() }
+        Self {
+            sdk: sdk.build(),
+            account: None,
+        }
     }
 
     /// The same account behind another URL: a simulator, or a private endpoint.
     #[must_use]
     pub fn with_endpoint(self, url: &str) -> Self {
         let sdk = self.sdk.into_builder().endpoint_url(url);
-        Self { sdk: sdk.build() }
+        Self {
+            sdk: sdk.build(),
+            ..self
+        }
     }
 
     /// The same place, where each call may take so long in all.
@@ -172,7 +194,10 @@ impl AwsConfig {
             .operation_attempt_timeout(ATTEMPT_TIMEOUT.min(patience))
             .operation_timeout(patience);
         let sdk = self.sdk.into_builder().timeout_config(timeouts.build());
-        Self { sdk: sdk.build() }
+        Self {
+            sdk: sdk.build(),
+            ..self
+        }
     }
 
     /// The region that is asked unless a call names another.
@@ -180,7 +205,14 @@ impl AwsConfig {
         Region::new(self.sdk.region()?.as_ref()).ok()
     }
 
-    #[cfg(any(feature = "inventory", feature = "metrics"))]
+    /// What the retries of one service's calls go by.
+    #[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
+    fn partition(&self, service: &str, region: &Region) -> String {
+        let account = self.account.as_ref().map_or("", AccountId::as_str);
+        format!("{account}-{service}-{region}")
+    }
+
+    #[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
     fn in_region(&self, region: &Region) -> SdkConfig {
         let there = aws_config::Region::new(region.as_str().to_owned());
         self.sdk.clone().into_builder().region(there).build()

@@ -4,9 +4,15 @@ use std::future::Future;
 
 use tokio::task::JoinSet;
 
+#[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
 /// How many calls to one service are under way at once; more only throttle.
 pub(crate) const AT_ONCE: usize = 8;
 
+/// Accounts that are asked at once. AWS bounds calls by account and region, so that they
+/// do not throttle each other, as long as each has retries of its own.
+pub(crate) const ACCOUNTS_AT_ONCE: usize = 16;
+
+#[cfg(any(feature = "inventory", feature = "accounts", feature = "queue"))]
 /// Runs all `calls`, [`AT_ONCE`] of them at a time. Answers come in the order in
 /// which they end, so callers sort what they show.
 pub(crate) async fn in_turns<T, F>(calls: impl IntoIterator<Item = F>) -> Vec<T>
@@ -14,9 +20,19 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
+    in_turns_of(AT_ONCE, calls).await
+}
+
+/// Runs all `calls`, so many of them at a time. Answers come in the order in which they
+/// end, so callers sort what they show.
+pub(crate) async fn in_turns_of<T, F>(at_once: usize, calls: impl IntoIterator<Item = F>) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
     let mut waiting = calls.into_iter();
     let mut running = JoinSet::new();
-    for call in waiting.by_ref().take(AT_ONCE) {
+    for call in waiting.by_ref().take(at_once) {
         running.spawn(call);
     }
     let mut answers = Vec::new();
@@ -45,11 +61,11 @@ mod tests {
                 let beside = running.fetch_add(1, Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 running.fetch_sub(1, Ordering::SeqCst);
-                assert!(beside < AT_ONCE);
+                assert!(beside < 8);
                 n
             }
         });
-        let mut answers = in_turns(calls).await;
+        let mut answers = in_turns_of(8, calls).await;
         answers.sort_unstable();
         assert_eq!(answers, (0..50).collect::<Vec<_>>());
     }

@@ -1,18 +1,22 @@
-//! The catalogue of machine types and list prices that is built into the
-//! program. Live prices, spot and what an account really pays live elsewhere.
+//! The catalogue of machine types and list prices: built into the program, and renewed by
+//! what AWS told later. Spot and what an account really pays live elsewhere.
 //!
 //! `scripts/catalogue` makes the files under `catalogue/data` and says how the
 //! prices were checked; what it refused stands in `catalogue/data/dropped.csv`.
 
 pub mod advisor;
 mod parse;
+mod refreshed;
 #[cfg(test)]
 mod tests;
 
 pub use parse::{CatalogueError, Problem};
+pub use refreshed::{Refreshed, RegionPrices};
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+use jiff::Timestamp;
 
 use crate::identity::{InstanceType, Region};
 use crate::units::{Bytes, UsdPerHour};
@@ -25,6 +29,8 @@ pub struct Catalogue {
     types: Vec<TypeSpec>,
     /// Each sorted by the index of its type, and so by the type's name.
     prices: BTreeMap<Region, Vec<Priced>>,
+    /// Regions whose prices AWS told later, and when.
+    told: BTreeMap<Region, Timestamp>,
 }
 
 /// What a machine type has.
@@ -111,6 +117,8 @@ pub enum PriceBasis {
     /// Size times the family's price in that region, or that of a region which charges
     /// the same: the list has none for this type there, or that of dedicated tenancy.
     FromFamily,
+    /// As AWS's Price List told it after the program was built.
+    Told,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +150,7 @@ impl Catalogue {
             source,
             types,
             prices,
+            told: BTreeMap::new(),
         })
     }
 
@@ -164,6 +173,11 @@ impl Catalogue {
         Some(priced[at].price)
     }
 
+    /// All types, sorted by name.
+    pub fn types(&self) -> &[TypeSpec] {
+        &self.types
+    }
+
     /// The types that have a price in a region, sorted by name.
     pub fn types_in(&self, region: &Region) -> impl Iterator<Item = (&TypeSpec, UsdPerHour)> {
         let priced = self.prices.get(region).into_iter().flatten();
@@ -175,7 +189,7 @@ impl Catalogue {
         self.prices.keys()
     }
 
-    /// Where the prices come from and of which day, in one line.
+    /// Where the built-in prices come from and of which day, in one line.
     pub fn as_of(&self) -> &str {
         &self.source
     }

@@ -7,14 +7,14 @@ mod explain;
 mod facts;
 mod nodes;
 mod price;
+mod series;
 
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
-pub use facts::{
-    BilledDay, Facts, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG, disconnected_since,
-};
+pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG, disconnected_since};
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
+pub use series::{MetricPoint, MetricSeries};
 
 use crate::finding::Finding;
 use crate::fleet::InstanceState;

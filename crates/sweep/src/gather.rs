@@ -19,8 +19,9 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Regions asked at once; each region's answers are paged one after another.
-const REGIONS_AT_ONCE: usize = 4;
+/// Regions asked at once; AWS bounds calls by region, so that they do not throttle each
+/// other. Within one, what several kinds of calls answer is paged side by side.
+const REGIONS_AT_ONCE: usize = 8;
 
 /// What can be asked of an account.
 #[derive(Clone, Copy)]

@@ -55,17 +55,16 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
     let points = (0..periods).rev().filter_map(|back| {
         let busy = spec.busy.is_some_and(|hours| back * PERIOD >= hours * 3600);
         Some(MetricPoint {
-            end: now.checked_sub(Duration::from_secs(back * PERIOD)).ok()?,
-            period_seconds: 300,
             cpu_max: Some(Share::from_ppm(if busy { 430_000 } else { 12_000 })),
             network_bytes: Some(if busy { 80_000_000 } else { 40_000 }),
             disk_bytes: Some(if busy { 25_000_000 } else { 0 }),
-            memory: None,
+            ..MetricPoint::new(
+                now.checked_sub(Duration::from_secs(back * PERIOD)).ok()?,
+                300,
+            )
         })
     });
-    MetricSeries {
-        points: points.collect(),
-    }
+    points.collect()
 }
 
 pub(super) fn bill(account: &Account) -> Result<BTreeMap<NodeId, ResourceCost>> {

@@ -202,12 +202,11 @@ struct Clients {
 
 impl Clients {
     fn new(config: &AwsConfig, region: &Region) -> Self {
-        let there = config.in_region(region);
         Self {
             region: region.clone(),
-            ec2: aws_sdk_ec2::Client::new(&there),
-            batch: aws_sdk_batch::Client::new(&there),
-            ecs: aws_sdk_ecs::Client::new(&there),
+            ec2: client!(aws_sdk_ec2, config, region),
+            batch: client!(aws_sdk_batch, config, region),
+            ecs: client!(aws_sdk_ecs, config, region),
         }
     }
 }

@@ -58,7 +58,7 @@ impl AwsMarkets {
     }
 
     fn client(&self, region: &Region) -> Client {
-        Client::new(&self.config.in_region(region))
+        client!(aws_sdk_ec2, self.config, region)
     }
 }
 

@@ -125,7 +125,7 @@ pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> Clou
     others.dedup();
     entered
         .accounts
-        .extend(who.account.map(|id| (id, home.clone())));
+        .extend(who.account.map(|id| (id.clone(), home.of(id))));
     let calls = others.into_iter().map(|id| {
         let arn = format!(
             "arn:{partition}:iam::{id}:role/{}",
@@ -134,7 +134,7 @@ pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> Clou
         let (home, external_id) = (home.clone(), role.external_id.clone());
         async move {
             let config = home.assuming(&arn, external_id.as_deref()).await;
-            (id, config)
+            (id.clone(), config.map(|config| config.of(id)))
         }
     });
     for (id, config) in in_turns(calls.collect::<Vec<_>>()).await {
@@ -177,6 +177,13 @@ fn active(account: &Account) -> Option<AccountId> {
 }
 
 impl AwsConfig {
+    fn of(&self, account: AccountId) -> Self {
+        Self {
+            sdk: self.sdk.clone(),
+            account: Some(account),
+        }
+    }
+
     /// The same place as a role of another account. The role is assumed once here, so
     /// that a refusal is known before anything is asked.
     async fn assuming(&self, arn: &str, external_id: Option<&str>) -> Result<Self, String> {
@@ -195,7 +202,10 @@ impl AwsConfig {
             .clone()
             .into_builder()
             .credentials_provider(provider);
-        Ok(Self { sdk: sdk.build() })
+        Ok(Self {
+            sdk: sdk.build(),
+            account: None,
+        })
     }
 }
 

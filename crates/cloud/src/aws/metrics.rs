@@ -20,9 +20,16 @@ use super::error::cloud_error;
 use super::time::timestamp;
 use crate::permissions::GET_METRIC_DATA;
 use crate::ports::{CloudResult, METRICS_PER_NODE, MetricsSource};
+use crate::turns::in_turns_of;
 
 /// The most queries that one call takes.
 const QUERIES_A_CALL: usize = 500;
+
+/// Of an account and region. CloudWatch takes 50 a second, and each answers after some
+/// tenths of one.
+///
+/// Source: "CloudWatch service quotas", `GetMetricData`.
+const CALLS_AT_ONCE: usize = 8;
 
 /// What EC2 publishes without detailed monitoring.
 const PERIOD_SECONDS: u32 = 300;
@@ -68,32 +75,14 @@ impl MetricsSource for AwsMetrics {
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
-        let client = Client::new(&self.config.in_region(region));
+        let client = client!(aws_sdk_cloudwatch, self.config, region);
+        let calls = nodes.chunks(QUERIES_A_CALL / ASKED.len()).map(|some| {
+            let requested = Arc::clone(&self.requested);
+            ask(client.clone(), some.to_vec(), (from, to), requested)
+        });
         let mut all = BTreeMap::new();
-        for some in nodes.chunks(QUERIES_A_CALL / ASKED.len()) {
-            let queries = queries(some);
-            let asked = queries.len() as u64;
-            let mut pages = client
-                .get_metric_data()
-                .set_metric_data_queries(Some(queries))
-                .start_time(DateTime::from_millis(from.as_millisecond()))
-                .end_time(DateTime::from_millis(to.as_millisecond()))
-                .scan_by(ScanBy::TimestampAscending)
-                .into_paginator()
-                .send();
-            let mut periods = BTreeMap::new();
-            // Each page asks for every metric again, and is counted as such.
-            self.requested.fetch_add(asked, Ordering::Relaxed);
-            while let Some(page) = pages.next().await {
-                let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, "metrics", &e))?;
-                for result in page.metric_data_results() {
-                    collect(result, &mut periods);
-                }
-                if page.next_token().is_some() {
-                    self.requested.fetch_add(asked, Ordering::Relaxed);
-                }
-            }
-            all.extend(series(some, &periods));
+        for told in in_turns_of(CALLS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            all.extend(told?);
         }
         Ok(all)
     }
@@ -101,6 +90,38 @@ impl MetricsSource for AwsMetrics {
     fn metrics_requested(&self) -> u64 {
         self.requested.load(Ordering::Relaxed)
     }
+}
+
+/// What one call tells of these nodes, whatever number of pages it takes.
+async fn ask(
+    client: Client,
+    nodes: Vec<NodeId>,
+    (from, to): (Timestamp, Timestamp),
+    requested: Arc<AtomicU64>,
+) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+    let queries = queries(&nodes);
+    let asked = queries.len() as u64;
+    let mut pages = client
+        .get_metric_data()
+        .set_metric_data_queries(Some(queries))
+        .start_time(DateTime::from_millis(from.as_millisecond()))
+        .end_time(DateTime::from_millis(to.as_millisecond()))
+        .scan_by(ScanBy::TimestampAscending)
+        .into_paginator()
+        .send();
+    let mut periods = BTreeMap::new();
+    // Each page asks for every metric again, and is counted as such.
+    requested.fetch_add(asked, Ordering::Relaxed);
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, "metrics", &e))?;
+        for result in page.metric_data_results() {
+            collect(result, &mut periods);
+        }
+        if page.next_token().is_some() {
+            requested.fetch_add(asked, Ordering::Relaxed);
+        }
+    }
+    Ok(series(&nodes, &periods))
 }
 
 fn queries(nodes: &[NodeId]) -> Vec<MetricDataQuery> {
@@ -163,7 +184,7 @@ fn series(
             continue;
         };
         let series = by_node.entry(node.clone()).or_default();
-        series.points.push(point);
+        series.push(point);
     }
     by_node
 }
@@ -184,12 +205,10 @@ fn point(begin: Timestamp, period: &Period) -> Option<MetricPoint> {
     let disk = [both(ebs_read, ebs_write), both(disk_read, disk_write)];
     let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
     Some(MetricPoint {
-        end: begin.checked_add(length).ok()?,
-        period_seconds: PERIOD_SECONDS,
         cpu_max: cpu.and_then(percent),
         network_bytes: both(net_in, net_out),
         disk_bytes: disk.into_iter().flatten().reduce(u64::saturating_add),
-        memory: None,
+        ..MetricPoint::new(begin.checked_add(length).ok()?, PERIOD_SECONDS)
     })
 }
 
@@ -240,7 +259,7 @@ mod tests {
             }
             let told = series(&nodes(), &periods);
             assert_eq!(told.len(), 1);
-            let got = told[&nodes()[1]].points[0];
+            let got = told[&nodes()[1]].points().next().expect("a point");
             assert_eq!(got.end.as_second(), BEGIN + 300);
             assert_eq!(got.cpu_max.map(Share::ppm), cpu_ppm);
             assert_eq!(

@@ -49,7 +49,7 @@ fn is_switched_off(error: &CloudError) -> bool {
 }
 
 async fn optimizer(config: &AwsConfig, region: &Region) -> CloudResult<Vec<SecondOpinion>> {
-    let client = aws_sdk_computeoptimizer::Client::new(&config.in_region(region));
+    let client = client!(aws_sdk_computeoptimizer, config, region);
     let call = client.get_ec2_instance_recommendations().max_results(PAGE);
     let (mut said, mut next) = (Vec::new(), None);
     for _ in 0..MAX_PAGES {
@@ -95,7 +95,7 @@ fn of_optimizer(told: &InstanceRecommendation) -> Option<SecondOpinion> {
 
 async fn hub(config: &AwsConfig, region: &Region) -> CloudResult<Vec<SecondOpinion>> {
     let at = Region::new(HUB_REGION).expect("it is a region");
-    let client = aws_sdk_costoptimizationhub::Client::new(&config.in_region(&at));
+    let client = client!(aws_sdk_costoptimizationhub, config, &at);
     let filter = Filter::builder()
         .regions(region.as_str())
         .resource_types(ResourceType::Ec2Instance)

@@ -82,9 +82,9 @@ impl MetricsSource for FakeMetrics {
         let mut metrics = self.0.lock();
         metrics.requested += nodes.len() as u64 * METRICS_PER_NODE;
         let known = nodes.iter().filter_map(|node| {
-            let mut series = metrics.series.get(node)?.clone();
-            series.points.retain(|p| from < p.end && p.end <= to);
-            (!series.points.is_empty()).then(|| (node.clone(), series))
+            let points = metrics.series.get(node)?.points();
+            let series: MetricSeries = points.filter(|p| from < p.end && p.end <= to).collect();
+            (!series.is_empty()).then(|| (node.clone(), series))
         });
         Ok(known.collect())
     }

@@ -190,7 +190,7 @@ impl MetricsSource for GcpMetrics {
         let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
         for ((node, end), period) in periods {
             let series = by_node.entry(node).or_default();
-            series.points.push(point(end, &period));
+            series.push(point(end, &period));
         }
         Ok(by_node)
     }
@@ -227,11 +227,10 @@ fn point(end: Timestamp, period: &Period) -> MetricPoint {
     let share = |whole: f64| move |value: f64| Share::from_ppm((value / whole * 1e6) as u32);
     let both = |a: Option<f64>, b: Option<f64>| Some((a? + b?) as u64);
     MetricPoint {
-        end,
-        period_seconds: PERIOD_SECONDS,
         cpu_max: cpu.map(share(1.0)),
         network_bytes: both(received, sent),
         disk_bytes: both(read, written),
         memory: memory.map(share(100.0)),
+        ..MetricPoint::new(end, PERIOD_SECONDS)
     }
 }

@@ -322,7 +322,7 @@ async fn series_of_all_pages_are_joined_by_period_and_a_gap_stays_one() {
         .await;
     let told = told.expect("it answers");
     assert_eq!(told.keys().collect::<Vec<_>>(), [&node]);
-    let points = told[&node].points.iter().map(|p| {
+    let points = told[&node].points().map(|p| {
         let cpu = p.cpu_max.map(Share::ppm);
         (
             p.end.as_second(),

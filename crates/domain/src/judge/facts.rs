@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::MetricSeries;
 use crate::catalogue::Catalogue;
 use crate::fleet::{Instance, Inventory};
 use crate::heartbeat::Origin;
@@ -13,7 +14,7 @@ use crate::identity::NodeId;
 use crate::policy::Policy;
 use crate::state::FleetState;
 use crate::step::PlacedStep;
-use crate::units::{Share, Usd};
+use crate::units::Usd;
 
 /// What a verdict rests on; nothing else does.
 #[derive(Debug, Clone, Copy)]
@@ -58,53 +59,6 @@ pub fn disconnected_since(
             (instance.node.clone(), since)
         })
         .collect()
-}
-
-/// Utilization of one node over time, from metrics of the cloud.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricSeries {
-    /// Points in order of time.
-    pub points: Vec<MetricPoint>,
-}
-
-impl MetricSeries {
-    /// How busy a machine's hours get: the mean over hours of the greatest CPU seen
-    /// in each. A mean over all samples hides bursts, and the one peak of a day says
-    /// nothing of the rest; on half days of 3,500 machines this told best of all that
-    /// were tried which ones stay quiet (`eval idle`). `None` without data.
-    pub fn hourly_peak(&self) -> Option<Share> {
-        let mut hours: BTreeMap<i64, Share> = BTreeMap::new();
-        for point in &self.points {
-            let Some(cpu) = point.cpu_max else { continue };
-            let begin = point.end.as_second() - i64::from(point.period_seconds);
-            let hour = hours.entry(begin.div_euclid(3600)).or_insert(cpu);
-            *hour = cpu.max(*hour);
-        }
-        let sum: u64 = hours.values().map(|peak| u64::from(peak.ppm())).sum();
-        let mean = sum.checked_div(hours.len() as u64)?;
-        u32::try_from(mean).ok().map(Share::from_ppm)
-    }
-}
-
-/// One point: what a period of `period_seconds` ending at `end` saw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MetricPoint {
-    /// The end of the period.
-    pub end: Timestamp,
-    /// The length of the period.
-    pub period_seconds: u32,
-    /// Greatest CPU utilization of the whole machine; `None` without data.
-    pub cpu_max: Option<Share>,
-    /// Bytes in and out; `None` without data.
-    pub network_bytes: Option<u64>,
-    /// Bytes to and from disks; `None` without data.
-    pub disk_bytes: Option<u64>,
-    /// Memory in use; `None` without data. It is shown and decides nothing: what holds
-    /// memory may yet do nothing.
-    #[serde(default)]
-    pub memory: Option<Share>,
 }
 
 /// What the bill says one resource cost, net and amortized, by closed day.
@@ -154,33 +108,5 @@ impl Facts<'_> {
     pub(crate) fn controller(&self, instance: &Instance) -> Option<crate::fleet::Controller> {
         let batch = self.inventory.batch.controller_of(&instance.id);
         batch.or_else(|| instance.controller.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_hour_counts_by_its_greatest_sample_and_no_data_is_no_quiet() {
-        let check = |samples: &[(i64, Option<u32>)], expect: Option<u32>| {
-            let points = samples.iter().map(|(minute, percent)| MetricPoint {
-                end: Timestamp::from_second(minute * 60).expect("a time"),
-                period_seconds: 300,
-                cpu_max: percent.map(|percent| Share::from_ppm(percent * 10_000)),
-                network_bytes: None,
-                disk_bytes: None,
-                memory: None,
-            });
-            let series = MetricSeries {
-                points: points.collect(),
-            };
-            let expect = expect.map(|percent| Share::from_ppm(percent * 10_000));
-            assert_eq!(series.hourly_peak(), expect);
-        };
-        check(&[(5, Some(2)), (60, Some(40)), (65, Some(10))], Some(25));
-        check(&[(5, Some(2)), (60, None)], Some(2));
-        check(&[(5, None)], None);
-        check(&[], None);
     }
 }

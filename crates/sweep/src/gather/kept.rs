@@ -7,11 +7,11 @@ use super::Kept;
 use crate::stored::inflate;
 
 const KEY: &str = "state/v1/paid.zst";
-const SCHEMA: &str = "ebb.paid/4\n";
+const SCHEMA: &str = "ebb.paid/5\n";
 const ZSTD_LEVEL: i32 = 3;
 
-/// 100,000 nodes with six hours of metrics take less.
-const MAX_BYTES: u64 = 256 << 20;
+/// 100,000 nodes with twelve hours of metrics take 400 MB before they are packed.
+const MAX_BYTES: u64 = 512 << 20;
 
 /// Reads what earlier sweeps paid for; nothing when it cannot be read.
 pub async fn load(objects: &dyn Objects) -> Kept {

@@ -14,10 +14,11 @@ use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use ebb_domain::policy::MetricsPolicy;
 use ebb_domain::state::FleetState;
 use ebb_domain::units::Usd;
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Account, is_older};
+use super::{Account, REGIONS_AT_ONCE, is_older};
 
 /// Cost Explorer refreshes what it knows at least once a day.
 const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
@@ -43,14 +44,10 @@ pub struct Paid {
     /// The UTC day that `spent` counts.
     day: String,
     spent: Usd,
-    metrics: BTreeMap<NodeId, Asked>,
+    /// When each node's metrics were asked for last.
+    asked: BTreeMap<NodeId, Timestamp>,
+    metrics: BTreeMap<NodeId, MetricSeries>,
     bill: Option<Bill>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Asked {
-    at: Timestamp,
-    series: MetricSeries,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,20 +90,14 @@ impl Paid {
     }
 
     /// Series of the nodes that were last asked about.
-    pub fn series(&self) -> BTreeMap<NodeId, MetricSeries> {
-        let known = self.metrics.iter();
-        known
-            .filter(|(_, asked)| !asked.series.points.is_empty())
-            .map(|(node, asked)| (node.clone(), asked.series.clone()))
-            .collect()
+    pub fn series(&self) -> &BTreeMap<NodeId, MetricSeries> {
+        &self.metrics
     }
 
     /// Costs by resource; nothing without an opt-in.
-    pub fn costs(&self) -> BTreeMap<NodeId, ResourceCost> {
-        self.bill
-            .as_ref()
-            .map(|bill| bill.by_node.clone())
-            .unwrap_or_default()
+    pub fn costs(&self) -> &BTreeMap<NodeId, ResourceCost> {
+        static NOTHING: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
+        self.bill.as_ref().map_or(&NOTHING, |bill| &bill.by_node)
     }
 
     /// What whole days cost; nothing without a bill.
@@ -185,6 +176,7 @@ impl Paid {
     ) {
         let without_probe = nodes_without_probe(wanted);
         let wanted_nodes: BTreeSet<&NodeId> = without_probe.iter().map(|(_, node)| node).collect();
+        self.asked.retain(|node, _| wanted_nodes.contains(node));
         self.metrics.retain(|node, _| wanted_nodes.contains(node));
         let Some(source) = account.metrics else {
             return;
@@ -193,13 +185,13 @@ impl Paid {
         let mut due: Vec<(Region, NodeId)> = without_probe
             .into_iter()
             .filter(|(_, node)| {
-                let asked = self.metrics.get(node);
-                asked.is_none_or(|asked| is_older(asked.at, wanted.now, every))
+                let asked = self.asked.get(node);
+                asked.is_none_or(|at| is_older(*at, wanted.now, every))
             })
             .collect();
         // Who has waited longest is asked about first.
         due.sort_by_key(|(region, node)| {
-            let asked = self.metrics.get(node).map(|asked| asked.at);
+            let asked = self.asked.get(node).copied();
             (asked, region.clone(), node.clone())
         });
         let affordable = affordable(self.left(wanted.policy));
@@ -214,42 +206,48 @@ impl Paid {
         for (region, node) in due {
             by_region.entry(region).or_default().push(node);
         }
-        for (region, nodes) in by_region {
-            self.ask(source, wanted, (&region, &nodes), gaps).await;
-        }
+        self.ask(source, wanted, by_region, gaps).await;
     }
 
+    /// Regions side by side.
     async fn ask(
         &mut self,
         source: &dyn MetricsSource,
         wanted: &Wanted<'_>,
-        (region, nodes): (&Region, &[NodeId]),
+        by_region: BTreeMap<Region, Vec<NodeId>>,
         gaps: &mut Vec<Gap>,
     ) {
         let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
         let from = wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN);
         let before = source.metrics_requested();
-        let answer = source.utilization(region, nodes, from, wanted.now).await;
+        let calls = by_region.into_iter().map(|(region, nodes)| async move {
+            let answer = source.utilization(&region, &nodes, from, wanted.now).await;
+            (region, nodes, answer)
+        });
+        let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+        while let Some((region, nodes, answer)) = answers.next().await {
+            match answer {
+                Ok(mut series) => {
+                    for node in nodes {
+                        // What is not told anew is no longer known.
+                        match series.remove(&node).filter(|series| !series.is_empty()) {
+                            Some(series) => self.metrics.insert(node.clone(), series),
+                            None => self.metrics.remove(&node),
+                        };
+                        self.asked.insert(node, wanted.now);
+                    }
+                }
+                Err(error) => gaps.push(Gap {
+                    scope: format!("{region}: metrics"),
+                    reason: error.to_string(),
+                }),
+            }
+        }
         let asked = source.metrics_requested().saturating_sub(before);
         let price = i64::try_from(asked)
             .unwrap_or(i64::MAX)
             .saturating_mul(PRICE_PER_METRIC.micros());
         self.spent = self.spent + Usd::from_micros(price);
-        match answer {
-            Ok(mut series) => {
-                for node in nodes {
-                    let asked = Asked {
-                        at: wanted.now,
-                        series: series.remove(node).unwrap_or_default(),
-                    };
-                    self.metrics.insert(node.clone(), asked);
-                }
-            }
-            Err(error) => gaps.push(Gap {
-                scope: format!("{region}: metrics"),
-                reason: error.to_string(),
-            }),
-        }
     }
 }
 

@@ -65,7 +65,7 @@ impl Metrics {
         let last = self
             .series
             .values()
-            .filter_map(|series| series.points.last());
+            .filter_map(|series| series.points().next_back());
         last.map(|point| point.end).max()
     }
 
@@ -244,17 +244,14 @@ fn series(rows: &BTreeMap<Timestamp, Values>) -> MetricSeries {
         let since = n.checked_sub(1).map(|before| between[before]);
         let length = since.filter(|since| *since <= usual * 2).unwrap_or(usual);
         MetricPoint {
-            end: *at,
-            period_seconds: u32::try_from(length).unwrap_or(u32::MAX),
             cpu_max: values.cpu,
             network_bytes: values.network,
             disk_bytes: values.disk,
             memory: values.memory,
+            ..MetricPoint::new(*at, u32::try_from(length).unwrap_or(u32::MAX))
         }
     });
-    MetricSeries {
-        points: points.collect(),
-    }
+    points.collect()
 }
 
 #[cfg(test)]
@@ -274,7 +271,8 @@ mod tests {
         );
         assert_eq!(read.unread_columns, ["colour"]);
         assert!(read.bad_lines.is_empty(), "{:?}", read.bad_lines);
-        let points = &read.series.values().next().expect("one machine").points;
+        let series = read.series.values().next().expect("one machine");
+        let points: Vec<_> = series.points().collect();
         let seen = points.iter().map(|p| {
             let cpu = p.cpu_max.map(Share::ppm);
             (p.end.to_string(), p.period_seconds, cpu, p.network_bytes)
@@ -301,7 +299,7 @@ mod tests {
             let said: Vec<String> = read.bad_lines.iter().map(ToString::to_string).collect();
             assert_eq!(said.len(), 1, "{row}: {said:?}");
             assert!(said[0].starts_with(expect), "{row}: {said:?}");
-            let points = read.series.values().map(|series| series.points.len());
+            let points = read.series.values().map(|series| series.points().len());
             assert_eq!(points.sum::<usize>(), 2, "{row}");
         };
         check(
@@ -324,7 +322,8 @@ mod tests {
     #[test]
     fn a_row_that_has_too_few_fields_lacks_only_those() {
         let read = of("timestamp,resource_id,cpu_pct,memory_pct\n0,a,5\n300,a,6\n");
-        let points = &read.series.values().next().expect("one machine").points;
+        let series = read.series.values().next().expect("one machine");
+        let points: Vec<_> = series.points().collect();
         assert!(
             points
                 .iter()
@@ -339,7 +338,7 @@ mod tests {
         );
         let lengths = |id: &str| -> Vec<u32> {
             let series = &read.series[&NodeId::new(id).expect("an id")];
-            series.points.iter().map(|p| p.period_seconds).collect()
+            series.points().map(|p| p.period_seconds).collect()
         };
         // Of 0, 300, 900, 1200, 4500, 5000 the usual distance is 500 seconds.
         assert_eq!(lengths("a"), [500, 300, 600, 300, 500, 500]);

@@ -149,7 +149,7 @@ fn by_metrics(facts: &Facts<'_>, instance: &Instance, questions: &mut Questions)
     let points = facts
         .metrics
         .get(&instance.id)
-        .map_or(0, |series| series.points.len());
+        .map_or(0, |series| series.points().len());
     questions.ask(
         "without a probe: are there metrics of it?",
         (format!("{points} points"), "at least 1"),

@@ -16,11 +16,7 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
             reason,
         ))
     };
-    let Some(series) = facts
-        .metrics
-        .get(&instance.id)
-        .filter(|s| !s.points.is_empty())
-    else {
+    let Some(series) = facts.metrics.get(&instance.id).filter(|s| !s.is_empty()) else {
         return undetermined("no probe on it, and no metrics".into());
     };
     if has_gpu(facts, instance) == Some(true) {
@@ -43,7 +39,7 @@ fn quiet(
         return Ok(None);
     };
     if window.length() < after {
-        let busy = series.points.iter().any(|point| is_busy(facts, point));
+        let busy = series.points().any(|point| is_busy(facts, &point));
         return match busy {
             true => Ok(None),
             false => Err(format!(
@@ -91,7 +87,7 @@ fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Stri
     if let Some(peak) = series.hourly_peak() {
         said += &format!("; its hours' CPU peaks at {peak} on average");
     }
-    if let Some(memory) = series.points.iter().filter_map(|point| point.memory).max() {
+    if let Some(memory) = series.points().filter_map(|point| point.memory).max() {
         said += &format!("; at most {memory} of its memory is in use");
     }
     if has_gpu(facts, instance).is_none() {
@@ -102,15 +98,14 @@ fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Stri
 
 /// From the end of the last busy point to the newest point.
 fn quiet_window(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Window> {
-    let to = series.points.iter().map(|point| point.end).max()?;
+    let to = series.points().map(|point| point.end).max()?;
     let busy = series
-        .points
-        .iter()
+        .points()
         .filter(|point| is_busy(facts, point))
         .map(|point| point.end);
     let from = match busy.max() {
         Some(end) => end,
-        None => series.points.iter().filter_map(begin).min()?,
+        None => series.points().filter_map(begin).min()?,
     };
     Some(Window {
         from: from.max(instance.launched_at.unwrap_or(from)),
@@ -118,7 +113,7 @@ fn quiet_window(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -
     })
 }
 
-fn begin(point: &MetricPoint) -> Option<jiff::Timestamp> {
+fn begin(point: MetricPoint) -> Option<jiff::Timestamp> {
     point
         .end
         .checked_sub(std::time::Duration::from_secs(point.period_seconds.into()))
@@ -142,8 +137,7 @@ fn is_busy(facts: &Facts<'_>, point: &MetricPoint) -> bool {
 /// The share of the window with both CPU and network known.
 fn coverage(series: &MetricSeries, window: Window) -> Share {
     let known: u64 = series
-        .points
-        .iter()
+        .points()
         .filter(|p| p.end > window.from && p.cpu_max.is_some() && p.network_bytes.is_some())
         .map(|point| u64::from(point.period_seconds))
         .sum();

@@ -8,7 +8,7 @@ use crate::finding::{Action, Evidence, SeenBy};
 use crate::fleet::{Controller, JobStatus};
 use crate::heartbeat::{Heartbeat, Origin, Usage};
 use crate::identity::InstanceType;
-use crate::judge::{MetricPoint, MetricSeries};
+use crate::judge::MetricPoint;
 use crate::rules::testing::{World, asked, instance};
 use crate::state::testing::{at, node};
 use crate::units::{CpuTime, Share, UsdPerHour};
@@ -209,22 +209,14 @@ fn metrics(hours: u64, change: impl Fn(u64, &mut MetricPoint)) -> World {
     world.now = at(hours * 3600 + 60);
     let points = (0..hours * 12).map(|n| {
         let mut point = MetricPoint {
-            end: at((n + 1) * 300),
-            period_seconds: 300,
             cpu_max: Some(Share::from_ppm(12_000)),
             network_bytes: Some(40_000),
-            disk_bytes: None,
-            memory: None,
+            ..MetricPoint::new(at((n + 1) * 300), 300)
         };
         change(n, &mut point);
         point
     });
-    world.metrics.insert(
-        node(1),
-        MetricSeries {
-            points: points.collect(),
-        },
-    );
+    world.metrics.insert(node(1), points.collect());
     world
 }
 

@@ -29,17 +29,7 @@ fn inventory(nodes: u32) -> Inventory {
 }
 
 fn series() -> MetricSeries {
-    let point = MetricPoint {
-        end: at(0),
-        period_seconds: 300,
-        cpu_max: None,
-        network_bytes: None,
-        disk_bytes: None,
-        memory: None,
-    };
-    MetricSeries {
-        points: vec![point],
-    }
+    [MetricPoint::new(at(0), 300)].into_iter().collect()
 }
 
 /// Refreshes at each of these seconds under a budget in micro-dollars; tells how

@@ -104,6 +104,7 @@ fn price(entry: &Entry) -> Price {
             PriceBasis::Listed => "listed",
             PriceBasis::Unchecked => "unchecked",
             PriceBasis::FromFamily => "from_family",
+            PriceBasis::Told => "told",
         },
         vcpus: spec.vcpus,
         memory: spec.memory,

@@ -84,7 +84,7 @@ fn report() -> Named {
                 ("usd_per_hour", money()),
                 (
                     "basis",
-                    json!({"enum": ["listed", "unchecked", "from_family"]}),
+                    json!({"enum": ["listed", "unchecked", "from_family", "told"]}),
                 ),
                 ("vcpus", count()),
                 ("memory", count()),
