@@ -28,18 +28,31 @@ pub struct Explanation {
 
 /// Explains what was said, or not said, about the resource with this id.
 pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
+    let report = judge(facts);
+    let is_asked = |finding: &&Finding| finding.id == id;
+    let asked = report.findings.iter().find(is_asked);
+    // A finding is explained by what it is about.
+    let id = asked.map_or(id.to_owned(), |finding| finding.resource.id.clone());
+    let id = id.as_str();
     let inventory = facts.inventory;
+    let storage = &inventory.storage;
     let machine = NodeId::new(id)
         .ok()
         .and_then(|id| inventory.instances.get(&id));
     let job = JobId::new(id)
         .ok()
         .and_then(|id| inventory.batch.jobs.get(&id));
-    let volume = inventory.storage.volumes.get(id);
+    let volume = storage.volumes.get(id);
+    let address = storage.addresses.get(id);
+    let snapshot = storage.snapshots.get(id);
+    let mut commitments = inventory.markets.commitments.iter();
+    let commitment = commitments.find(|paid| paid.id == id);
     let mut checks = Vec::new();
     if let Some(machine) = machine {
         checks.extend(rules::batch::explain_worker(facts, machine));
         checks.extend(rules::gpu::explain(facts, machine));
+        checks.extend(rules::old_generation::explain(facts, machine));
+        checks.extend(rules::low_duty::explain(facts, machine));
         checks.extend(rules::off_hours::explain(facts, machine));
         checks.extend(rules::idle::explain(facts, machine));
     }
@@ -47,13 +60,24 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
         checks.extend(rules::batch::explain(facts, job));
         checks.extend(rules::long_queued::explain(facts, job));
     }
-    let of_step = rules::steps::explain(facts, &gather::profiles(facts), id);
+    if let Some(volume) = volume {
+        checks.extend(rules::unattached_volume::explain(facts, volume));
+        checks.extend(rules::stopped_volume::explain(facts, volume));
+        checks.extend(rules::gp2_volume::explain(facts, volume));
+    }
+    checks.extend(address.map_or_else(Vec::new, |it| rules::idle_address::explain(facts, it)));
+    checks.extend(snapshot.map_or_else(Vec::new, |it| rules::old_snapshot::explain(facts, it)));
+    checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
+    let profiles = gather::profiles(facts);
+    let of_spot = rules::spot::explain(facts, &profiles, id);
+    let is_environment = !of_spot.is_empty();
+    checks.extend(of_spot);
+    let of_step = rules::steps::explain(facts, &profiles, id);
     let is_step = !of_step.is_empty();
     checks.extend(of_step);
-    let report = judge(facts);
     let about = |finding: &Finding| {
         let resource = &finding.resource;
-        finding.id == id || resource.id == id || resource.node.as_deref() == Some(id)
+        resource.id == id || resource.node.as_deref() == Some(id)
     };
     Explanation {
         resource: id.to_owned(),
@@ -61,6 +85,10 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
             .map(|i| format!("{} in {}", i.instance_type, i.region))
             .or_else(|| job.map(|job| format!("Batch job {} in {}", job.name, job.region)))
             .or_else(|| volume.map(|v| format!("{} volume in {}", v.volume_type, v.region)))
+            .or_else(|| address.map(|it| format!("address in {}", it.region)))
+            .or_else(|| snapshot.map(|s| format!("{} GiB snapshot in {}", s.size_gib, s.region)))
+            .or_else(|| commitment.map(|paid| format!("commitment of {}", paid.per_hour)))
+            .or_else(|| is_environment.then(|| "a Batch environment".to_owned()))
             .or_else(|| is_step.then(|| "a step, or a run of one".to_owned())),
         checks,
         findings: report.findings.into_iter().filter(about).collect(),
@@ -75,10 +103,12 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::JobStatus;
-    use crate::rules::testing::{World, asked, instance};
+    use crate::finding::FindingKind;
+    use crate::fleet::{Commitment, InstanceState, JobStatus, Volume};
+    use crate::identity::InstanceType;
+    use crate::rules::testing::{World, asked, days_ago, instance, region, volume};
     use crate::state::testing::node;
-    use crate::units::CpuTime;
+    use crate::units::{CpuTime, UsdPerHour};
 
     /// The last question, its answer, and what it speaks for.
     fn last(world: &World, id: &str) -> (String, Speaks) {
@@ -104,6 +134,82 @@ mod tests {
         check(60, false, "100 %", Speaks::ForWaste);
         check(60, true, "0 s", Speaks::Against);
         check(10, false, "10 min", Speaks::Unknown);
+    }
+
+    #[test]
+    fn what_is_stored_or_paid_for_is_explained_up_to_the_question_that_decides() {
+        let check = |id: &str, change: &dyn Fn(&mut World), expect: (FindingKind, &str, Speaks)| {
+            let mut old = instance(1);
+            old.instance_type = InstanceType::new("m4.xlarge").expect("a type");
+            let mut world = World::with([old]);
+            world.now = days_ago(0);
+            change(&mut world);
+            let explained = explain(&world.facts(), id);
+            assert!(explained.what.is_some(), "{id} is known");
+            let of_rule = |check: &&Check| check.rule == expect.0;
+            let last = explained.checks.iter().rfind(of_rule);
+            let last = last.expect("the rule was asked");
+            assert_eq!((last.question, last.speaks), (expect.1, expect.2), "{id}");
+            let found = explained.findings.iter().find(|f| f.kind == expect.0);
+            assert_eq!(found.is_some(), expect.2 == Speaks::ForWaste, "{id}");
+            if let Some(found) = found {
+                let by_finding = explain(&world.facts(), &found.id);
+                assert_eq!(by_finding, explained, "by the finding as by the resource");
+            }
+        };
+        let put = |world: &mut World, volume: Volume| {
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
+        };
+        use FindingKind as Kind;
+        let saved = "what would be saved a month?";
+        let alone = (Kind::UnattachedVolume, saved, Speaks::ForWaste);
+        check("vol-1", &move |w| put(w, volume(30, "gp3", 500)), alone);
+        let young = (Kind::UnattachedVolume, "how old is it?", Speaks::Against);
+        check("vol-1", &move |w| put(w, volume(1, "gp3", 500)), young);
+        let attached = |volume_type| Volume {
+            attached_to: vec![node(1)],
+            ..volume(30, volume_type, 500)
+        };
+        let old_type = (Kind::OldVolumeType, saved, Speaks::ForWaste);
+        check("vol-1", &move |w| put(w, attached("gp2")), old_type);
+        let other = (Kind::OldVolumeType, "of which type is it?", Speaks::Against);
+        check("vol-1", &move |w| put(w, attached("gp3")), other);
+        fn stop(world: &mut World) {
+            let machine = world.inventory.instances.get_mut(&node(1));
+            machine.expect("it is there").state = InstanceState::Stopped;
+            let stopped = &mut world.inventory.storage.stopped_since;
+            stopped.insert(node(1), days_ago(30));
+        }
+        let stopped = move |w: &mut World| {
+            put(w, attached("gp3"));
+            stop(w);
+        };
+        let of_stopped = (Kind::StoppedMachinesVolume, saved, Speaks::ForWaste);
+        check("vol-1", &stopped, of_stopped);
+        let older = (Kind::OldGeneration, saved, Speaks::ForWaste);
+        check(node(1).as_str(), &|_| {}, older);
+        let still = (
+            Kind::OldGeneration,
+            "does it run, on demand?",
+            Speaks::Against,
+        );
+        check(node(1).as_str(), &stop, still);
+        let commit = |world: &mut World, family: Option<&str>| {
+            world.inventory.markets.commitments.push(Commitment {
+                id: "ri-1".into(),
+                region: Some(region()),
+                family: family.map(str::to_owned),
+                per_hour: UsdPerHour::from_micros(500_000),
+                until: None,
+            });
+        };
+        let unused = "could all of its region be read?";
+        let unused = (Kind::UnusedCommitment, unused, Speaks::ForWaste);
+        check("ri-1", &move |w| commit(w, Some("c5")), unused);
+        let listed = "is all listed that it may pay for?";
+        let listed = (Kind::UnusedCommitment, listed, Speaks::Unknown);
+        check("ri-1", &move |w| commit(w, None), listed);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
 use crate::finding::{
     Action, Bought, Confidence, Cost, Evidence, Finding, FindingKind, Level, PriceBasis, Remedy,
     Resource, Window,
@@ -18,15 +18,73 @@ const KIND: FindingKind = FindingKind::UnusedCommitment;
 /// What was stopped later than this may be back in the morning.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Judges every commitment that has not ended.
+/// Judges every commitment.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let commitments = facts.inventory.markets.commitments.iter();
-    let lasting = commitments.filter(|paid| paid.until.is_none_or(|until| until > facts.now));
-    lasting.filter_map(|paid| judge_one(facts, paid)).collect()
+    commitments
+        .filter_map(|paid| judge_one(facts, paid, &mut Questions::unwritten(KIND)))
+        .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, paid: &Commitment) -> Option<Verdict> {
+/// The questions about one commitment.
+pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, paid, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+    let until = paid
+        .until
+        .map(|until| until.strftime("%Y-%m-%d").to_string());
+    if !q.holds(
+        "until when does it last?",
+        (until.as_deref().unwrap_or("not told"), "beyond now"),
+        paid.until.is_none_or(|until| until > facts.now),
+    ) {
+        return None;
+    }
+    let used = used(facts, paid);
+    let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
+    let least = facts.policy.overprovisioned.min_saving();
+    let shown = unused.map_or("not known".to_owned(), |unused| unused.to_string());
+    let is_unused = q.holds(
+        "what is paid a month beyond what its machines would cost on demand?",
+        (shown, format_args!("at least {least}")),
+        unused.map(|unused| unused >= least),
+    );
     let undetermined = |reason: &str| Some(Verdict::undetermined(KIND, &paid.id, None, reason));
+    let Some(used) = used else {
+        return undetermined("what one of its machines costs on demand is not known");
+    };
+    if !is_unused {
+        return None;
+    }
+    let (Some(region), Some(family)) = (&paid.region, &paid.family) else {
+        let why = "it may pay for Fargate and Lambda too, which are not listed";
+        q.holds("is all listed that it may pay for?", (why, ""), None);
+        return undetermined(why);
+    };
+    let mut unread = facts.inventory.gaps.iter();
+    let all_read = !unread.any(|gap| gap.scope.starts_with(region.as_str()));
+    if !q.holds(
+        "could all of its region be read?",
+        (if all_read { "yes" } else { "no" }, "yes"),
+        all_read.then_some(true),
+    ) {
+        return undetermined("not all of its region could be read");
+    }
+    let unused = UsdPerHour(paid.per_hour.0 - used);
+    Some(found(
+        facts,
+        paid,
+        (region, family),
+        (unused, UsdPerHour(used)),
+    ))
+}
+
+/// What an hour of its machines lists at; `None` where one has no known price.
+fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
     let mut used = Usd::ZERO;
     let machines = facts.inventory.instances.values();
     for machine in machines.filter(|machine| runs(facts, machine)) {
@@ -34,32 +92,10 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment) -> Option<Verdict> {
             let list = facts
                 .catalogue
                 .on_demand(&machine.region, &machine.instance_type);
-            let Some(list) = list else {
-                return undetermined("what one of its machines costs on demand is not known");
-            };
-            used = used + list.0;
+            used = used + list?.0;
         }
     }
-    let unused = UsdPerHour(paid.per_hour.0 - used);
-    if unused.a_month() < facts.policy.overprovisioned.min_saving() {
-        return None;
-    }
-    let (Some(region), Some(family)) = (&paid.region, &paid.family) else {
-        return undetermined("it may pay for Fargate and Lambda too, which are not listed");
-    };
-    let unread = facts.inventory.gaps.iter();
-    if unread
-        .map(|gap| &gap.scope)
-        .any(|scope| scope.starts_with(region.as_str()))
-    {
-        return undetermined("not all of its region could be read");
-    }
-    Some(found(
-        facts,
-        paid,
-        (region, family),
-        (unused, UsdPerHour(used)),
-    ))
+    Some(used)
 }
 
 /// True for what draws on a commitment, or did a day ago.

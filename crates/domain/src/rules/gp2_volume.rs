@@ -1,6 +1,6 @@
 //! A gp2 volume that gp3 would carry for less, at the same IOPS and throughput.
 
-use super::{Verdict, storage};
+use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
 use crate::judge::Facts;
@@ -8,11 +8,19 @@ use crate::units::Usd;
 
 const KIND: FindingKind = FindingKind::OldVolumeType;
 
-/// Judges every gp2 volume that a machine has; of the others their own rules speak.
+/// Judges every volume.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
-    let used = volumes.filter(|v| v.volume_type == "gp2" && !v.attached_to.is_empty());
-    used.filter_map(|volume| judge_one(facts, volume)).collect()
+    volumes
+        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one volume.
+pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, volume, &mut questions);
+    questions.asked
 }
 
 /// What gp3 has to be told to do what gp2 does by its size.
@@ -34,13 +42,33 @@ fn extras_as_gib(iops: u64, mibps: u64) -> u64 {
     (iops - 3_000).div_ceil(16) + (mibps - 125).div_ceil(2)
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+    // Of those that no machine has another rule speaks.
+    let machines = volume.attached_to.len();
+    let is_asked = q.holds(
+        "of which type is it?",
+        (&volume.volume_type, "gp2"),
+        volume.volume_type == "gp2",
+    ) && q.holds(
+        "how many machines have it?",
+        (machines, "at least 1"),
+        machines > 0,
+    );
+    if !is_asked {
+        return None;
+    }
     let (iops, mibps) = needed(volume.size_gib);
-    let now = storage::a_month(&volume.region, "gp2", volume.size_gib)?;
+    let now = storage::a_month(&volume.region, "gp2", volume.size_gib);
     let paid_gib = volume.size_gib + extras_as_gib(iops, mibps);
-    let then = storage::a_month(&volume.region, "gp3", paid_gib)?;
-    let saving = now - then;
-    if saving <= Usd::ZERO || storage::is_pennies(facts, Some(saving)) {
+    let then = storage::a_month(&volume.region, "gp3", paid_gib);
+    let saving = now.zip(then).map(|(now, then)| now - then);
+    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    if !q.holds(
+        "what is the difference a month, its IOPS and throughput kept?",
+        (shown, "more than nothing"),
+        saving.map(|saving| saving > Usd::ZERO),
+    ) || !storage::is_worth_it(facts, saving, q)
+    {
         return None;
     }
     Some(storage::found(
@@ -61,7 +89,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
                 level: Level::High,
                 reason: "gp3 gives the same IOPS and throughput at a lower list price".into(),
             },
-            saving_a_month: Some(saving),
+            saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Upgrade,
                 advice: "Change it to gp3 while it is in use; it stays online.".into(),

@@ -1,6 +1,6 @@
 //! Idle address: an Elastic address that is associated with nothing.
 
-use super::{Verdict, storage};
+use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Address;
 use crate::judge::Facts;
@@ -16,14 +16,29 @@ const AN_HOUR: UsdPerHour = UsdPerHour::from_micros(5_000);
 /// Judges every address.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
-    let idle = addresses.filter(|address| address.association.is_none());
-    idle.filter_map(|address| judge_one(facts, address))
+    addresses
+        .filter_map(|address| judge_one(facts, address, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, address: &Address) -> Option<Verdict> {
+/// The questions about one address.
+pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, address, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<Verdict> {
+    let has_it = address.association.as_deref();
+    if !q.holds(
+        "what has it?",
+        (has_it.unwrap_or("nothing"), "nothing"),
+        has_it.is_none(),
+    ) {
+        return None;
+    }
     let saving = AN_HOUR.a_month();
-    if storage::is_pennies(facts, Some(saving)) {
+    if !storage::is_worth_it(facts, Some(saving), q) {
         return None;
     }
     Some(storage::found(

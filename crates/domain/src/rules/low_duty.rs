@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, LowDuty, Remedy, Resource,
     Window,
@@ -12,7 +12,7 @@ use crate::finding::{
 use crate::fleet::{Instance, InstanceState};
 use crate::judge::Facts;
 use crate::state::{Latest, NodeState};
-use crate::units::{Share, UsdPerHour};
+use crate::units::{Share, Spoken, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::LowDutyNode;
 
@@ -26,16 +26,29 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     running
         .filter_map(|instance| {
             let node = facts.state.nodes.get(&instance.id)?;
-            judge_one(facts, instance, node, node.latest.as_ref()?)
+            let latest = node.latest.as_ref()?;
+            let q = &mut Questions::unwritten(KIND);
+            judge_one(facts, instance, (node, latest), q)
         })
         .collect()
+}
+
+/// The questions about one machine with a probe.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    let node = facts.state.nodes.get(&instance.id);
+    let node = node.filter(|_| instance.state == InstanceState::Running);
+    if let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) {
+        judge_one(facts, instance, (node, latest), &mut questions);
+    }
+    questions.asked
 }
 
 fn judge_one(
     facts: &Facts<'_>,
     instance: &Instance,
-    node: &NodeState,
-    latest: &Latest,
+    (node, latest): (&NodeState, &Latest),
+    q: &mut Questions,
 ) -> Option<Verdict> {
     let policy = &facts.policy.idle;
     let window = Window {
@@ -45,17 +58,47 @@ fn judge_one(
     let first = node.first_seen.max(instance.launched_at)?;
     let quiet_for = latest.end.duration_since(node.active_until?);
     let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
-    if first > window.from || !is_fresh {
+    let watched: Duration = latest.end.duration_since(first).try_into().ok()?;
+    let is_known = q.holds(
+        "for how long has it been watched, up to now?",
+        (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
+        (first <= window.from && is_fresh).then_some(true),
+    );
+    if !is_known {
         return None;
     }
     let tick = facts.policy.activity.tick();
     let coverage = node.seen.coverage(window.from, window.to, tick)?;
     let duty = node.active.coverage(window.from, window.to, tick)?;
-    if coverage < policy.min_coverage() {
+    let least = policy.min_coverage();
+    if !q.holds(
+        "how much of the day was seen?",
+        (coverage, format_args!("at least {least}")),
+        (coverage >= least).then_some(true),
+    ) {
         return None;
     }
-    let verdict = match duty >= Share::from_ppm(policy.low_duty_ppm) {
-        true => small_all_week(facts, instance, latest)?,
+    let low = Share::from_ppm(policy.low_duty_ppm);
+    let small = match duty >= low {
+        true => Some(small_all_week(facts, instance, latest)),
+        false => None,
+    };
+    let is_little = q.holds(
+        "in how much of the day did it work, or on few cores all week?",
+        (
+            duty,
+            format_args!(
+                "below {low}, or {} of its cores in 95 % of hours",
+                Share::from_ppm(facts.policy.hours.low_p95_ppm)
+            ),
+        ),
+        small.as_ref().is_none_or(Option::is_some),
+    );
+    if !is_little {
+        return None;
+    }
+    let verdict = match duty >= low {
+        true => small.flatten()?,
         false => {
             let found = found(facts, instance, latest, (window, coverage, duty));
             Verdict::Waste(Box::new(found))
@@ -66,7 +109,19 @@ fn judge_one(
         && super::rest::usual(facts, instance, node).is_none();
     let stands_by = super::idle::standby_tag(facts, instance).is_some()
         || super::off_hours::of(facts, instance).is_some();
-    (!is_idle && !stands_by).then_some(verdict)
+    let meant = if stands_by {
+        "it stands by, or has its hours"
+    } else if is_idle {
+        "it is idle"
+    } else {
+        "no"
+    };
+    q.holds(
+        "does another rule speak of it?",
+        (meant, "no"),
+        !is_idle && !stands_by,
+    )
+    .then_some(verdict)
 }
 
 /// Hours of a week, so that its days and nights weigh as they do.

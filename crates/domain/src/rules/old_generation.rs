@@ -1,14 +1,15 @@
 //! Old generation: a machine from before Nitro, where a newer one of its series and of
 //! the same processor's kind has as much for less.
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
+use crate::catalogue::TypeSpec;
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, Level, Newer, Remedy, Resource, Window,
 };
 use crate::fleet::{Controller, Instance, InstanceState, Market};
 use crate::identity::InstanceType;
 use crate::judge::{Facts, labelled};
-use crate::placement::cheapest_with;
+use crate::placement::{Placement, cheapest_with};
 use crate::units::UsdPerHour;
 
 const KIND: FindingKind = FindingKind::OldGeneration;
@@ -41,35 +42,45 @@ fn series(name: &InstanceType) -> Option<(&str, u32)> {
 /// what the list says.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
-    let running =
-        instances.filter(|i| i.state == InstanceState::Running && i.market == Market::OnDemand);
-    running
-        .filter_map(|instance| judge_one(facts, instance))
+    instances
+        .filter_map(|instance| judge_one(facts, instance, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+/// The questions about one machine.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, instance, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+    let (state, market) = (instance.state, instance.market);
     let spec = facts.catalogue.spec(&instance.instance_type)?;
     let (series_now, generation) = series(&spec.name)?;
-    if generation >= NITRO {
+    let is_asked = q.holds(
+        "does it run, on demand?",
+        (format_args!("{state:?}, {market:?}"), "Running, OnDemand"),
+        state == InstanceState::Running && market == Market::OnDemand,
+    ) && q.holds(
+        "is it of a generation from before Nitro?",
+        (&spec.name, ""),
+        generation < NITRO,
+    );
+    if !is_asked {
         return None;
     }
     let now = facts.catalogue.on_demand(&instance.region, &spec.name)?;
-    let newer = cheapest_with(facts.catalogue, &instance.region, |other| {
-        series(&other.name).is_some_and(|(series, new)| series == series_now && new >= NITRO)
-            && other.vcpus >= spec.vcpus
-            && other.memory >= spec.memory
-            && other.architecture == spec.architecture
-            && other.burstable == spec.burstable
-            && other.metal == spec.metal
-            && other.local_disk >= spec.local_disk
-            && other.accelerators == spec.accelerators
-            && match (&other.gpus, &spec.gpus) {
-                (None, None) => true,
-                (Some(new), Some(old)) => new.count >= old.count && new.memory >= old.memory,
-                _ => false,
-            }
-    })?;
+    let newer = newer_with_as_much(facts, instance, spec, series_now);
+    let shown = newer
+        .as_ref()
+        .map_or("none".to_owned(), |newer| newer.instance_type.to_string());
+    q.holds(
+        "which newer type of its kind has as much?",
+        (shown, ""),
+        newer.is_some(),
+    );
+    let newer = newer?;
     let saved = UsdPerHour(now.0 - newer.per_hour.0);
     let window = Window {
         from: instance.launched_at.unwrap_or(facts.now).min(facts.now),
@@ -79,7 +90,12 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
         .price_of(instance)?
         .scaled(saved, now)
         .wasted_over(window);
-    if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what would be saved a month?",
+        (cost.saving_a_month, format_args!("at least {least}")),
+        cost.saving_a_month >= least,
+    ) {
         return None;
     }
     let controller = facts.controller(instance);
@@ -106,6 +122,29 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
         steps: Vec::new(),
         resource: Resource::of_instance(instance, controller, labelled(&instance.tags)),
     })))
+}
+
+fn newer_with_as_much(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    spec: &TypeSpec,
+    series_now: &str,
+) -> Option<Placement> {
+    cheapest_with(facts.catalogue, &instance.region, |other| {
+        series(&other.name).is_some_and(|(series, new)| series == series_now && new >= NITRO)
+            && other.vcpus >= spec.vcpus
+            && other.memory >= spec.memory
+            && other.architecture == spec.architecture
+            && other.burstable == spec.burstable
+            && other.metal == spec.metal
+            && other.local_disk >= spec.local_disk
+            && other.accelerators == spec.accelerators
+            && match (&other.gpus, &spec.gpus) {
+                (None, None) => true,
+                (Some(new), Some(old)) => new.count >= old.count && new.memory >= old.memory,
+                _ => false,
+            }
+    })
 }
 
 fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &str) -> Remedy {

@@ -2,8 +2,9 @@
 //! of backups will ever delete it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::{Verdict, storage};
+use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Snapshot;
 use crate::judge::Facts;
@@ -30,11 +31,18 @@ const A_GIB_MONTH: [(&str, [i64; 2]); 5] = [
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let snapshots = facts.inventory.storage.snapshots.values();
     snapshots
-        .filter_map(|snapshot| judge_one(facts, snapshot))
+        .filter_map(|snapshot| judge_one(facts, snapshot, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Verdict> {
+/// The questions about one snapshot.
+pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, snapshot, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Option<Verdict> {
     let storage = &facts.inventory.storage;
     let has_volume = |id: &String| storage.volumes.contains_key(id);
     let is_kept =
@@ -44,15 +52,35 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Verdict> {
         !facts.inventory.gaps.iter().any(|gap| {
             gap.scope.starts_with(snapshot.region.as_str()) && !gap.scope.contains("batch")
         });
-    let of_nothing = volumes_told
-        && !snapshot.volume.as_ref().is_some_and(has_volume)
-        && snapshot.images.as_ref().is_some_and(Vec::is_empty)
-        && !is_kept(&snapshot.tags);
-    let made = snapshot.created_at.filter(|_| of_nothing)?;
-    let age: std::time::Duration = facts.now.duration_since(made).try_into().ok()?;
+    let volume = snapshot.volume.as_ref();
+    let images = snapshot.images.as_ref().map(Vec::len);
+    let shown = images.map_or("not known".to_owned(), |images| images.to_string());
+    let yes_or_no = |yes| if yes { "yes" } else { "no" };
+    let of_nothing = q.holds(
+        "could all of its region be read?",
+        (yes_or_no(volumes_told), "yes"),
+        volumes_told.then_some(true),
+    ) && q.holds(
+        "is its volume there?",
+        (yes_or_no(volume.is_some_and(has_volume)), "no"),
+        !volume.is_some_and(has_volume),
+    ) && q.holds(
+        "how many images are made of it?",
+        (shown, 0),
+        images.map(|images| images == 0),
+    ) && q.holds(
+        "does a policy of backups keep it?",
+        (yes_or_no(is_kept(&snapshot.tags)), "no"),
+        !is_kept(&snapshot.tags),
+    );
+    if !of_nothing {
+        return None;
+    }
+    let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
+    let asked = (&mut *q, "how old is it?");
+    let made = storage::long_since(facts, snapshot.created_at, after, asked)?;
     let saving = a_month(snapshot);
-    let is_old = age.as_secs() >= facts.policy.storage.snapshot_after_seconds;
-    if !is_old || storage::is_pennies(facts, saving) {
+    if !storage::is_worth_it(facts, saving, q) {
         return None;
     }
     let tier = if snapshot.archived { " archived" } else { "" };

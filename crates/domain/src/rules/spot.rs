@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
 use crate::finding::{
     Action, Bought, Confidence, Cost, Evidence, Finding, FindingKind, Level, Remedy, Resource,
     Window,
@@ -17,7 +17,7 @@ use crate::placement::spot::Interruptions;
 use crate::profile::gather::{Profiles, SeenRun};
 use crate::profile::place::interruptions;
 use crate::step::StepEnd;
-use crate::units::{Share, UsdPerHour};
+use crate::units::{Share, Spoken, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::SpotWouldCarry;
 
@@ -34,9 +34,35 @@ struct OnDemand<'a> {
 /// Judges every Batch environment. Other controllers do not start again what was
 /// interrupted, as far as is known.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
-    if !facts.policy.placement.spot {
+    environments(facts, profiles)
+        .iter()
+        .filter_map(|((region, name), known)| {
+            let q = &mut Questions::unwritten(KIND);
+            judge_one(facts, (region, name), known, q)
+        })
+        .collect()
+}
+
+/// The questions about the environments of an id.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
+    let Some(name) = id.strip_prefix("environment/") else {
         return Vec::new();
+    };
+    let mut questions = Questions::of(KIND);
+    for ((region, of), known) in &environments(facts, profiles) {
+        if of == name {
+            let mut asked = questions.anew();
+            judge_one(facts, (region, of), known, &mut asked);
+            questions.also(asked);
+        }
     }
+    questions.asked
+}
+
+fn environments<'a>(
+    facts: &Facts<'a>,
+    profiles: &'a Profiles<'a>,
+) -> BTreeMap<(Region, String), OnDemand<'a>> {
     let environment = |instance: &Instance| match facts.controller(instance) {
         Some(Controller::BatchEnvironment(name)) if instance.market == Market::OnDemand => {
             Some((instance.region.clone(), name))
@@ -59,26 +85,41 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
         }
     }
     environments
-        .iter()
-        .filter_map(|((region, name), known)| judge_one(facts, (region, name), known))
-        .collect()
 }
 
 fn judge_one(
     facts: &Facts<'_>,
     (region, name): (&Region, &str),
     known: &OnDemand<'_>,
+    q: &mut Questions,
 ) -> Option<Verdict> {
+    let may_be = facts.policy.placement.spot;
+    if !q.holds("does the policy take spot?", (may_be, true), may_be) {
+        return None;
+    }
     let ended = known
         .runs
         .iter()
         .filter(|run| run.step.usage.end != StepEnd::Running);
     let runs = u32::try_from(ended.count()).unwrap_or(u32::MAX);
+    let least = facts.policy.sizing.confident_samples;
     let window = Window {
         from: known.runs.iter().map(|run| run.step.started_at).min()?,
         to: known.runs.iter().map(|run| run.step.observed_at).max()?,
     };
-    if runs < facts.policy.sizing.confident_samples || window.length() < LEAST_SEEN {
+    let is_enough = q.holds(
+        "how many runs on its machines on demand ended?",
+        (runs, format_args!("at least {least}")),
+        (runs >= least).then_some(true),
+    ) && q.holds(
+        "within what time?",
+        (
+            Spoken(window.length()),
+            format_args!("at least {}", Spoken(LEAST_SEEN)),
+        ),
+        (window.length() >= LEAST_SEEN).then_some(true),
+    );
+    if !is_enough {
         return None;
     }
     let longest = known.runs.iter().map(|run| run.wall()).max()?;
@@ -87,13 +128,19 @@ fn judge_one(
         match on_spot(facts, machine, longest) {
             Ok((price, spot, often)) => sums.add(price, spot, often.chance_within(hours(longest))),
             Err(reason) => {
+                q.holds("what would its machines cost on spot?", (&reason, ""), None);
                 let id = format!("environment/{name}");
                 return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
             }
         }
     }
     let saved = UsdPerHour(sums.now.0 - sums.spot.0);
-    if saved.a_month() < facts.policy.overprovisioned.min_saving() {
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what would be saved a month, interruptions counted?",
+        (saved.a_month(), format_args!("at least {least}")),
+        saved.a_month() >= least,
+    ) {
         return None;
     }
     let first = known.machines.first()?;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Verdict, storage};
+use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::{Instance, InstanceState, Volume};
 use crate::judge::Facts;
@@ -13,12 +13,19 @@ const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
     volumes
-        .filter_map(|volume| judge_one(facts, volume))
+        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
-    let stopped: Vec<(&Instance, Timestamp)> = volume
+/// The questions about one volume.
+pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, volume, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+    let stopped: Option<Vec<(&Instance, Timestamp)>> = volume
         .attached_to
         .iter()
         .map(|node| {
@@ -27,11 +34,24 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
             let is_stopped = instance.state == InstanceState::Stopped;
             is_stopped.then_some((instance, *since))
         })
-        .collect::<Option<_>>()?;
-    let (machine, since) = stopped.into_iter().max_by_key(|(_, since)| *since)?;
-    let since = storage::long_since(facts, Some(since.max(volume.created_at.unwrap_or(since))))?;
+        .collect();
+    let all = stopped.as_ref().map_or(0, Vec::len);
+    let last = stopped.and_then(|all| all.into_iter().max_by_key(|(_, since)| *since));
+    let machines = volume.attached_to.len();
+    if !q.holds(
+        "how many of its machines are known to be stopped?",
+        (all, format_args!("all {machines}, and at least one")),
+        last.is_some(),
+    ) {
+        return None;
+    }
+    let (machine, since) = last?;
+    let since = since.max(volume.created_at.unwrap_or(since));
+    let after = facts.policy.storage.unused_after();
+    let asked = (&mut *q, "for how long have they been stopped?");
+    let since = storage::long_since(facts, Some(since), after, asked)?;
     let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
-    if storage::is_pennies(facts, saving) {
+    if !storage::is_worth_it(facts, saving, q) {
         return None;
     }
     // Whom to ask stands at the machine more often than at its volumes.

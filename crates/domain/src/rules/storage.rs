@@ -2,6 +2,7 @@
 //! a finding.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -11,8 +12,8 @@ use crate::finding::{
 use crate::fleet::{Volume, name_of, owner_of};
 use crate::identity::Region;
 use crate::judge::{Facts, labelled};
-use crate::rules::Verdict;
-use crate::units::{Usd, UsdPerHour};
+use crate::rules::{Questions, Verdict};
+use crate::units::{Spoken, Usd, UsdPerHour};
 
 /// Dollars a GiB and month, in millionths: `gp2`, `gp3`, `st1`, `sc1`, `standard`.
 /// Types that are billed by their IOPS too are left out, and so are regions that
@@ -97,17 +98,30 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
     }))
 }
 
-/// Since when something lies unused, if that is long enough.
-pub(super) fn long_since(facts: &Facts<'_>, since: Option<Timestamp>) -> Option<Timestamp> {
-    let since = since?;
-    let age = facts.now.duration_since(since);
-    let bound = facts.policy.storage.unused_after();
-    (age >= bound.try_into().ok()?).then_some(since)
+/// Since when something lies unused, if that is as long as `bound`.
+pub(super) fn long_since(
+    facts: &Facts<'_>,
+    since: Option<Timestamp>,
+    bound: Duration,
+    (q, question): (&mut Questions, &'static str),
+) -> Option<Timestamp> {
+    let age = since.map(|since| facts.now.duration_since(since));
+    let age = age.and_then(|age| Duration::try_from(age).ok());
+    let shown = age.map_or("not told".to_owned(), |age| Spoken(age).to_string());
+    let at_least = format_args!("at least {}", Spoken(bound)).to_string();
+    let is_long = q.holds(question, (shown, at_least), age.map(|age| age >= bound));
+    since.filter(|_| is_long)
 }
 
-/// True when the saving is known to be too small to bother anyone.
-pub(super) fn is_pennies(facts: &Facts<'_>, saving: Option<Usd>) -> bool {
-    saving.is_some_and(|saving| saving < facts.policy.storage.min_saving())
+/// False when the saving is known to be too small to bother anyone.
+pub(super) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questions) -> bool {
+    let least = facts.policy.storage.min_saving();
+    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    q.holds(
+        "what would be saved a month?",
+        (shown, format_args!("at least {least}")),
+        saving.is_none_or(|saving| saving >= least),
+    )
 }
 
 /// How a volume is called in words.

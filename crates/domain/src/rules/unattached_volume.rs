@@ -1,25 +1,37 @@
 //! Unattached volume: no machine has it, and it is billed as if one had.
 
-use super::{Verdict, storage};
+use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
 use crate::judge::Facts;
 
 const KIND: FindingKind = FindingKind::UnattachedVolume;
 
-/// Judges every volume without a machine.
+/// Judges every volume.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let volumes = facts.inventory.storage.volumes.values();
-    let alone = volumes.filter(|volume| volume.attached_to.is_empty());
-    alone
-        .filter_map(|volume| judge_one(facts, volume))
+    volumes
+        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, volume: &Volume) -> Option<Verdict> {
-    let since = storage::long_since(facts, volume.created_at)?;
+/// The questions about one volume.
+pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    judge_one(facts, volume, &mut questions);
+    questions.asked
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+    let machines = volume.attached_to.len();
+    if !q.holds("how many machines have it?", (machines, 0), machines == 0) {
+        return None;
+    }
+    let after = facts.policy.storage.unused_after();
+    let asked = (&mut *q, "how old is it?");
+    let since = storage::long_since(facts, volume.created_at, after, asked)?;
     let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
-    if storage::is_pennies(facts, saving) {
+    if !storage::is_worth_it(facts, saving, q) {
         return None;
     }
     Some(storage::found(

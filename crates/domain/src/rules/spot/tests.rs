@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fleet::{Commitment, JobStatus, SpotTerms};
+use crate::judge::{Speaks, explain};
 use crate::rules::testing::{World, asked, instance, region};
 use crate::state::testing::{at, clock, placed_step, usage};
 use crate::step::PlacedStep;
@@ -40,6 +41,10 @@ fn said(world: &World) -> Result<i64, String> {
     let report = world.judge();
     let found = report.findings.iter().find(|f| f.kind == KIND);
     let why = report.not_judged.iter().find(|n| n.rule == KIND.slug());
+    let explained = explain(&world.facts(), "environment/env").checks;
+    let last = explained.iter().rfind(|check| check.rule == KIND);
+    let explained = last.is_some_and(|last| last.speaks == Speaks::ForWaste);
+    assert_eq!(explained, found.is_some(), "it is explained: {last:?}");
     found
         .map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros())
         .ok_or_else(|| why.map_or("well".to_owned(), |why| why.reason.clone()))
