@@ -14,6 +14,7 @@ locals {
     "GET /v1/pipelines/{pipeline}/recommendation",
     "GET /v1/prices",
     "GET /v1/recommendations",
+    "GET /v1/runs",
     "GET /v1/steps",
     "GET /v1/steps/{step}/recommendation",
     "GET /v1/texts/{form}",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::config::DEFAULT_PATH;
+use crate::label::USUAL_PATH;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -12,6 +13,7 @@ Examples:
   ebb-probe once --interval 5          what the next five seconds are
   ebb-probe once --format json | jq .heartbeat.workload
   ebb-probe run --config /etc/ebb/probe.toml
+  ebb-probe label run=r7 sample=S1     of the step that this is started in
   ebb-probe run --sink /tmp/ebb --interval 2    into a folder, without a cloud
 
 Exit status: 0 done; 1 failed, or `check` found something that lacks;
@@ -55,6 +57,21 @@ pub enum Command {
         /// A file of rules to try, before the built-in ones
         #[arg(long, value_name = "FILE")]
         rules: Option<PathBuf>,
+    },
+    /// Hand the step that this command is part of a trace id and labels
+    ///
+    /// The probe of this machine takes them where label_socket is set. The labels run,
+    /// pipeline and sample say what the step is of.
+    Label {
+        /// Where the probe listens
+        #[arg(long, value_name = "PATH", default_value = USUAL_PATH)]
+        socket: PathBuf,
+        /// The scheduler's own id of this step's trace
+        #[arg(long, value_name = "ID")]
+        trace_id: Option<String>,
+        /// Labels
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "trace_id")]
+        labels: Vec<String>,
     },
     /// Say what this machine lacks for the probe, and what mends it; the queue is
     /// tried by a message without heartbeats

@@ -6,7 +6,7 @@ mod source;
 use std::io;
 use std::time::Duration;
 
-use ebb_domain::step::StepUsage;
+use ebb_domain::step::{Handed, StepUsage};
 use thiserror::Error;
 
 use self::source::Source;
@@ -16,6 +16,7 @@ use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
 use crate::kernel::{KernelError, ProcessEvent};
+use crate::label::Refusal;
 use crate::network::Network;
 use crate::node;
 use crate::pressure::Stalls;
@@ -116,6 +117,16 @@ impl Collector {
                 }) => drained?,
             }
         }
+    }
+
+    /// Takes in what a process hands its step, once its birth has been heard of.
+    ///
+    /// # Errors
+    /// As [`Fold::label`].
+    pub fn label(&mut self, pid: u32, handed: &Handed) -> Result<(), Refusal> {
+        self.source
+            .drain(|event| self.fold.event(named(event, &mut self.looks)));
+        self.fold.label(pid, handed)
     }
 
     /// Takes a pass over all processes, and hands over the steps that ended.

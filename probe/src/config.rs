@@ -86,6 +86,9 @@ pub struct Config {
     pub steps_seconds: u64,
     /// A file of rules; else the bucket's `config/rules.toml`, if it has one.
     pub rules: Option<PathBuf>,
+    /// Where schedulers hand labels to steps, such as `/run/ebb/label.sock`; nowhere by
+    /// default.
+    pub label_socket: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -101,6 +104,7 @@ impl Default for Config {
             sample_seconds: 10,
             steps_seconds: 900,
             rules: None,
+            label_socket: None,
         }
     }
 }

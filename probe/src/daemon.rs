@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebb_domain::units::{Bytes, CpuTime};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use self::report::Report;
@@ -17,12 +17,20 @@ use crate::cgroup::Hierarchy;
 use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect::Connected;
+use crate::label::{self, Refusal};
 use crate::node::{self, Machine};
 use crate::push::{self, Outbox, Urgency};
 use crate::rules::Rules;
 use crate::rules::source::Source;
 use crate::spool::Spool;
 use crate::systemd::Manager;
+
+/// Requests for labels that wait to be looked at; the socket has fewer connections.
+const MAX_REQUESTS: usize = 32;
+
+/// Requests for labels that are looked at between two passes: whoever asks for more must
+/// not cost this node more.
+const MAX_LOOKED_AT: u32 = 200;
 
 /// Runs until `stop`, then says the last, and sends for a few seconds what it can.
 /// `first_rules` hold until the source has others.
@@ -41,6 +49,8 @@ pub async fn run(
     let _lock = lock(config)?;
     let outbox = RefCell::new(open_outbox(config, &run, sender)?);
     let changed = Notify::new();
+    let labels = label::Socket::open(config.label_socket.as_deref());
+    let (ask, asked) = mpsc::channel(MAX_REQUESTS);
     let newest_rules = RefCell::new(None);
     let (passes, period) = config.passes();
     let mut watch = Watch {
@@ -50,6 +60,10 @@ pub async fn run(
         changed: &changed,
         newest_rules: &newest_rules,
         cost_until: node::own_cpu(),
+        labels: &labels,
+        asked,
+        waiting: Vec::new(),
+        looked_at: 0,
     };
     tracing::info!(
         node = %run.node,
@@ -71,6 +85,7 @@ pub async fn run(
         done = async { tokio::try_join!(watch.run(passes, period, stop), send) } => done.map(|_| ()),
         () = watch_rules(&rules, first_rules, &newest_rules) => Ok(()),
         () = keep_alive(&manager) => Ok(()),
+        () = labels.serve(ask) => Ok(()),
     }
 }
 
@@ -178,6 +193,19 @@ struct Watch<'a> {
     changed: &'a Notify,
     newest_rules: &'a RefCell<Option<Rules>>,
     cost_until: CpuTime,
+    labels: &'a label::Socket,
+    asked: mpsc::Receiver<label::Request>,
+    /// Requests of processes that no pass has shown yet, and the passes that they waited.
+    waiting: Vec<(label::Request, u8)>,
+    /// Requests looked at since the last pass.
+    looked_at: u32,
+}
+
+/// What ends a wait for the next pass.
+enum Woken {
+    Stopped,
+    Tick,
+    Asked(label::Request),
 }
 
 impl Watch<'_> {
@@ -193,14 +221,19 @@ impl Watch<'_> {
         tokio::pin!(stop);
         'watching: loop {
             for _ in 0..passes {
-                let stopped = async {
-                    tokio::select! {
-                        () = &mut stop => true,
-                        _ = ticks.tick() => false,
+                loop {
+                    let woken = async {
+                        tokio::select! {
+                            () = &mut stop => Woken::Stopped,
+                            _ = ticks.tick() => Woken::Tick,
+                            Some(request) = self.asked.recv() => Woken::Asked(request),
+                        }
+                    };
+                    match self.collector.drain_until(woken).await? {
+                        Woken::Stopped => break 'watching,
+                        Woken::Tick => break,
+                        Woken::Asked(request) => self.label(request, 0),
                     }
-                };
-                if self.collector.drain_until(stopped).await? {
-                    break 'watching;
                 }
                 self.pass();
             }
@@ -229,13 +262,30 @@ impl Watch<'_> {
             Ok(ended) => self.report.finish(ended, now),
             Err(error) => tracing::warn!(error = %chain(&error), "a pass failed"),
         }
+        self.looked_at = 0;
+        for (request, passes) in std::mem::take(&mut self.waiting) {
+            self.label(request, passes + 1);
+        }
         if let Some(batch) = self.report.due_batch(now) {
             self.keep(|outbox| outbox.add_steps(&batch));
         }
     }
 
+    /// Answers a request, or lets it wait for a pass to show who asks.
+    fn label(&mut self, request: label::Request, passes: u8) {
+        self.looked_at += 1;
+        if self.looked_at > MAX_LOOKED_AT {
+            return request.answer(Err(Refusal::Busy));
+        }
+        match self.collector.label(request.pid, &request.handed) {
+            Err(Refusal::Unknown) if passes < 2 => self.waiting.push((request, passes)),
+            said => request.answer(said),
+        }
+    }
+
     fn close(&mut self, at_least: Urgency) -> anyhow::Result<()> {
-        let (interval, events_lost) = self.collector.close()?;
+        let (mut interval, events_lost) = self.collector.close()?;
+        interval.detail.labels_refused = self.labels.refused();
         let (records_dropped, spool_depth) = {
             let outbox = self.outbox.borrow();
             (outbox.dropped(), outbox.held())

@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod gpu;
 pub mod interval;
 pub mod kernel;
+pub mod label;
 pub mod network;
 pub mod node;
 pub mod once;

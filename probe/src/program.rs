@@ -11,7 +11,7 @@ use crate::args::{Command, Format};
 use crate::config::{Config, ConfigError};
 use crate::rules::Rules;
 use crate::rules::source::Source;
-use crate::{check, connect, daemon, once};
+use crate::{check, connect, daemon, label, once};
 
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
@@ -21,7 +21,7 @@ const WRONGLY_ASKED: u8 = 2;
 pub fn start_log(command: &Command) {
     let level = match command {
         Command::Run { .. } => "info",
-        Command::Once { .. } | Command::Check { .. } => "warn",
+        Command::Once { .. } | Command::Label { .. } | Command::Check { .. } => "warn",
     };
     // What the SDK warns of, the error of whoever asked it says too.
     let usual = || EnvFilter::new(format!("{level},aws_config=error"));
@@ -88,6 +88,11 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
                 Format::Json => println!("{}", serde_json::to_string_pretty(&seen)?),
             }
         }
+        Command::Label {
+            socket,
+            trace_id,
+            labels,
+        } => label::hand(&socket, label::parse_labels(trace_id, &labels)?)?,
         Command::Check { config } => {
             let lines = check::all(&config).await;
             for line in &lines {

@@ -11,6 +11,8 @@ mod exact;
 mod faults;
 #[path = "real/gpu.rs"]
 mod gpu;
+#[path = "real/label.rs"]
+mod label;
 #[path = "real/machine.rs"]
 mod machine;
 #[path = "real/names.rs"]
@@ -22,6 +24,7 @@ mod probe;
 #[path = "real/sampled.rs"]
 mod sampled;
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use ebb_domain::step::{MemorySource, StepEnd, StepUsage};
@@ -33,6 +36,14 @@ use machine::{Limit, Task, skipped, version_two};
 use probe::{Probe, Sink};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// The program; what builds the tests for another machine may not say where it is, and
+/// `scripts/kernels-guest` does then.
+fn program() -> OsString {
+    let built = option_env!("CARGO_BIN_EXE_ebb-probe").map(OsString::from);
+    let told = built.or_else(|| std::env::var_os("PROBE"));
+    told.expect("cargo or PROBE says where the program is")
+}
 
 /// True when `got` is within `percent` of `expect`.
 fn near(got: f64, expect: f64, percent: f64) -> bool {

@@ -24,6 +24,7 @@ use crate::life::History;
 use crate::profile::{advice, gather};
 use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
+use crate::runs::Runs;
 use crate::targets::Targets;
 use crate::timeline;
 
@@ -95,6 +96,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         history: History::default(),
         ledger,
         second_opinions,
+        runs: Runs::of(facts, &profiles),
     }
 }
 

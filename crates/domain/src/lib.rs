@@ -18,6 +18,7 @@ pub mod policy;
 pub mod profile;
 pub mod report;
 pub mod rules;
+pub mod runs;
 pub mod sizing;
 pub mod state;
 pub mod step;

@@ -4,6 +4,7 @@
 mod batch;
 mod exempt;
 mod machine;
+mod names;
 mod placement;
 mod price;
 mod quiet;
@@ -15,6 +16,7 @@ mod storage;
 pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
 pub use machine::{GpuPolicy, HoursPolicy};
+pub use names::{Drawn, Form, NameRule, NameSource};
 pub use placement::PlacementPolicy;
 pub use price::StatedPrice;
 pub use quiet::{Day, QuietPolicy};
@@ -91,6 +93,8 @@ pub struct Policy {
     pub route: Vec<Route>,
     /// What machines cost where only their user knows.
     pub prices: Vec<StatedPrice>,
+    /// Which names say of what run, pipeline and sample a step is; none by default.
+    pub names: Vec<NameRule>,
     /// What counts as activity.
     pub activity: ActivityPolicy,
     /// When a node is idle.

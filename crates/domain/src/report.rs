@@ -14,6 +14,7 @@ use crate::judge::NodeSummary;
 use crate::ledger::LedgerDay;
 use crate::life::History;
 use crate::profile::advice::StepAdvice;
+use crate::runs::Runs;
 use crate::targets::Targets;
 use crate::timeline::Timeline;
 use crate::units::{Usd, UsdPerHour};
@@ -65,6 +66,9 @@ pub struct Report {
     /// first; nothing where they are not switched on.
     #[serde(default)]
     pub second_opinions: Vec<SecondOpinion>,
+    /// Of which runs the steps are, and how many are of none that is known.
+    #[serde(default)]
+    pub runs: Runs,
 }
 
 /// Who else gives advice.
@@ -138,6 +142,7 @@ impl Report {
             },
             ledger: Vec::new(),
             second_opinions: Vec::new(),
+            runs: Runs::default(),
         }
     }
 }

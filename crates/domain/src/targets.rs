@@ -59,7 +59,12 @@ impl Targets {
     /// From facts.
     pub(crate) fn of(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Self {
         let mut room = MAX_STEPS;
-        let (pipelines, more) = advised(facts, profiles, gather::pipelines(profiles), &mut room);
+        let (pipelines, more) = advised(
+            facts,
+            profiles,
+            gather::pipelines(facts.policy, profiles),
+            &mut room,
+        );
         let environments = gather::environments(facts, profiles);
         let (environments, others) = advised(facts, profiles, environments, &mut room);
         let (nodes, further) = node::nodes(facts, profiles);

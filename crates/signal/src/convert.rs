@@ -1,5 +1,6 @@
 //! Between the domain's words and the wire's. Reading checks every field.
 
+mod one_three;
 mod one_two;
 mod step;
 

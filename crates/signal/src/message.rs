@@ -80,7 +80,7 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
         sent: Some(sent.into()),
         heartbeats: heartbeats.iter().map(Into::into).collect(),
     };
-    let packed = pack(&message)?;
+    let packed = pack(&message, MAX_UNPACKED_MESSAGE_BYTES)?;
     let body = format!("{}\n{}", header::HEARTBEAT.line, STANDARD.encode(packed));
     small_enough("message", body.len(), MAX_MESSAGE_BYTES)?;
     Ok(body)
@@ -118,7 +118,10 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     for step in &batch.steps {
         fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
     }
-    let packed = pack(&crate::convert::steps(sent, batch))?;
+    let packed = pack(
+        &crate::convert::steps(sent, batch),
+        MAX_UNPACKED_OBJECT_BYTES,
+    )?;
     let mut object = format!("{}\n", header::STEPS.line).into_bytes();
     object.extend(packed);
     small_enough("object", object.len(), MAX_OBJECT_BYTES)?;
@@ -148,7 +151,9 @@ fn opened<'a>(
     header::open(schema, bytes)
 }
 
-fn pack(message: &impl Message) -> Result<Vec<u8>, EncodeError> {
+/// What no reader would unpack is not written.
+fn pack(message: &impl Message, max: usize) -> Result<Vec<u8>, EncodeError> {
+    small_enough("what it unpacks to", message.encoded_len(), max)?;
     zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
 }
 

@@ -1,10 +1,12 @@
 //! The protobuf messages of v1. Tags are for ever: a field that is dropped keeps
 //! its tag reserved in a comment, a new one takes the next.
 
+mod one_three;
 mod one_two;
 
 use prost::{Enumeration, Message};
 
+pub(crate) use one_three::{Files, Handed, Label, Opened};
 pub(crate) use one_two::{
     GpuUse, NetworkDetail, NodeDetail, Pressure, RunName, StepGpu, StepNetwork,
 };
@@ -211,6 +213,11 @@ pub(crate) struct Detail {
     pub gpu: Option<StepGpu>,
     #[prost(message, optional, tag = "13")]
     pub run: Option<RunName>,
+    /// Since 1.3.
+    #[prost(message, optional, tag = "14")]
+    pub handed: Option<Handed>,
+    #[prost(message, optional, tag = "15")]
+    pub opened: Option<Opened>,
 }
 
 #[derive(Clone, PartialEq, Message)]

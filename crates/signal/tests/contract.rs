@@ -1,5 +1,8 @@
 //! The contract: what v1 looks like on the wire, what is refused, and how.
 
+#[path = "contract/one_three.rs"]
+mod one_three;
+
 use std::time::Duration;
 
 use base64::Engine;
@@ -256,6 +259,7 @@ fn heartbeat_of_one_two() -> Heartbeat {
                 disk_full: seconds(5),
             }),
             reclaimed: Some(Bytes::mib(5)),
+            ..NodeDetail::default()
         },
         ..heartbeat()
     }

@@ -89,6 +89,13 @@ impl Source {
         }
     }
 
+    /// Hands over what happened so far; procfs tells nothing between two passes.
+    pub(super) fn drain(&mut self, each: impl FnMut(ProcessEvent)) {
+        if let Self::Kernel(kernel) = self {
+            kernel.get_mut().drain(each);
+        }
+    }
+
     /// Hands over what happened, and then tells what there is.
     pub(super) fn pass(
         &mut self,

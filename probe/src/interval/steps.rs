@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepUsage, ToolUsage,
+    Handed, MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepUsage,
+    ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
@@ -15,6 +16,7 @@ use super::sockets::Network;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, Resident, ToolName, Totals};
+use crate::label;
 
 /// How long a step without processes waits for the last totals of those that
 /// nobody has waited for yet.
@@ -65,6 +67,13 @@ impl Steps {
     /// `None` once the step has been handed over as ended.
     pub(super) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
         self.by_number.get_mut(&number)
+    }
+
+    /// What the labels of all running steps but one take.
+    pub(super) fn label_bytes(&self, but: StepNumber) -> usize {
+        let others = self.by_number.iter().filter(|(number, _)| **number != but);
+        let handed = others.filter_map(|(_, step)| step.handed.as_deref());
+        handed.map(label::bytes_of).sum()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
@@ -137,6 +146,7 @@ pub(super) struct State {
     pub(super) detail: Detail,
     pub(super) network: Network,
     pub(super) gpu: Option<StepGpu>,
+    pub(super) handed: Option<Box<Handed>>,
 }
 
 impl State {
@@ -170,6 +180,7 @@ impl State {
             detail: Detail::default(),
             network: Network::default(),
             gpu: None,
+            handed: None,
         }
     }
 
@@ -367,6 +378,7 @@ impl State {
                 network: self.network.told(),
                 gpu: self.gpu,
                 run: self.step.run.clone().map(Box::new),
+                handed: self.handed.clone(),
                 ..self.detail.told(self.totals.cpu)
             },
         }

@@ -1,6 +1,6 @@
 //! Whole intervals from made-up events and passes.
 
-use ebb_domain::step::{MemorySource, StepEnd, StepKind, TaskState};
+use ebb_domain::step::{Handed, MemorySource, StepEnd, StepKind, TaskState};
 use ebb_domain::units::{CpuTime, MilliCores, Share};
 
 use super::*;
@@ -350,4 +350,31 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
         fold.take_ended().iter().map(|s| s.processes).sum::<u64>(),
         1
     );
+}
+
+#[test]
+fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
+    let mut fold = fold();
+    let task = run_in_task(&mut fold, 7, 1_000);
+    let handed = |value: &str| Handed {
+        trace_id: None,
+        labels: [("run".to_owned(), value.to_owned())].into(),
+    };
+    let pid = task.key.pid;
+    assert_eq!(fold.label(pid, &handed("r7")), Ok(()));
+    let daemon = daemon().key.pid;
+    assert_eq!(fold.label(daemon, &handed("x")), Err(Refusal::NoStep));
+    assert_eq!(fold.label(4_711, &handed("x")), Err(Refusal::Unknown));
+    let many = Handed {
+        trace_id: None,
+        labels: (0..16).map(|n| (n.to_string(), String::new())).collect(),
+    };
+    assert_eq!(fold.label(pid, &many), Err(Refusal::TooMany));
+    let large = handed(&"x".repeat(label::MAX_BYTES_IN_ALL));
+    assert_eq!(fold.label(pid, &large), Err(Refusal::NoRoom));
+    let running = fold.close(at(2_000), 0, None).running;
+    let told: Vec<_> = running.iter().map(|step| &step.detail.handed).collect();
+    assert_eq!(told, [&Some(Box::new(handed("r7")))]);
+    fold.event(ended(task, 3_000, ExitStatus::Code(0), totals(1, 0)));
+    assert_eq!(fold.label(pid, &handed("x")), Err(Refusal::Unknown));
 }

@@ -113,7 +113,7 @@ struct Node<'a> {
 
 impl Node<'_> {
     fn probe(&self, command: &str) -> Command {
-        let mut probe = Command::new(env!("CARGO_BIN_EXE_ebb-probe"));
+        let mut probe = Command::new(crate::program());
         probe
             .args([command, "--config"])
             .arg(&self.config)

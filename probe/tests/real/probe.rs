@@ -34,7 +34,8 @@ impl Probe {
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "sh", "-c", ENTER])
-            .args([env!("CARGO_BIN_EXE_ebb-probe"), "run", "--sink"])
+            .arg(crate::program())
+            .args(["run", "--sink"])
             .arg(sink.folder())
             .args(arguments);
         Self::spawn(command)

@@ -8,6 +8,7 @@ use ebb_domain::units::CpuTime;
 
 use crate::machine::{Task, skipped};
 use crate::probe::{Probe, Sink};
+use crate::program;
 
 #[test]
 fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
@@ -18,7 +19,7 @@ fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
     let mut command = Command::new("setpriv");
     command
         .args(["--bounding-set", "-bpf,-perfmon,-sys_admin"])
-        .args([env!("CARGO_BIN_EXE_ebb-probe"), "run", "--sink"])
+        .args([program(), "run".into(), "--sink".into()])
         .arg(sink.folder())
         .args(["--interval", "1"]);
     let probe = Probe::spawn(command);

@@ -25,6 +25,8 @@ pub struct NodeDetail {
     pub pressure: Option<Pressure>,
     /// Pages that the kernel took back from their holders because memory ran short.
     pub reclaimed: Option<Bytes>,
+    /// Labels from schedulers that were refused since the probe started.
+    pub labels_refused: u64,
 }
 
 /// One GPU in an interval.

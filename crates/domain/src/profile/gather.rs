@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
-use crate::fleet::{Instance, InstanceState, Job, Market};
+use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
 use crate::identity::Region;
 use crate::judge::Facts;
 use crate::placement::speed::Speeds;
@@ -180,6 +180,13 @@ fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<St
     tools.map(|tool| tool.name.clone()).collect()
 }
 
+/// A job by the tasks of all its attempts.
+fn tasks(job: &Job) -> impl Iterator<Item = (&str, &Job)> {
+    let attempts = job.attempts.iter().map(|tried| tried.task_arn.as_deref());
+    let arns = attempts.chain([job.task_arn.as_deref()]).flatten();
+    arns.filter_map(move |arn| Some((task_id(arn)?, job)))
+}
+
 /// Every run on a known machine, the newest record of it, whether the lake or the
 /// state has it or both.
 fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
@@ -197,12 +204,7 @@ fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
             *entry = step;
         }
     }
-    let jobs: BTreeMap<&str, &Job> = inventory
-        .batch
-        .jobs
-        .values()
-        .filter_map(|job| Some((job.task_id()?, job)))
-        .collect();
+    let jobs: BTreeMap<&str, &Job> = inventory.batch.jobs.values().flat_map(tasks).collect();
     let seen = newest.into_values().filter_map(|step| {
         let job = match step.usage.id.kind {
             StepKind::EcsTask => jobs.get(step.usage.id.key.as_str()).copied(),

@@ -45,6 +45,50 @@ pub struct StepDetail {
     /// The run that it is part of, as its node tells; `None` when it cannot be told
     /// there.
     pub run: Option<Box<RunName>>,
+    /// What a scheduler said of it on its node; `None` when none did.
+    pub handed: Option<Box<Handed>>,
+    /// What its node tells only where that is switched on.
+    pub opened: Option<Box<Opened>>,
+}
+
+/// What a scheduler hands a step over the probe's socket. Nothing is judged by it but
+/// which run, pipeline and sample the step is of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Handed {
+    /// Joins the step to the scheduler's own traces.
+    pub trace_id: Option<String>,
+    /// Names and values; `run`, `pipeline` and `sample` say what the step is of.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Handed {
+    /// Labels of a step at most.
+    pub const MAX_LABELS: usize = 16;
+    /// Bytes of a label's name, as of Kubernetes', and of a trace id at most.
+    pub const MAX_KEY_BYTES: usize = 64;
+    /// Bytes of a label's value at most.
+    pub const MAX_VALUE_BYTES: usize = 128;
+}
+
+/// What leaves a node only where whoever runs its probe has switched it on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Opened {
+    /// The arguments of its first process, cut; empty unless `export_args` is set.
+    pub arguments: Vec<String>,
+    /// Files that were seen open, by their path cut to the chosen depth; empty unless
+    /// `files_depth` is set.
+    pub files: BTreeMap<String, u64>,
+    /// Files beyond those that there was room for.
+    pub files_left_out: u64,
+}
+
+impl Opened {
+    /// Bytes of all arguments together at most.
+    pub const MAX_ARGUMENT_BYTES: usize = 1_024;
+    /// Cut paths of a step at most.
+    pub const MAX_PATHS: usize = 32;
+    /// Bytes of a cut path at most.
+    pub const MAX_PATH_BYTES: usize = 256;
 }
 
 /// A step's TCP sockets since its start, loopback left out. What it sent by UDP, or

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::PIPELINE_TAG;
 use crate::fleet::ComputeEnvironment;
 use crate::identity::{NodeId, Region};
 use crate::judge::Facts;
+use crate::policy::Policy;
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
+use crate::runs;
 
 /// Runs of a group that are replayed, the newest: what a replay takes grows with them
 /// and with the machines that they fill.
@@ -42,10 +43,10 @@ impl Group<'_, '_> {
 type Keyed<'p, 'a> = BTreeMap<(String, Region), Vec<GroupRun<'p, 'a>>>;
 
 /// Pipelines.
-pub(super) fn pipelines<'p, 'a>(profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
+pub(super) fn pipelines<'p, 'a>(policy: &Policy, profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
     let mut by_name = Keyed::new();
-    for run in runs(profiles) {
-        if let Some(name) = pipeline(run.run) {
+    for run in each_run(profiles) {
+        if let Some(name) = pipeline(run.run, policy) {
             let key = (name, run.run.instance.region.clone());
             by_name.entry(key).or_default().push(run);
         }
@@ -66,7 +67,7 @@ pub(super) fn environments<'p, 'a>(
 ) -> Vec<Group<'p, 'a>> {
     let by_machine = by_machine(facts);
     let mut by_name: BTreeMap<_, (&ComputeEnvironment, Vec<GroupRun<'_, '_>>)> = BTreeMap::new();
-    for run in runs(profiles) {
+    for run in each_run(profiles) {
         if let Some(environment) = by_machine.get(&run.run.instance.id) {
             let key = (&environment.name, &environment.region);
             let group = by_name.entry(key).or_insert((environment, Vec::new()));
@@ -82,7 +83,7 @@ pub(super) fn environments<'p, 'a>(
     by_name.into_values().map(group).collect()
 }
 
-fn runs<'p, 'a>(profiles: &'p Profiles<'a>) -> impl Iterator<Item = GroupRun<'p, 'a>> {
+fn each_run<'p, 'a>(profiles: &'p Profiles<'a>) -> impl Iterator<Item = GroupRun<'p, 'a>> {
     let steps = profiles.by_step.iter();
     steps.flat_map(|((_, step), profiled)| {
         profiled.runs.iter().map(move |run| GroupRun {
@@ -107,17 +108,12 @@ fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
     runs.split_off(older)
 }
 
-/// What a run is part of: by the tag of its job or its machine, else as its launcher
-/// names it. A launcher that names no pipeline still keeps its runs apart.
-fn pipeline(run: &SeenRun<'_>) -> Option<String> {
-    let of_job = run.job.and_then(|job| job.tags.get(PIPELINE_TAG));
-    let tagged = of_job.or_else(|| run.instance.tags.get(PIPELINE_TAG));
-    let launched = || {
+/// What a run is part of. A launcher that names no pipeline still keeps its runs apart.
+fn pipeline(run: &SeenRun<'_>, policy: &Policy) -> Option<String> {
+    runs::pipeline(run, policy).or_else(|| {
         let told = run.step.usage.detail.run.as_ref()?;
-        let named = told.pipeline.clone();
-        Some(named.unwrap_or_else(|| format!("{} {}", told.launcher, told.key)))
-    };
-    tagged.cloned().or_else(launched)
+        Some(format!("{} {}", told.launcher, told.key))
+    })
 }
 
 /// Environments by the machines that joined their clusters.

@@ -82,16 +82,21 @@ pub(super) fn get_clock(column: &'static str, value: i64) -> Column<BootClock> {
     get(column, value).map(BootClock::from_nanos)
 }
 
+pub(super) fn put_time(column: &'static str, time: Duration) -> Column<i64> {
+    let value = time.as_nanos();
+    i64::try_from(value).map_err(|_| ColumnError::TooLarge { column, value })
+}
+
+pub(super) fn get_time(column: &'static str, value: i64) -> Column<Duration> {
+    get(column, value).map(Duration::from_nanos)
+}
+
 pub(super) fn put_span(column: &'static str, span: Option<Duration>) -> Column<Option<i64>> {
-    span.map(|s| {
-        let value = s.as_nanos();
-        i64::try_from(value).map_err(|_| ColumnError::TooLarge { column, value })
-    })
-    .transpose()
+    span.map(|span| put_time(column, span)).transpose()
 }
 
 pub(super) fn get_span(column: &'static str, value: Option<i64>) -> Column<Option<Duration>> {
-    Ok(get_some(column, value)?.map(Duration::from_nanos))
+    value.map(|value| get_time(column, value)).transpose()
 }
 
 pub(super) fn put_share(share: Option<Share>) -> Option<i32> {

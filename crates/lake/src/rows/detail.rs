@@ -1,16 +1,16 @@
 //! What a step did beside its totals, as columns: how its CPU time divides, what it
 //! waited for and how parallel it was.
 
-use std::time::Duration;
-
 use ebb_domain::step::{
-    Busy, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail, StepGpu, StepNetwork,
+    Busy, Handed, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail, StepGpu,
+    StepNetwork,
 };
 use ebb_domain::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
 
 use super::column::{
-    ColumnError, get, get_some, get_span, get_state, put, put_some, put_span, put_state,
+    ColumnError, get, get_some, get_span, get_state, get_time, put, put_some, put_span, put_state,
+    put_time,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +28,8 @@ pub(super) struct DetailRow {
     network: Option<NetworkRow>,
     gpu: Option<GpuRow>,
     run: Option<RunRow>,
+    handed: Option<HandedRow>,
+    opened: Option<OpenedRow>,
 }
 
 /// TCP payload.
@@ -54,6 +56,31 @@ struct RunRow {
     pipeline: Option<String>,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+struct HandedRow {
+    trace_id: Option<String>,
+    labels: Vec<LabelRow>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LabelRow {
+    key: String,
+    value: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OpenedRow {
+    arguments: Vec<String>,
+    files: Vec<FilesRow>,
+    files_left_out: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FilesRow {
+    path: String,
+    count: i64,
+}
+
 /// A class of parallelism that was seen; those that were not are left out.
 #[derive(Debug, Serialize, Deserialize)]
 struct BusyRow {
@@ -68,15 +95,6 @@ struct StateRow {
     state: String,
     samples: i64,
     time_ns: i64,
-}
-
-fn put_time(column: &'static str, time: Duration) -> Result<i64, ColumnError> {
-    let value = time.as_nanos();
-    i64::try_from(value).map_err(|_| ColumnError::TooLarge { column, value })
-}
-
-fn get_time(column: &'static str, value: i64) -> Result<Duration, ColumnError> {
-    get(column, value).map(Duration::from_nanos)
 }
 
 impl TryFrom<&StepDetail> for DetailRow {
@@ -111,6 +129,8 @@ impl TryFrom<&StepDetail> for DetailRow {
             network: detail.network.as_ref().map(put_network).transpose()?,
             gpu: detail.gpu.as_ref().map(put_gpu).transpose()?,
             run: detail.run.as_deref().cloned().map(put_run),
+            handed: detail.handed.as_deref().map(put_handed),
+            opened: detail.opened.as_deref().map(put_opened).transpose()?,
         })
     }
 }
@@ -162,6 +182,52 @@ fn put_run(run: RunName) -> RunRow {
     }
 }
 
+fn put_handed(handed: &Handed) -> HandedRow {
+    let label = |(key, value): (&String, &String)| LabelRow {
+        key: key.clone(),
+        value: value.clone(),
+    };
+    HandedRow {
+        trace_id: handed.trace_id.clone(),
+        labels: handed.labels.iter().map(label).collect(),
+    }
+}
+
+fn get_handed(row: HandedRow) -> Handed {
+    let labels = row.labels.into_iter();
+    Handed {
+        trace_id: row.trace_id,
+        labels: labels.map(|label| (label.key, label.value)).collect(),
+    }
+}
+
+fn put_opened(opened: &Opened) -> Result<OpenedRow, ColumnError> {
+    let files = |(path, count): (&String, &u64)| {
+        Ok(FilesRow {
+            path: path.clone(),
+            count: put("detail.opened.files.count", *count)?,
+        })
+    };
+    Ok(OpenedRow {
+        arguments: opened.arguments.clone(),
+        files: (opened.files.iter())
+            .map(files)
+            .collect::<Result<_, ColumnError>>()?,
+        files_left_out: put("detail.opened.files_left_out", opened.files_left_out)?,
+    })
+}
+
+fn get_opened(row: OpenedRow) -> Result<Opened, ColumnError> {
+    let files = |row: FilesRow| Ok((row.path, get("detail.opened.files.count", row.count)?));
+    Ok(Opened {
+        arguments: row.arguments,
+        files: (row.files.into_iter())
+            .map(files)
+            .collect::<Result<_, ColumnError>>()?,
+        files_left_out: get("detail.opened.files_left_out", row.files_left_out)?,
+    })
+}
+
 impl BusyRow {
     fn new((class, busy): (i32, &Busy)) -> Result<Self, ColumnError> {
         Ok(Self {
@@ -207,6 +273,8 @@ impl TryFrom<DetailRow> for StepDetail {
                     pipeline: run.pipeline,
                 })
             }),
+            handed: row.handed.map(|row| Box::new(get_handed(row))),
+            opened: (row.opened.map(|row| get_opened(row).map(Box::new))).transpose()?,
         })
     }
 }

@@ -126,6 +126,20 @@ fn heartbeats_have_these_columns() {
             launcher: Utf8
             key: Utf8
             pipeline?: Utf8
+          handed?: struct
+            trace_id?: Utf8
+            labels: list
+              element: struct
+                key: Utf8
+                value: Utf8
+          opened?: struct
+            arguments: list
+              element: Utf8
+            files: list
+              element: struct
+                path: Utf8
+                count: Int64
+            files_left_out: Int64
     "#);
 }
 
@@ -202,6 +216,20 @@ fn steps_have_these_columns() {
         launcher: Utf8
         key: Utf8
         pipeline?: Utf8
+      handed?: struct
+        trace_id?: Utf8
+        labels: list
+          element: struct
+            key: Utf8
+            value: Utf8
+      opened?: struct
+        arguments: list
+          element: Utf8
+        files: list
+          element: struct
+            path: Utf8
+            count: Int64
+        files_left_out: Int64
     "#);
 }
 

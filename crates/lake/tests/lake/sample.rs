@@ -9,8 +9,8 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    MemorySource, Parallelism, PeakMemory, PlacedStep, Requested, RunName, Sampled, StepDetail,
-    StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
+    Handed, MemorySource, Opened, Parallelism, PeakMemory, PlacedStep, Requested, RunName, Sampled,
+    StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -183,6 +183,15 @@ fn detail() -> StepDetail {
             launcher: "nextflow".to_owned(),
             key: "1f-α".to_owned(),
             pipeline: None,
+        })),
+        handed: Some(Box::new(Handed {
+            trace_id: Some("4bf9".to_owned()),
+            labels: [("run".to_owned(), "r7".to_owned())].into(),
+        })),
+        opened: Some(Box::new(Opened {
+            arguments: vec!["bwa".to_owned(), String::new()],
+            files: [("/data/α".to_owned(), 127)].into(),
+            files_left_out: 131,
         })),
     }
 }

@@ -23,6 +23,7 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         network: detail.network.map(Into::into),
         pressure: detail.pressure.map(Into::into),
         reclaimed_bytes: detail.reclaimed.map(|bytes| bytes.0),
+        labels_refused: detail.labels_refused,
     })
 }
 
@@ -41,6 +42,7 @@ pub(super) fn taken(detail: Option<proto::NodeDetail>) -> Result<NodeDetail, Dec
         network: d.network.map(Into::into),
         pressure: d.pressure.map(Into::into),
         reclaimed: d.reclaimed_bytes.map(Bytes),
+        labels_refused: d.labels_refused,
     })
 }
 

@@ -16,6 +16,9 @@ pub(crate) struct NodeDetail {
     pub pressure: Option<Pressure>,
     #[prost(uint64, optional, tag = "6")]
     pub reclaimed_bytes: Option<u64>,
+    /// Since 1.3.
+    #[prost(uint64, tag = "7")]
+    pub labels_refused: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,4 +1,4 @@
-//! What versions 1.1 and 1.2 added to a step.
+//! What versions 1.1 to 1.3 added to a step.
 
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         network: detail.network.map(Into::into),
         gpu: detail.gpu.map(Into::into),
         run: detail.run.as_deref().map(Into::into),
+        handed: detail.handed.as_deref().map(Into::into),
+        opened: detail.opened.as_deref().map(Into::into),
     }))
 }
 
@@ -59,6 +61,8 @@ pub(super) fn taken(detail: Option<Box<proto::Detail>>) -> Result<StepDetail, De
         network: d.network.map(Into::into),
         gpu: d.gpu.map(Into::into),
         run: d.run.map(|run| run.try_into().map(Box::new)).transpose()?,
+        handed: (d.handed.map(|handed| handed.try_into().map(Box::new))).transpose()?,
+        opened: (d.opened.map(|opened| opened.try_into().map(Box::new))).transpose()?,
         ..StepDetail::default()
     };
     for seen in d.states {

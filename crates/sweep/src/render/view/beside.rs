@@ -1,15 +1,20 @@
-//! What stands beside the findings, a line each: where the bill went, and what the
-//! cloud's own advisers say of the same machines.
+//! What stands beside the findings, a line each: where the bill went, of which runs the
+//! steps are, and what the cloud's own advisers say of the same machines.
 
 use ebb_domain::ledger::LedgerDay;
 use ebb_domain::report::{Report, SecondOpinion};
+use ebb_domain::runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
 use ebb_domain::units::Usd;
 use serde::Serialize;
 
-use super::super::text::{counted, one_line};
+use super::super::text::{clip, counted, one_line};
+use super::LINE_CHARS;
 
 /// Opinions that are shown; the report as JSON has all.
 const MAX_OPINIONS: usize = 20;
+
+/// Runs that are shown, and as many steps with labels.
+const MAX_RUNS: usize = 10;
 
 /// A small section.
 #[derive(Debug, Serialize)]
@@ -36,6 +41,14 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
         Beside {
             title: "Where the bill went",
             lines: bill(&report.ledger),
+        },
+        Beside {
+            title: "Runs",
+            lines: runs(&report.runs),
+        },
+        Beside {
+            title: "Labels from schedulers",
+            lines: handed(&report.runs),
         },
         Beside {
             title: "Second opinions",
@@ -79,6 +92,76 @@ fn bill(days: &[LedgerDay]) -> Vec<String> {
     [false, true].into_iter().filter_map(together).collect()
 }
 
+/// The share of steps that is joined to a run, and the newest runs.
+fn runs(told: &Runs) -> Vec<String> {
+    let Some(ppm) = told.joined_ppm() else {
+        return Vec::new();
+    };
+    let by = told
+        .joined
+        .iter()
+        .map(|(by, steps)| format!("{by} {steps}"));
+    let by: Vec<String> = by.collect();
+    let by = match by.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", by.join(", ")),
+    };
+    let steps = counted(told.steps, "step", "steps");
+    let joined = format!("{} % of {steps} joined to a run{by}", ppm / 10_000);
+    let known = || told.runs.iter().filter(|run| run.by.is_some());
+    let more = (known().count() + told.left_out).saturating_sub(MAX_RUNS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "run more", "runs more")));
+    let shown = known().take(MAX_RUNS).map(run);
+    let rest = told.runs.iter().find(|run| run.by.is_none()).map(run);
+    let lines = [joined].into_iter().chain(shown).chain(more).chain(rest);
+    lines.collect()
+}
+
+fn run(run: &RunSeen) -> String {
+    let name = clip(&run.run, LINE_CHARS);
+    let mut line = match &run.pipeline {
+        Some(pipeline) => format!(
+            "{} of {}",
+            one_line(&name),
+            one_line(&clip(pipeline, LINE_CHARS))
+        ),
+        None => one_line(&name),
+    };
+    line.push_str(&format!(": {}", counted(run.steps, "step", "steps")));
+    let parts = [(run.running, "under way"), (run.failed, "failed")];
+    for (steps, how) in parts.into_iter().filter(|(steps, _)| *steps > 0) {
+        line.push_str(&format!(", {steps} {how}"));
+    }
+    let samples = run.samples.len() + run.samples_left_out;
+    if samples > 0 {
+        line.push_str(&format!(", {}", counted(samples, "sample", "samples")));
+    }
+    line.push_str(&format!(", {} of CPU", run.cpu));
+    line
+}
+
+/// What schedulers handed to the newest steps.
+fn handed(told: &Runs) -> Vec<String> {
+    let shown = told.handed.iter().take(MAX_RUNS).map(labels);
+    let more = (told.handed.len() + told.handed_left_out).saturating_sub(MAX_RUNS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "step more", "steps more")));
+    shown.chain(more).collect()
+}
+
+fn labels(step: &HandedStep) -> String {
+    let mut line = format!("{} on {}", step.step, step.node);
+    if step.run != UNASSIGNED {
+        line.push_str(&format!(", run {}", step.run));
+    }
+    if let Some(trace_id) = &step.handed.trace_id {
+        line.push_str(&format!(", trace {trace_id}"));
+    }
+    for (key, value) in &step.handed.labels {
+        line.push_str(&format!(", {key}={value}"));
+    }
+    one_line(&clip(&line, LINE_CHARS))
+}
+
 fn opinion(said: &SecondOpinion) -> String {
     let mut line = format!(
         "{}: {} {}",
@@ -101,7 +184,11 @@ fn opinion(said: &SecondOpinion) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebb_domain::identity::NodeId;
     use ebb_domain::report::Adviser;
+    use ebb_domain::runs::JoinedBy;
+    use ebb_domain::step::Handed;
+    use ebb_domain::units::CpuTime;
 
     use super::*;
     use crate::render::sample;
@@ -131,5 +218,56 @@ mod tests {
         insta::assert_snapshot!(shown[0].lines[0], @"2026-03-01: $3.00 billed = $1.00 steps + $0.00 findings + $0.00 idle + $2.00 not allocated, estimated: the bill is open");
         insta::assert_snapshot!(shown[1].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
         assert_eq!(shown[1].lines[20], "and 2 opinions more");
+    }
+
+    #[test]
+    fn runs_are_told_with_the_share_that_is_joined_and_nothing_of_them_leaves_its_line() {
+        let mut report = sample::small();
+        let seen = |run: &str, by| RunSeen {
+            run: run.to_owned(),
+            by,
+            pipeline: by.map(|_| "rna".to_owned()),
+            steps: 3,
+            running: 1,
+            failed: 2,
+            cpu: CpuTime::from_millis(1_250),
+            from: report.at,
+            to: report.at,
+            samples: vec!["S1".to_owned()],
+            samples_left_out: 1,
+            origin: report.origin,
+        };
+        let by = Some(JoinedBy::Tag);
+        let mut runs = vec![seen("r7\nx\u{1b}", by); 12];
+        runs.push(seen(UNASSIGNED, None));
+        let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
+        let step = HandedStep {
+            node: NodeId::new("i-1").expect("a node id"),
+            step: "align".to_owned(),
+            key: "t1".to_owned(),
+            at: report.at,
+            run: "r7".to_owned(),
+            sample: None,
+            handed: Handed {
+                trace_id: Some("4bf9".to_owned()),
+                labels: [label].into(),
+            },
+        };
+        report.runs = Runs {
+            steps: 39,
+            joined: [(JoinedBy::Tag, 36)].into(),
+            runs,
+            left_out: 5,
+            handed: vec![step; 11],
+            handed_left_out: 0,
+        };
+        let shown = of(&report);
+        let lines = &shown[0].lines;
+        insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
+        insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU");
+        insta::assert_snapshot!(lines[11], @"and 7 runs more");
+        insta::assert_snapshot!(lines[12], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU");
+        insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
+        assert_eq!(shown[1].lines[10], "and 1 step more");
     }
 }

@@ -8,6 +8,7 @@ use ebb_domain::identity::Region;
 use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
+use ebb_domain::runs::{HandedStep, RunSeen};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -32,8 +33,11 @@ pub(super) struct Head<'a> {
     not_judged: usize,
     /// Parts of the account that could not be seen; the report says which and why.
     gaps: usize,
-    /// Steps, nodes, pipelines and environments that the report had no room for.
+    /// Steps, nodes, pipelines, environments and runs that the report had no room for.
     left_out: usize,
+    /// The share of steps that is joined to a run, in parts per million; `None` without
+    /// steps.
+    joined_ppm: Option<u32>,
 }
 
 /// A page of a list.
@@ -111,8 +115,36 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
             json(&OfReport { head, part })
         }
         List::Pipelines | List::Environments => super::target::groups(list, page, report),
+        List::Runs => {
+            let wanted = report.runs.runs.iter().filter(|run| {
+                only.lets("pipeline", run.pipeline.as_deref())
+                    && only.lets("by", slug(&run.by).as_deref())
+            });
+            let paged = cut(page, wanted.collect(), |run| run.run.clone())?;
+            let told = |run| OneRun::of(run, &report.runs.handed);
+            let part = paged.map(told);
+            json(&OfReport { head, part })
+        }
         // They are of the catalogue, or lie beside the report.
         List::Prices | List::Decisions => super::prices::list(page),
+    }
+}
+
+/// One run, with those of its steps that a scheduler handed something.
+#[derive(Serialize)]
+struct OneRun<'a> {
+    #[serde(flatten)]
+    run: &'a RunSeen,
+    handed: Vec<&'a HandedStep>,
+}
+
+impl<'a> OneRun<'a> {
+    fn of(run: &'a RunSeen, handed: &'a [HandedStep]) -> Self {
+        let its = handed.iter().filter(|step| step.run == run.run);
+        Self {
+            handed: its.collect(),
+            run,
+        }
     }
 }
 
@@ -268,7 +300,11 @@ pub(super) fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
         totals: &report.totals,
         not_judged: report.not_judged.len(),
         gaps: report.gaps.len(),
-        left_out: report.steps_left_out + report.nodes_left_out + report.targets.left_out,
+        left_out: report.steps_left_out
+            + report.nodes_left_out
+            + report.targets.left_out
+            + report.runs.left_out,
+        joined_ppm: report.runs.joined_ppm(),
     }
 }
 

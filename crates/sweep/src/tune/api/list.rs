@@ -3,6 +3,7 @@
 use ebb_domain::decision::Verb;
 use ebb_domain::finding::FindingKind;
 use ebb_domain::fleet::InstanceState;
+use ebb_domain::runs::JoinedBy;
 use ebb_domain::step::StepKind;
 
 use super::problem::Problem;
@@ -23,6 +24,8 @@ pub(super) enum List {
     Pipelines,
     /// Compute environments with what they run.
     Environments,
+    /// Runs with their steps' labels.
+    Runs,
     /// What people decided about findings.
     Decisions,
     /// List prices of machine types.
@@ -44,13 +47,14 @@ const KIND: (&str, &str) = ("kind", "Only of this kind");
 const TYPE: (&str, &str) = ("instance_type", "Only of this machine type");
 
 impl List {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Findings,
         Self::Recommendations,
         Self::Nodes,
         Self::Steps,
         Self::Pipelines,
         Self::Environments,
+        Self::Runs,
         Self::Decisions,
         Self::Prices,
     ];
@@ -63,6 +67,7 @@ impl List {
             Self::Steps => "/v1/steps",
             Self::Pipelines => "/v1/pipelines",
             Self::Environments => "/v1/environments",
+            Self::Runs => "/v1/runs",
             Self::Decisions => "/v1/decisions",
             Self::Prices => "/v1/prices",
         }
@@ -77,6 +82,7 @@ impl List {
             Self::Steps => "ebb.step_list/1.0",
             Self::Pipelines => "ebb.pipelines/1.0",
             Self::Environments => "ebb.environments/1.0",
+            Self::Runs => "ebb.runs/1.0",
             Self::Decisions => "ebb.decision_list/1.0",
             Self::Prices => "ebb.prices/1.0",
         }
@@ -107,6 +113,10 @@ impl List {
             ],
             Self::Steps => vec![any(REGION), of(KIND, variants::<StepKind>()), any(OWNER)],
             Self::Pipelines | Self::Environments => vec![any(REGION), any(OWNER)],
+            Self::Runs => vec![
+                any(("pipeline", "Only of this pipeline")),
+                of(("by", "Only those joined by this"), variants::<JoinedBy>()),
+            ],
             Self::Decisions => vec![
                 of(("verb", "Only what was decided so"), variants::<Verb>()),
                 of(

@@ -96,6 +96,12 @@ fn list(list: List) -> Value {
             "Head",
             "Group",
         ),
+        List::Runs => (
+            "runs",
+            "Of which runs the steps are; `unassigned` of those that nothing joins",
+            "Head",
+            "Run",
+        ),
         List::Decisions => (
             "decisions",
             "What people decided about findings",

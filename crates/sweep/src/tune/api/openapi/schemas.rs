@@ -54,6 +54,7 @@ fn report() -> Named {
                 ("not_judged", count()),
                 ("gaps", count()),
                 ("left_out", count()),
+                ("joined_ppm", or_null(&share())),
             ]),
         ),
         (

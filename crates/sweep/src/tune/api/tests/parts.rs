@@ -1,6 +1,10 @@
 //! Prices, texts, and the report that is kept between requests.
 
+use ebb_domain::identity::NodeId;
+use ebb_domain::runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
+use ebb_domain::step::Handed;
 use ebb_domain::targets::Targets;
+use ebb_domain::units::CpuTime;
 
 use super::*;
 
@@ -261,4 +265,59 @@ fn post(finding: &str, act: &str, body: Value) -> Value {
             "authorizer": {"iam": {"userArn": "arn:aws:iam::1:user/ana"}},
         },
     })
+}
+
+#[tokio::test]
+async fn runs_are_listed_with_the_labels_of_their_steps_and_the_share_that_is_joined() {
+    let seen = |run: &str, by| RunSeen {
+        run: run.to_owned(),
+        by,
+        pipeline: by.map(|_| "rna".to_owned()),
+        steps: 2,
+        running: 0,
+        failed: 0,
+        cpu: CpuTime(0),
+        from: Timestamp::UNIX_EPOCH,
+        to: Timestamp::UNIX_EPOCH,
+        samples: Vec::new(),
+        samples_left_out: 0,
+        origin: Origin::Simulated,
+    };
+    let mut report = report();
+    report.runs = Runs {
+        steps: 4,
+        joined: [(JoinedBy::Label, 2)].into(),
+        runs: vec![seen("r7", Some(JoinedBy::Label)), seen(UNASSIGNED, None)],
+        handed: vec![HandedStep {
+            node: NodeId::new("i-1").expect("a node id"),
+            step: "align".to_owned(),
+            key: "t1".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+            run: "r7".to_owned(),
+            sample: None,
+            handed: Handed {
+                trace_id: Some("4bf9".to_owned()),
+                labels: [("<b>".to_owned(), "\u{1b}".to_owned())].into(),
+            },
+        }],
+        ..Runs::default()
+    };
+    let bucket = bucket(&report);
+    let (_, all) = ask(&bucket, get("/v1/runs")).await;
+    assert_eq!(
+        (&all["joined_ppm"], &all["total"]),
+        (&json!(500_000), &json!(2))
+    );
+    let handed = &all["items"][0]["handed"][0];
+    assert_eq!(
+        (&handed["trace_id"], &handed["labels"]),
+        (&json!("4bf9"), &json!({"<b>": "\u{1b}"}))
+    );
+    let (_, one) = ask(&bucket, get("/v1/runs?by=label&pipeline=rna")).await;
+    assert_eq!(
+        (&one["total"], &one["items"][0]["run"]),
+        (&json!(1), &json!("r7"))
+    );
+    let (_, none) = ask(&bucket, get("/v1/runs?by=name")).await;
+    assert_eq!(none["total"], 0);
 }

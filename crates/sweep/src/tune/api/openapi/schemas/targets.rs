@@ -1,10 +1,12 @@
-//! What is advised for pipelines, environments and nodes, and what people decided.
+//! What is advised for pipelines, environments and nodes, which runs there are, and what
+//! people decided.
 
 use ebb_domain::decision::{Decision, Verb};
 use ebb_domain::finding::{Level, PriceBasis};
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::place::Basis;
+use ebb_domain::runs::{JoinedBy, RunSeen};
 use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, NodeOffer, Together, Used};
 use serde_json::json;
 
@@ -52,6 +54,7 @@ pub(super) fn targets() -> Named {
     ];
     all.push(group());
     all.push(node());
+    all.push(run());
     all.extend(decisions());
     all
 }
@@ -112,6 +115,37 @@ fn node() -> (&'static str, serde_json::Value) {
         ("refused", or_null(&text())),
     ]);
     ("NodeAdvice", node)
+}
+
+fn run() -> (&'static str, serde_json::Value) {
+    let mut run = object_of::<RunSeen>(&[
+        ("run", text()),
+        ("by", or_null(&one_of::<JoinedBy>())),
+        ("pipeline", or_null(&text())),
+        ("steps", count()),
+        ("running", count()),
+        ("failed", count()),
+        ("cpu", count()),
+        ("from", time()),
+        ("to", time()),
+        ("samples", list(&text())),
+        ("samples_left_out", count()),
+        ("origin", one_of::<Origin>()),
+    ]);
+    run["properties"]["handed"] = list(&object(&[
+        ("node", text()),
+        ("step", text()),
+        ("key", text()),
+        ("at", time()),
+        ("run", text()),
+        ("sample", or_null(&text())),
+        ("trace_id", or_null(&text())),
+        (
+            "labels",
+            json!({"type": "object", "additionalProperties": text()}),
+        ),
+    ]));
+    ("Run", run)
 }
 
 fn decisions() -> Named {

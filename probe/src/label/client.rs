@@ -1,0 +1,68 @@
+//! Asks a probe to label the step that this process is of.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use ebb_domain::step::Handed;
+
+use super::{Wire, check};
+
+/// Longer than the probe takes to see a new process.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// `key=value` each, and a trace id.
+pub fn parse_labels(trace_id: Option<String>, labels: &[String]) -> anyhow::Result<Handed> {
+    let label = |text: &String| match text.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => bail!("'{text}' is no label; write key=value"),
+    };
+    let labels = labels.iter().map(label).collect::<anyhow::Result<_>>()?;
+    let handed = Handed { trace_id, labels };
+    check(&handed)?;
+    Ok(handed)
+}
+
+/// Hands it over, and waits for the answer.
+pub fn hand(socket: &Path, handed: Handed) -> anyhow::Result<()> {
+    let shown = socket.display();
+    let mut stream = UnixStream::connect(socket)
+        .with_context(|| format!("no probe listens at {shown}; set label_socket in its file"))?;
+    let Handed { trace_id, labels } = handed;
+    let request = serde_json::to_vec(&Wire { trace_id, labels })?;
+    let mut said = String::new();
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .and_then(|()| stream.write_all(&request))
+        .and_then(|()| stream.shutdown(Shutdown::Write))
+        .and_then(|()| stream.read_to_string(&mut said))
+        .with_context(|| format!("{shown} did not answer"))?;
+    match said.trim_end() {
+        "ok" => Ok(()),
+        "" => bail!("{shown} has no room for a request; try again later"),
+        refused => bail!("{refused}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_key_and_value() {
+        let check = |label: &str, expect: Option<(&str, &str)>| {
+            let got = parse_labels(None, &[label.to_owned()]).ok();
+            let got = got.and_then(|handed| handed.labels.into_iter().next());
+            let expect = expect.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            assert_eq!(got, expect, "{label}");
+        };
+        check("run=r7", Some(("run", "r7")));
+        check("query=a=b", Some(("query", "a=b")));
+        check("run", None);
+        check("run=", None);
+        check("=r7", None);
+    }
+}

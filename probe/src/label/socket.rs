@@ -1,0 +1,243 @@
+//! The socket that requests come by. Each connection brings one, and is answered: `ok`, or
+//! `refused:` and why.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ebb_domain::step::Handed;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::{MAX_REQUEST_BYTES, Refusal, parse};
+
+/// Connections at one time at most.
+const MAX_CONNECTIONS: usize = 16;
+
+/// How long a request may take to come, and its answer to go.
+const TALK: Duration = Duration::from_secs(2);
+
+/// How long who asks is kept waiting for the probe to see it.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What a process asks for its step.
+#[derive(Debug)]
+pub struct Request {
+    /// Who asks, as the kernel says.
+    pub pid: u32,
+    /// What it hands over.
+    pub handed: Handed,
+    answer: oneshot::Sender<Result<(), Refusal>>,
+}
+
+impl Request {
+    /// Answers; who asked may be gone.
+    pub fn answer(self, said: Result<(), Refusal>) {
+        let _ = self.answer.send(said);
+    }
+}
+
+/// The listening end; none where no path is configured.
+#[derive(Debug, Default)]
+pub struct Socket {
+    listener: Option<UnixListener>,
+    refused: Arc<AtomicU64>,
+}
+
+impl Socket {
+    /// Listens at `path`. Labels are never required: where that cannot be, the probe goes
+    /// on without.
+    pub fn open(path: Option<&Path>) -> Self {
+        let listener = path.and_then(|path| {
+            let opened = listen(path);
+            let warn = |error: &io::Error| {
+                tracing::warn!(%error, path = %path.display(), "no labels are taken; the unit's RuntimeDirectory=ebb makes /run/ebb");
+            };
+            opened.inspect_err(warn).ok()
+        });
+        Self {
+            listener,
+            refused: Arc::default(),
+        }
+    }
+
+    /// Requests refused since the start.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Hands what comes to `to`; never returns.
+    pub async fn serve(&self, to: mpsc::Sender<Request>) {
+        let Some(listener) = &self.listener else {
+            return std::future::pending().await;
+        };
+        let mut open = JoinSet::new();
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection for labels failed");
+                    tokio::time::sleep(TALK).await;
+                    continue;
+                }
+            };
+            while open.try_join_next().is_some() {}
+            if open.len() >= MAX_CONNECTIONS {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let (to, refused) = (to.clone(), Arc::clone(&self.refused));
+            open.spawn(async move {
+                let said = ask(&stream, &to).await;
+                let words = match said {
+                    Ok(()) => "ok\n".to_owned(),
+                    Err(refusal) => {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                        format!("refused: {refusal}\n")
+                    }
+                };
+                let _ = tokio::time::timeout(TALK, write(&stream, words.as_bytes())).await;
+            });
+        }
+    }
+}
+
+/// Everybody may ask: each for its own step only.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    // What an earlier run left; anything else there is not ours to take away.
+    if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
+        fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o666))?;
+    Ok(listener)
+}
+
+async fn ask(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
+    // 0 is a process that the probe's namespace does not show.
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let pid = pid
+        .and_then(|pid| u32::try_from(pid).ok())
+        .filter(|pid| *pid > 0);
+    let pid = pid.ok_or(Refusal::Unknown)?;
+    let read = tokio::time::timeout(TALK, read(stream)).await;
+    let slow = || Refusal::Malformed("it did not come within two seconds".to_owned());
+    let bytes = read.map_err(|_| slow())?;
+    let bytes = bytes.map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let handed = parse(&bytes)?;
+    let (answer, said) = oneshot::channel();
+    let request = Request {
+        pid,
+        handed,
+        answer,
+    };
+    to.try_send(request).map_err(|_| Refusal::Busy)?;
+    match tokio::time::timeout(ANSWER, said).await {
+        Ok(Ok(said)) => said,
+        _ => Err(Refusal::Busy),
+    }
+}
+
+/// Up to the end of a line, or of what is sent.
+async fn read(stream: &UnixStream) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut room = [0; 1_024];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut room) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) => bytes.extend_from_slice(&room[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        }
+        if bytes.last() == Some(&b'\n') || bytes.len() > MAX_REQUEST_BYTES {
+            return Ok(bytes);
+        }
+    }
+}
+
+async fn write(stream: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream as Plain;
+
+    use super::*;
+
+    fn talk(path: &Path, bytes: Vec<u8>) -> std::thread::JoinHandle<String> {
+        let path = path.to_owned();
+        std::thread::spawn(move || {
+            let mut stream = Plain::connect(path).expect("it listens");
+            let _ = stream.write_all(&bytes);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let mut said = String::new();
+            let _ = stream.read_to_string(&mut said);
+            said
+        })
+    }
+
+    #[tokio::test]
+    async fn each_connection_brings_one_request_with_who_asks_and_refusals_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("label.sock");
+        // One that is there already gives way.
+        drop(Socket::open(Some(&path)));
+        let socket = Socket::open(Some(&path));
+        let (to, mut from) = mpsc::channel::<Request>(4);
+        let mut check = async |bytes: &[u8], said: Result<(), Refusal>, expect: &str| {
+            let asked = talk(&path, bytes.to_vec());
+            let answering = async {
+                while !asked.is_finished() {
+                    let wait = tokio::time::sleep(Duration::from_millis(5));
+                    tokio::select! {
+                        request = from.recv() => {
+                            let request = request.expect("a request");
+                            assert_eq!(request.pid, std::process::id());
+                            request.answer(said.clone());
+                        }
+                        () = wait => (),
+                    }
+                }
+            };
+            tokio::select! {
+                () = socket.serve(to.clone()) => (),
+                () = answering => (),
+            }
+            let got = asked.join().expect("it asked");
+            assert!(got.starts_with(expect), "{got}");
+        };
+        let good = br#"{"labels":{"run":"r7"}}"#;
+        check(good, Ok(()), "ok").await;
+        check(b"{\"trace_id\":\"a\"}\n", Ok(()), "ok").await;
+        check(good, Err(Refusal::NoStep), "refused: the process that asks").await;
+        check(b"\xff\xfe", Ok(()), "refused: not a request").await;
+        check(&[b'x'; 9_000], Ok(()), "refused: more than 4096").await;
+        assert_eq!(socket.refused(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone_and_the_probe_goes_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("label.sock");
+        fs::write(&path, "mine").expect("a file");
+        assert!(Socket::open(Some(&path)).listener.is_none());
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "mine");
+        assert!(Socket::open(None).listener.is_none());
+    }
+}

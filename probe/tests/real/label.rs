@@ -1,0 +1,57 @@
+//! What a scheduler hands a step over the probe's socket.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::machine::{Task, skipped};
+use crate::probe::{Probe, Sink};
+use crate::{SECOND, program};
+
+#[test]
+fn a_step_is_told_with_the_labels_that_it_was_handed_and_a_process_of_none_is_refused() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let socket = sink.folder().join("label.sock");
+    let config = sink.folder().join("probe.toml");
+    let (place, spool) = (sink.folder().display(), sink.folder().join("spool"));
+    let text = format!(
+        "place = '{place}'\nspool_dir = '{}'\nlabel_socket = '{}'\ninterval_seconds = 1\n\
+         sample_seconds = 1\n",
+        spool.display(),
+        socket.display()
+    );
+    fs::write(&config, text).expect("a file");
+    let mut command = Command::new(program());
+    command.args(["run", "--config"]).arg(&config);
+    let probe = Probe::spawn(command);
+    let task = Task::new(None);
+    let program = program();
+    let program = Path::new(&program).display();
+    let label = format!("{program} label --socket {}", socket.display());
+    let script = format!(
+        "{label} --trace-id 4bf92f35 run=r7 && {label} sample=S1 && ! {label} 'a b=c' && sleep 2"
+    );
+    let status = task.start(&script).wait().expect("the shell ends");
+    assert!(status.success(), "{status}");
+    std::thread::sleep(2 * SECOND);
+    probe.stop();
+    let told = sink.read();
+    let ended = told.ended.iter().find(|step| step.id.key == task.id);
+    let detail = &ended.expect("the task is a step").detail;
+    let handed = detail.handed.as_ref().expect("it was handed something");
+    assert_eq!(handed.trace_id.as_deref(), Some("4bf92f35"));
+    let labels: Vec<_> = handed
+        .labels
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    assert_eq!(labels, ["run=r7", "sample=S1"]);
+    let others = told
+        .ended
+        .iter()
+        .filter(|step| step.detail.handed.is_some());
+    assert_eq!(others.count(), 1, "nobody else has labels");
+}
