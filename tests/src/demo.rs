@@ -58,6 +58,8 @@ pub struct Options {
     pub means: Means,
     /// Whether to try the real probe.
     pub probe: RealProbe,
+    /// Queues and sweeps among which the nodes are divided.
+    pub shards: u8,
     /// Where to write; `None` for a folder beside the programs.
     pub work: Option<PathBuf>,
 }
@@ -156,13 +158,14 @@ impl Demo {
                 Means::Calls => "Deploy by calls of the API (a test's short cut)",
             },
         );
-        let means = self.options.means;
+        let asked = (self.options.means, self.options.shards);
         let deploying =
-            Deploying::begin(means, &places, &account, children, &world.regions).await?;
+            Deploying::begin(asked, &places, &account, children, &world.regions).await?;
         let deployed = deploying.finish(&places, children, &console).await?;
         console.say(format_args!(
-            "bucket {}, queue {}",
-            deployed.bucket, deployed.queue_url
+            "bucket {}, {}",
+            deployed.bucket,
+            deployed.queue_url.replace(',', " and ")
         ));
         account.verify_sender(EMAIL.0).await?;
         let role = &deployed.node_role_arn;

@@ -18,6 +18,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 const TERRAFORM: &[&str] = &[];
 const CALLS: &[&str] = &["--skip-terraform"];
 const CALLS_WITHOUT_PROBE: &[&str] = &["--skip-terraform", "--skip-probe"];
+const TWO_SHARDS_WITHOUT_PROBE: &[&str] = &["--shards", "2", "--skip-probe"];
 
 /// The demo with `arguments`; `None`, and words, where this machine cannot run it.
 fn demo(arguments: &[&str]) -> Option<Command> {
@@ -153,8 +154,8 @@ fn a_manifest_that_does_not_fit_is_told(played: &Played) {
 
 #[test]
 fn other_seeds_plant_other_waste_and_that_is_found() {
-    for seed in [2, 3] {
-        let Some(played) = play(seed, CALLS_WITHOUT_PROBE) else {
+    for (seed, arguments) in [(2, CALLS_WITHOUT_PROBE), (3, TWO_SHARDS_WITHOUT_PROBE)] {
+        let Some(played) = play(seed, arguments) else {
             return;
         };
         played.ends_with(0).says("nothing else was called waste");

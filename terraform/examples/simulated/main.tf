@@ -48,6 +48,7 @@ module "ebb" {
   policy_toml          = var.policy_toml
   rules_toml           = var.rules_toml
   regions              = var.regions
+  shards               = var.shards
   slack_webhook_url    = var.slack_webhook_url
   email_from           = var.email_from
   email_to             = var.email_to

@@ -44,6 +44,12 @@ variable "regions" {
   default     = []
 }
 
+variable "shards" {
+  description = "Queues and sweeps among which the nodes are divided."
+  type        = number
+  default     = 1
+}
+
 variable "slack_webhook_url" {
   description = "Where a local receiver takes the digest."
   type        = string

@@ -14,6 +14,7 @@ Examples:
   ebb-demo --seed 7                 another fleet, other waste
   ebb-demo --keep                   leave it running to look at
   ebb-demo --no-waste               nothing is planted, and nothing may be found
+  ebb-demo --shards 2               two queues and two sweeps, of which one reports
   ebb-demo check DIR                compare a run's report with planted.json again
 
 Exit status: 0 all that was planted was found and nothing else; 1 not so;
@@ -40,6 +41,10 @@ struct Arguments {
     /// Deploy by calls of the API, without terraform: a minute shorter
     #[arg(long)]
     skip_terraform: bool,
+    /// Queues and sweeps among which the nodes are divided; by terraform only
+    #[arg(long, default_value_t = 1, conflicts_with = "skip_terraform",
+          value_parser = clap::value_parser!(u8).range(1..=9))]
+    shards: u8,
     /// Write files here [default: demo/seed-N beside this program]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -86,6 +91,7 @@ async fn play(arguments: Arguments, console: Console) -> Result<ExitCode> {
             true => RealProbe::Skipped,
             false => RealProbe::Ran,
         },
+        shards: arguments.shards,
         work: arguments.work,
     };
     let mut demo = Demo::new(options, console)?;

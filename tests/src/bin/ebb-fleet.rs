@@ -23,7 +23,7 @@ struct Options {
     /// Folder with the world.json of tests/sim/seed.py.
     #[arg(long)]
     world: PathBuf,
-    /// Queue for heartbeats.
+    /// Queue for heartbeats; of several shards all with commas between.
     #[arg(long)]
     queue_url: String,
     /// Bucket for finished steps.

@@ -23,14 +23,25 @@ pub(super) const EMAIL: (&str, &str) = ("ebb@example.org", "team@example.org");
 pub(super) struct Deployment {
     /// The one bucket.
     pub(super) bucket: String,
-    /// Where heartbeats go.
+    /// Where heartbeats go; of several shards all queues with commas between.
     pub(super) queue_url: String,
     /// Where the API answers.
     pub(super) api_url: String,
     /// The role of a machine with a probe.
     pub(super) node_role_arn: String,
-    /// The Lambda of the sweep.
+    /// The Lambda of the sweep; of several shards the one that reports.
     pub(super) sweeper_function_name: String,
+}
+
+impl Deployment {
+    /// The Lambdas of all shards; the one that reports for all comes last.
+    pub(super) fn sweepers(&self) -> impl Iterator<Item = String> {
+        let shards = self.queue_url.split(',').count();
+        (0..shards).rev().map(|shard| match shard {
+            0 => self.sweeper_function_name.clone(),
+            other => format!("{}-{other}", self.sweeper_function_name),
+        })
+    }
 }
 
 /// How to deploy.
@@ -71,7 +82,7 @@ impl Deploying {
     /// # Errors
     /// When a program could not be packed, or terraform is not there.
     pub(super) async fn begin(
-        means: Means,
+        (means, shards): (Means, u8),
         places: &Places,
         account: &Account,
         children: &mut Children,
@@ -84,6 +95,7 @@ impl Deploying {
             "platform_endpoint": account.platform,
             "region": REGION,
             "regions": regions,
+            "shards": shards,
             "sweeper_package": places.work.join("sweeper.zip"),
             "tune_package": places.work.join("tune.zip"),
             "policy_toml": fs::read_to_string(places.demo("policy.toml"))?,

@@ -14,12 +14,20 @@ use super::http::Request;
 /// As long as the function itself may take.
 const SWEEP: Duration = Duration::from_secs(300);
 
-/// Invokes the sweeper and waits for its answer.
+/// Invokes the sweeper of each shard and waits for the last one's answer, which tells
+/// of all.
 ///
 /// # Errors
-/// When the function failed, with what it said.
+/// When a function failed, with what it said.
 pub(super) async fn sweep(account: &Account, deployed: &Deployment) -> Result<Value> {
-    let name = &deployed.sweeper_function_name;
+    let mut answer = Value::Null;
+    for name in deployed.sweepers() {
+        answer = invoke(account, &name).await?;
+    }
+    Ok(answer)
+}
+
+async fn invoke(account: &Account, name: &str) -> Result<Value> {
     let url = format!(
         "{}/2015-03-31/functions/{name}/invocations",
         account.platform

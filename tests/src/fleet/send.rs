@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, Keys};
 use ebb_cloud::ports::{Objects, PutOptions, Queue};
 use ebb_domain::heartbeat::{Heartbeat, Sent};
-use ebb_domain::identity::{BootId, ProbeStart};
+use ebb_domain::identity::{BootId, NodeId, ProbeStart};
+use ebb_probe::config::Cloud;
 use ebb_signal::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use crate::world::{Node, World};
 pub struct Target {
     /// Region, endpoints and transport; credentials are each node's own.
     pub config: AwsConfig,
-    /// The heartbeats' queue.
+    /// The heartbeats' queue; of several shards all with commas between.
     pub queue_url: String,
     /// The bucket for finished steps.
     pub bucket: String,
@@ -82,12 +83,17 @@ fn players(world: &World, target: &Target, past: Duration) -> Result<Vec<Player>
             secret_access_key: given.secret_access_key.clone(),
             session_token: Some(given.session_token.clone()),
         });
+        let cloud = Cloud {
+            queue_url: &target.queue_url,
+            bucket: &target.bucket,
+        };
+        let id = NodeId::new(node.instance_id.clone())?;
         players.push(Player {
             clock: NodeClock::new(node, past),
             boot: BootId::new(format!("boot-of-{}", node.instance_id))?,
             probe_start: ProbeStart::new(format!("play-{:x}", Timestamp::now().as_millisecond()))?,
             user_id: given.user_id.clone(),
-            queue: AwsQueue::new(&config, target.queue_url.clone()),
+            queue: AwsQueue::new(&config, cloud.queue_of(&id).to_owned()),
             objects: AwsObjects::new(&config, target.bucket.clone()),
             node: node.clone(),
             next: 0,
