@@ -22,10 +22,10 @@ try: ## Build the terminal program (3 minutes, no cloud SDK) and scan an account
 	scripts/setup try
 	cargo run -p ebb-cli -- scan --demo
 
-demo: ## Run the main job in a simulated account; SEED=n varies it, KEEP=1 leaves it running
+demo: ## Run the main job in a simulated account; SEED=n varies it, SHARDS=n divides it, KEEP=1 leaves it running
 	scripts/setup demo
 	@$(MAKE) --no-print-directory build
-	$(BUILT)/ebb-demo --seed $(SEED) $(if $(KEEP),--keep)
+	$(BUILT)/ebb-demo --seed $(SEED) $(if $(SHARDS),--shards $(SHARDS)) $(if $(KEEP),--keep)
 
 test: ## Run every test
 	scripts/setup test
