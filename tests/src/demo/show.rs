@@ -47,9 +47,13 @@ impl Demo {
         self.console.quote(&shown.join("\n"));
         let path = self.places.work.join(format!("{name}.txt"));
         fs::write(&path, text)?;
-        let left = lines.len() - shown.len();
-        self.console
-            .say(format_args!("… {left} lines more in {}", path.display()));
+        let whole = path.display();
+        match lines.len() - shown.len() {
+            0 => self.console.say(format_args!("all of it, in {whole}")),
+            left => self
+                .console
+                .say(format_args!("… {left} lines more in {whole}")),
+        }
         Ok(())
     }
 
