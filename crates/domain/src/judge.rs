@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod cases;
+mod committed;
 mod exempt;
 mod explain;
 mod facts;
@@ -62,9 +63,9 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             Verdict::NotJudged(reason) => not_judged.push(reason),
         }
     }
-    findings.sort_by(|a, b| {
-        (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
-    });
+    dearest_first(&mut findings);
+    committed::hold_back(facts, &mut findings);
+    dearest_first(&mut findings);
     not_judged.sort();
     not_judged.dedup();
     let timeline = timeline::of(facts, &findings);
@@ -98,6 +99,12 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         second_opinions,
         runs: Runs::of(facts, &profiles),
     }
+}
+
+fn dearest_first(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
+    });
 }
 
 /// Each second opinion with our finding about the same resource, the greatest saving

@@ -159,7 +159,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
 }
 
 /// What the machines list at that run on demand and that each commitment could pay for.
-fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
+pub(crate) fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
     let running = || {
         let all = facts.inventory.instances.values();
         all.filter(|one| one.state == InstanceState::Running && one.market != Market::Spot)

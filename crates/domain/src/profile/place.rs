@@ -30,7 +30,7 @@ use crate::sizing::SizedRequest;
 use crate::units::{Bytes, Usd, UsdPerHour};
 
 use limits::{Arm, limits};
-pub(crate) use paid::Paid;
+pub(crate) use paid::{GREATEST_DISCOUNT, Paid};
 use tell::Teller;
 
 /// Offers that are told, each of another family: the best, and what to take where

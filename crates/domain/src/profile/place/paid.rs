@@ -12,7 +12,7 @@ use crate::profile::gather::SeenRun;
 /// What a commitment takes off the list price at the most, in percent.
 ///
 /// Source: "Savings Plans" and "Amazon EC2 Reserved Instances Pricing", up to 72 %.
-const GREATEST_DISCOUNT: u64 = 72;
+pub(crate) const GREATEST_DISCOUNT: u64 = 72;
 
 /// What is paid for a machine.
 #[derive(Clone, Copy)]
