@@ -42,6 +42,8 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     );
     let together = match &settings.beside {
         Beside::Nobody => None,
+        // What another shard folds is its own account's.
+        _ if !settings.shard.reports() => None,
         beside => {
             let entered = aws::enter(&aws, beside, &settings.member_role).await;
             Some(

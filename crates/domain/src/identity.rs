@@ -2,6 +2,7 @@
 //! what a message claims; nothing else decides whose data a heartbeat is.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -53,8 +54,8 @@ macro_rules! names {
         impl $name {
             /// Takes a name after checking that it is not empty, at most 256
             /// bytes, and made of the characters that real ones are made of.
-            pub fn new(name: impl Into<String>) -> Result<Self, IdentityError> {
-                checked($what, name.into()).map(|name| Self(name.into()))
+            pub fn new(name: impl AsRef<str>) -> Result<Self, IdentityError> {
+                checked($what, name.as_ref()).map(|name| Self(name.into()))
             }
 
             /// The name itself.
@@ -66,6 +67,14 @@ macro_rules! names {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdentityError;
+
+            fn from_str(name: &str) -> Result<Self, IdentityError> {
+                Self::new(name)
             }
         }
 
@@ -116,7 +125,23 @@ impl InstanceType {
 
 const MAX_NAME_BYTES: usize = 256;
 
-fn checked(what: &'static str, name: String) -> Result<String, IdentityError> {
+/// Whether real names hold this byte: asked for each of every name that arrives.
+const IS_REAL: [bool; 256] = {
+    let mut is_real = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        is_real[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others = b"._:/@=+-".as_slice();
+    while let [byte, rest @ ..] = others {
+        is_real[*byte as usize] = true;
+        others = rest;
+    }
+    is_real
+};
+
+fn checked<'a>(what: &'static str, name: &'a str) -> Result<&'a str, IdentityError> {
     if name.is_empty() {
         return Err(IdentityError::Empty { what });
     }
@@ -127,8 +152,7 @@ fn checked(what: &'static str, name: String) -> Result<String, IdentityError> {
             max: MAX_NAME_BYTES,
         });
     }
-    let real = |b: u8| b.is_ascii_alphanumeric() || b"._:/@=+-".contains(&b);
-    if !name.bytes().all(real) {
+    if !name.bytes().all(|byte| IS_REAL[usize::from(byte)]) {
         return Err(IdentityError::BadCharacter {
             what,
             shown: name.escape_default().to_string(),

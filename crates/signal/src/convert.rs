@@ -6,6 +6,7 @@ mod step;
 
 pub(crate) use step::steps;
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::error::DecodeError;
 use crate::message::{MAX_STEPS_A_HEARTBEAT, allowed};
-use crate::proto;
+use crate::proto::{self, Text};
 
 /// Names from outside keep their first bytes; nothing real is longer.
 const MAX_TEXT_BYTES: usize = 256;
@@ -29,40 +30,59 @@ pub(crate) fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeEr
     }
 }
 
-pub(crate) fn named<T>(
+/// Text for the wire.
+pub(crate) fn wire(text: &str) -> Text {
+    Text::copy_from_slice(text.as_bytes())
+}
+
+fn utf8<'a>(field: &'static str, text: &'a Text) -> Result<&'a str, DecodeError> {
+    std::str::from_utf8(text).map_err(|_| wrong(field, "it is not UTF-8"))
+}
+
+pub(crate) fn named<T: FromStr<Err = IdentityError>>(
     field: &'static str,
-    name: String,
-    new: impl FnOnce(String) -> Result<T, IdentityError>,
+    name: &Text,
 ) -> Result<T, DecodeError> {
-    new(name).map_err(|error| wrong(field, error.to_string()))
+    let name = utf8(field, name)?;
+    name.parse()
+        .map_err(|error: IdentityError| wrong(field, error.to_string()))
 }
 
 /// The same name as in the heartbeat before is the same copy of it: a message is of
 /// one node, and rarely of two boots.
-fn again<T>(
+fn again<T: Clone + FromStr<Err = IdentityError>>(
     field: &'static str,
-    name: String,
+    name: &Text,
     before: Option<&T>,
     read: fn(&T) -> &str,
-) -> Result<T, DecodeError>
-where
-    T: Clone + TryFrom<String, Error = IdentityError>,
-{
-    match before.filter(|before| read(before) == name) {
+) -> Result<T, DecodeError> {
+    match before.filter(|before| read(before).as_bytes() == name) {
         Some(before) => Ok(before.clone()),
-        None => named(field, name, TryInto::try_into),
+        None => named(field, name),
     }
 }
 
-pub(crate) fn text(field: &'static str, value: String) -> Result<String, DecodeError> {
+pub(crate) fn text(field: &'static str, value: &Text) -> Result<String, DecodeError> {
     if value.len() > MAX_TEXT_BYTES {
         return Err(wrong(field, format!("{} bytes are too many", value.len())));
     }
+    let value = utf8(field, value)?;
     let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if !is_plain && value.chars().any(char::is_control) {
         return Err(wrong(field, "it holds a control character"));
     }
-    Ok(value)
+    Ok(value.to_owned())
+}
+
+/// Reads one after the other; in a loop, for a collected result has no room ahead.
+pub(crate) fn each<'a, W, T: TryFrom<&'a W, Error = DecodeError>>(
+    all: &'a [W],
+) -> Result<Vec<T>, DecodeError> {
+    let mut read = Vec::with_capacity(all.len());
+    for one in all {
+        read.push(one.try_into()?);
+    }
+    Ok(read)
 }
 
 fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> {
@@ -81,7 +101,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 pub(crate) fn sent(sent: Option<proto::Sent>) -> Result<Sent, DecodeError> {
     let sent = required("sent", sent)?;
     Ok(Sent {
-        boot: named("sent.boot", sent.boot, TryInto::try_into)?,
+        boot: named("sent.boot", &sent.boot)?,
         clock: BootClock::from_nanos(sent.clock_ns),
         wall: wall("sent.wall_us", sent.wall_us)?,
     })
@@ -90,7 +110,7 @@ pub(crate) fn sent(sent: Option<proto::Sent>) -> Result<Sent, DecodeError> {
 impl From<&Sent> for proto::Sent {
     fn from(sent: &Sent) -> Self {
         Self {
-            boot: sent.boot.to_string(),
+            boot: wire(sent.boot.as_str()),
             clock_ns: sent.clock.as_nanos(),
             wall_us: sent.wall.as_microsecond(),
         }
@@ -116,9 +136,9 @@ pub(crate) fn origin_in(origin: i32) -> Result<Origin, DecodeError> {
 impl From<&Heartbeat> for proto::Heartbeat {
     fn from(h: &Heartbeat) -> Self {
         Self {
-            node: h.node.to_string(),
-            boot: h.boot.to_string(),
-            probe_start: h.probe_start.to_string(),
+            node: wire(h.node.as_str()),
+            boot: wire(h.boot.as_str()),
+            probe_start: wire(h.probe_start.as_str()),
             sequence: h.sequence,
             start_ns: h.start.as_nanos(),
             end_ns: h.end.as_nanos(),
@@ -147,9 +167,9 @@ pub(crate) fn heartbeat(
     let (node, boot) = (before.map(|b| &b.node), before.map(|b| &b.boot));
     let start = before.map(|b| &b.probe_start);
     Ok(Heartbeat {
-        node: again("node", h.node, node, NodeId::as_str)?,
-        boot: again("boot", h.boot, boot, BootId::as_str)?,
-        probe_start: again("probe_start", h.probe_start, start, ProbeStart::as_str)?,
+        node: again("node", &h.node, node, NodeId::as_str)?,
+        boot: again("boot", &h.boot, boot, BootId::as_str)?,
+        probe_start: again("probe_start", &h.probe_start, start, ProbeStart::as_str)?,
         sequence: h.sequence,
         start: BootClock::from_nanos(h.start_ns),
         end: BootClock::from_nanos(h.end_ns),
@@ -160,11 +180,7 @@ pub(crate) fn heartbeat(
         workload: required("workload", h.workload)?.into(),
         background: required("background", h.background)?.into(),
         typed_ago: h.typed_ago_ms.map(Duration::from_millis),
-        steps: h
-            .steps
-            .into_iter()
-            .map(TryInto::try_into)
-            .collect::<Result<_, _>>()?,
+        steps: each(&h.steps)?,
         probe: required("probe", h.probe)?.into(),
         detail: one_two::taken(h.detail)?,
     })

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ebb_domain::heartbeat::{Heartbeat, Sent};
 use ebb_domain::step::StepBatch;
 use prost::Message;
+use prost::bytes::Bytes;
 use zstd::bulk::Decompressor;
 
 use crate::error::{DecodeError, EncodeError};
@@ -164,7 +165,7 @@ fn unpack<M: Message + Default>(packed: &[u8], max: usize) -> Result<M, DecodeEr
         unpacker
             .decompress_to_buffer(packed, plain)
             .map_err(|source| DecodeError::Unpack { max, source })?;
-        M::decode(plain.as_slice()).map_err(DecodeError::Protobuf)
+        M::decode(Bytes::copy_from_slice(plain)).map_err(DecodeError::Protobuf)
     })
 }
 

@@ -256,7 +256,7 @@ impl Others {
             let (fleet, hours) = all
                 .together
                 .unwrap_or_else(|| (own.stored.fleet.clone(), own.hours.fleet().clone()));
-            let theirs = other.hours.fleet().clone();
+            let theirs = other.hours.into_fleet();
             all.together = Some((fleet.merge(other.stored.fleet), hours.merge(theirs)));
         }
         Ok(all)

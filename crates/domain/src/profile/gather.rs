@@ -6,7 +6,7 @@ mod neighbours;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Run, RunKey, StepProfile, learn};
+use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
 use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
 use crate::identity::Region;
@@ -126,7 +126,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
         .into_iter()
         .map(|(key, runs)| {
             let mut profile = StepProfile::default();
-            for run in &runs {
+            for run in newest(&runs) {
                 let among_others = neighbours.crowded(run, facts.catalogue);
                 let profiled = Run {
                     among_others,
@@ -156,6 +156,16 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
         speeds: learn::learned(all, facts.catalogue),
         by_step,
     }
+}
+
+/// Those of its runs that a profile has room for, and such as were seen last at the same
+/// time: to add all, and drop most again, takes long where a step runs everywhere.
+fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> impl Iterator<Item = &'r SeenRun<'a>> {
+    let mut times: Vec<_> = runs.iter().map(|run| run.step.observed_at).collect();
+    let from = times.len().checked_sub(MAX_RUNS);
+    let from = from.map(|old| *times.select_nth_unstable(old).1);
+    let is_new = move |run: &&SeenRun<'_>| Some(run.step.observed_at) >= from;
+    runs.iter().filter(is_new)
 }
 
 /// What the machines list at that run on demand and that each commitment could pay for.

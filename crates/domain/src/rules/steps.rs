@@ -4,6 +4,7 @@
 
 mod memory_pressure;
 mod out_of_memory;
+mod past;
 mod retry_storm;
 mod slow;
 mod stalled;
@@ -13,6 +14,7 @@ mod testing;
 mod underprovisioned;
 mod waiting;
 
+use past::Past;
 pub(super) use stalled::advice;
 
 use std::time::Duration;
@@ -59,9 +61,11 @@ fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 5] {
 }
 
 /// A step with all its runs.
+#[derive(Clone, Copy)]
 pub(super) struct Step<'a> {
     pub(super) name: &'a str,
     pub(super) profiled: &'a Profiled<'a>,
+    past: Past,
 }
 
 /// A run that is under way, with the step that it is one of.
@@ -73,7 +77,7 @@ pub(super) struct UnderWay<'a> {
 /// Judges every step of a pipeline.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for step in all(profiles) {
+    for step in all(facts, profiles) {
         verdicts.extend(first(facts, &step, &of_steps()));
         for run in under_way(facts, &step) {
             verdicts.extend(first(facts, &run, &of_runs()));
@@ -86,7 +90,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 /// id.
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
     let mut checks = Vec::new();
-    for step in all(profiles) {
+    for step in all(facts, profiles) {
         if step.name == id {
             checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
         }
@@ -97,9 +101,13 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
     checks
 }
 
-fn all<'a>(profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
     let steps = profiles.by_step.iter();
-    steps.map(|((_, name), profiled)| Step { name, profiled })
+    steps.map(|((_, name), profiled)| Step {
+        name,
+        profiled,
+        past: Past::of(facts, profiled),
+    })
 }
 
 fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict> {
@@ -120,25 +128,20 @@ fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Chec
 fn under_way<'a>(facts: &Facts<'_>, step: &Step<'a>) -> impl Iterator<Item = UnderWay<'a>> {
     let fresh = facts.now.checked_sub(facts.policy.idle.after()).ok();
     let patience = facts.policy.batch.no_progress();
-    let (name, profiled) = (step.name, step.profiled);
-    let runs = profiled.runs.iter().filter(move |run| {
+    let step = *step;
+    let runs = step.profiled.runs.iter().filter(move |run| {
         let is_batchs = run.job.is_some_and(|job| job.status == JobStatus::Running);
         run.step.usage.end == StepEnd::Running
             && Some(run.step.observed_at) >= fresh
             && !(is_batchs && run.quiet() >= patience)
     });
-    runs.map(move |run| UnderWay {
-        step: Step { name, profiled },
-        run,
-    })
+    runs.map(move |run| UnderWay { step, run })
 }
 
 impl<'a> Step<'a> {
     /// Earlier runs that ended well, of which a history is made.
     pub(super) fn history(&self) -> impl Iterator<Item = &'a SeenRun<'a>> {
-        let ended = |end| matches!(end, StepEnd::Exited(0) | StepEnd::Unknown);
-        let runs = self.profiled.runs.iter();
-        runs.filter(move |run| ended(run.step.usage.end))
+        past::well_ended(self.profiled)
     }
 
     /// A finding about the step as a whole, from the runs that show it; `None` of none.
@@ -375,10 +378,4 @@ fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
 /// A count as findings tell it.
 pub(super) fn many(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// The middle value; `None` of none.
-pub(super) fn median(mut values: Vec<Duration>) -> Option<Duration> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
 }

@@ -3,39 +3,39 @@
 
 use ebb_domain::step::{Handed, Opened};
 
-use super::{text, wrong};
+use super::{text, wire, wrong};
 use crate::error::DecodeError;
 use crate::message::allowed;
-use crate::proto;
+use crate::proto::{self, Text};
 
 impl From<&Handed> for proto::Handed {
     fn from(handed: &Handed) -> Self {
         let label = |(key, value): (&String, &String)| proto::Label {
-            key: key.clone(),
-            value: value.clone(),
+            key: wire(key),
+            value: wire(value),
         };
         Self {
-            trace_id: handed.trace_id.clone(),
+            trace_id: handed.trace_id.as_deref().map(wire),
             labels: handed.labels.iter().map(label).collect(),
         }
     }
 }
 
-impl TryFrom<proto::Handed> for Handed {
+impl TryFrom<&proto::Handed> for Handed {
     type Error = DecodeError;
 
-    fn try_from(handed: proto::Handed) -> Result<Self, DecodeError> {
+    fn try_from(handed: &proto::Handed) -> Result<Self, DecodeError> {
         allowed("labels of a step", handed.labels.len(), Self::MAX_LABELS)?;
-        let trace_id = |id| short("handed.trace_id", id, Self::MAX_KEY_BYTES);
-        let label = |label: proto::Label| {
+        let trace_id = |id: &Text| short("handed.trace_id", id, Self::MAX_KEY_BYTES);
+        let label = |label: &proto::Label| {
             Ok((
-                short("handed.labels.key", label.key, Self::MAX_KEY_BYTES)?,
-                short("handed.labels.value", label.value, Self::MAX_VALUE_BYTES)?,
+                short("handed.labels.key", &label.key, Self::MAX_KEY_BYTES)?,
+                short("handed.labels.value", &label.value, Self::MAX_VALUE_BYTES)?,
             ))
         };
         Ok(Self {
-            trace_id: handed.trace_id.map(trace_id).transpose()?,
-            labels: (handed.labels.into_iter())
+            trace_id: handed.trace_id.as_ref().map(trace_id).transpose()?,
+            labels: (handed.labels.iter())
                 .map(label)
                 .collect::<Result<_, DecodeError>>()?,
         })
@@ -45,36 +45,40 @@ impl TryFrom<proto::Handed> for Handed {
 impl From<&Opened> for proto::Opened {
     fn from(opened: &Opened) -> Self {
         let files = |(path, count): (&String, &u64)| proto::Files {
-            path: path.clone(),
+            path: wire(path),
             count: *count,
         };
         Self {
-            arguments: opened.arguments.clone(),
+            arguments: opened
+                .arguments
+                .iter()
+                .map(|argument| wire(argument))
+                .collect(),
             files: opened.files.iter().map(files).collect(),
             files_left_out: opened.files_left_out,
         }
     }
 }
 
-impl TryFrom<proto::Opened> for Opened {
+impl TryFrom<&proto::Opened> for Opened {
     type Error = DecodeError;
 
-    fn try_from(opened: proto::Opened) -> Result<Self, DecodeError> {
+    fn try_from(opened: &proto::Opened) -> Result<Self, DecodeError> {
         let most = Self::MAX_ARGUMENT_BYTES;
         allowed("arguments of a step", opened.arguments.len(), most)?;
-        let bytes = opened.arguments.iter().map(String::len).sum();
+        let bytes = opened.arguments.iter().map(Text::len).sum();
         allowed("bytes of a step's arguments", bytes, most)?;
         allowed("paths of a step", opened.files.len(), Self::MAX_PATHS)?;
-        let argument = |argument| text("opened.arguments", argument);
-        let files = |files: proto::Files| {
-            let path = short("opened.files.path", files.path, Self::MAX_PATH_BYTES)?;
+        let argument = |argument: &Text| text("opened.arguments", argument);
+        let files = |files: &proto::Files| {
+            let path = short("opened.files.path", &files.path, Self::MAX_PATH_BYTES)?;
             Ok((path, files.count))
         };
         Ok(Self {
-            arguments: (opened.arguments.into_iter())
+            arguments: (opened.arguments.iter())
                 .map(argument)
                 .collect::<Result<_, DecodeError>>()?,
-            files: (opened.files.into_iter())
+            files: (opened.files.iter())
                 .map(files)
                 .collect::<Result<_, DecodeError>>()?,
             files_left_out: opened.files_left_out,
@@ -82,7 +86,7 @@ impl TryFrom<proto::Opened> for Opened {
     }
 }
 
-fn short(field: &'static str, value: String, max: usize) -> Result<String, DecodeError> {
+fn short(field: &'static str, value: &Text, max: usize) -> Result<String, DecodeError> {
     match value.len() > max {
         true => Err(wrong(field, format!("more than {max} bytes"))),
         false => text(field, value),

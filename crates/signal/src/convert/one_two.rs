@@ -6,10 +6,10 @@ use ebb_domain::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 use ebb_domain::step::{RunName, StepGpu, StepNetwork};
 use ebb_domain::units::{Bytes, Share};
 
-use super::{nanos, text};
+use super::{each, nanos, text, wire};
 use crate::error::DecodeError;
 use crate::message::{MAX_GPUS, allowed};
-use crate::proto;
+use crate::proto::{self, Text};
 
 /// `None` when nothing more is known, as before 1.2.
 pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
@@ -17,7 +17,7 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         return None;
     }
     Some(proto::NodeDetail {
-        sampled_because: detail.sampled_because.clone(),
+        sampled_because: detail.sampled_because.as_deref().map(wire),
         gpus: detail.gpus.iter().map(Into::into).collect(),
         gpu_restarts: detail.gpu_restarts,
         network: detail.network.map(Into::into),
@@ -30,14 +30,10 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
 pub(super) fn taken(detail: Option<proto::NodeDetail>) -> Result<NodeDetail, DecodeError> {
     let d = detail.unwrap_or_default();
     allowed("GPUs of a heartbeat", d.gpus.len(), MAX_GPUS)?;
-    let because = |words| text("detail.sampled_because", words);
+    let because = |words: &Text| text("detail.sampled_because", words);
     Ok(NodeDetail {
-        sampled_because: d.sampled_because.map(because).transpose()?,
-        gpus: d
-            .gpus
-            .into_iter()
-            .map(TryInto::try_into)
-            .collect::<Result<_, _>>()?,
+        sampled_because: d.sampled_because.as_ref().map(because).transpose()?,
+        gpus: each(&d.gpus)?,
         gpu_restarts: d.gpu_restarts,
         network: d.network.map(Into::into),
         pressure: d.pressure.map(Into::into),
@@ -50,7 +46,7 @@ impl From<&GpuUse> for proto::GpuUse {
     fn from(gpu: &GpuUse) -> Self {
         Self {
             number: gpu.number,
-            model: gpu.model.clone(),
+            model: wire(&gpu.model),
             busy_ppm: gpu.busy.map(Share::ppm),
             memory_held_bytes: gpu.memory_held.map(|bytes| bytes.0),
             memory_bytes: gpu.memory.map(|bytes| bytes.0),
@@ -59,13 +55,13 @@ impl From<&GpuUse> for proto::GpuUse {
     }
 }
 
-impl TryFrom<proto::GpuUse> for GpuUse {
+impl TryFrom<&proto::GpuUse> for GpuUse {
     type Error = DecodeError;
 
-    fn try_from(gpu: proto::GpuUse) -> Result<Self, DecodeError> {
+    fn try_from(gpu: &proto::GpuUse) -> Result<Self, DecodeError> {
         Ok(Self {
             number: gpu.number,
-            model: text("gpu.model", gpu.model)?,
+            model: text("gpu.model", &gpu.model)?,
             busy: gpu.busy_ppm.map(Share::from_ppm),
             memory_held: gpu.memory_held_bytes.map(Bytes),
             memory: gpu.memory_bytes.map(Bytes),
@@ -167,22 +163,22 @@ impl From<proto::StepGpu> for StepGpu {
 impl From<&RunName> for proto::RunName {
     fn from(run: &RunName) -> Self {
         Self {
-            launcher: run.launcher.clone(),
-            key: run.key.clone(),
-            pipeline: run.pipeline.clone(),
+            launcher: wire(&run.launcher),
+            key: wire(&run.key),
+            pipeline: run.pipeline.as_deref().map(wire),
         }
     }
 }
 
-impl TryFrom<proto::RunName> for RunName {
+impl TryFrom<&proto::RunName> for RunName {
     type Error = DecodeError;
 
-    fn try_from(run: proto::RunName) -> Result<Self, DecodeError> {
-        let pipeline = |name| text("run.pipeline", name);
+    fn try_from(run: &proto::RunName) -> Result<Self, DecodeError> {
+        let pipeline = |name: &Text| text("run.pipeline", name);
         Ok(Self {
-            launcher: text("run.launcher", run.launcher)?,
-            key: text("run.key", run.key)?,
-            pipeline: run.pipeline.map(pipeline).transpose()?,
+            launcher: text("run.launcher", &run.launcher)?,
+            key: text("run.key", &run.key)?,
+            pipeline: run.pipeline.as_ref().map(pipeline).transpose()?,
         })
     }
 }

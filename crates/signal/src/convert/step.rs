@@ -8,7 +8,7 @@ use ebb_domain::step::{
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 
-use super::{named, origin_in, origin_out, text, wrong};
+use super::{each, named, origin_in, origin_out, text, wire, wrong};
 use crate::error::DecodeError;
 use crate::message::{MAX_TOOLS_A_STEP, StepObject, allowed};
 use crate::proto;
@@ -16,9 +16,9 @@ use crate::proto;
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {
     proto::Steps {
         sent: Some(sent.into()),
-        node: batch.node.to_string(),
-        boot: batch.boot.to_string(),
-        probe_start: batch.probe_start.to_string(),
+        node: wire(batch.node.as_str()),
+        boot: wire(batch.boot.as_str()),
+        probe_start: wire(batch.probe_start.as_str()),
         sequence: batch.sequence,
         origin: origin_out(batch.origin),
         steps: batch.steps.iter().map(Into::into).collect(),
@@ -32,16 +32,12 @@ impl TryFrom<proto::Steps> for StepObject {
         Ok(Self {
             sent: super::sent(s.sent)?,
             batch: StepBatch {
-                node: named("node", s.node, TryInto::try_into)?,
-                boot: named("boot", s.boot, TryInto::try_into)?,
-                probe_start: named("probe_start", s.probe_start, TryInto::try_into)?,
+                node: named("node", &s.node)?,
+                boot: named("boot", &s.boot)?,
+                probe_start: named("probe_start", &s.probe_start)?,
                 sequence: s.sequence,
                 origin: origin_in(s.origin)?,
-                steps: s
-                    .steps
-                    .into_iter()
-                    .map(TryInto::try_into)
-                    .collect::<Result<_, _>>()?,
+                steps: each(&s.steps)?,
             },
         })
     }
@@ -52,8 +48,8 @@ impl From<&StepUsage> for proto::Step {
         let (end, end_code) = end_out(s.end);
         Self {
             kind: kind_out(s.id.kind).into(),
-            key: s.id.key.clone(),
-            name: s.name.clone(),
+            key: wire(&s.id.key),
+            name: wire(&s.name),
             started_ns: s.started.as_nanos(),
             observed_ns: s.observed.as_nanos(),
             end: end.into(),
@@ -78,10 +74,10 @@ impl From<&StepUsage> for proto::Step {
     }
 }
 
-impl TryFrom<proto::Step> for StepUsage {
+impl TryFrom<&proto::Step> for StepUsage {
     type Error = DecodeError;
 
-    fn try_from(s: proto::Step) -> Result<Self, DecodeError> {
+    fn try_from(s: &proto::Step) -> Result<Self, DecodeError> {
         allowed("tools of a step", s.tools.len(), MAX_TOOLS_A_STEP)?;
         let peak_memory = match s.peak_memory_bytes {
             None => None,
@@ -96,9 +92,9 @@ impl TryFrom<proto::Step> for StepUsage {
         Ok(Self {
             id: StepId {
                 kind: kind_in(s.kind)?,
-                key: text("step.key", s.key)?,
+                key: text("step.key", &s.key)?,
             },
-            name: text("step.name", s.name)?,
+            name: text("step.name", &s.name)?,
             started: BootClock::from_nanos(s.started_ns),
             observed: BootClock::from_nanos(s.observed_ns),
             end: end_in(s.end, s.end_code)?,
@@ -113,12 +109,8 @@ impl TryFrom<proto::Step> for StepUsage {
             },
             peak_cores: s.peak_milli_cores.map(MilliCores),
             last_progress: BootClock::from_nanos(s.last_progress_ns),
-            tools: s
-                .tools
-                .into_iter()
-                .map(TryInto::try_into)
-                .collect::<Result<_, _>>()?,
-            detail: detail::taken(s.detail)?,
+            tools: each(&s.tools)?,
+            detail: detail::taken(s.detail.as_deref())?,
         })
     }
 }
@@ -126,7 +118,7 @@ impl TryFrom<proto::Step> for StepUsage {
 impl From<&ToolUsage> for proto::Tool {
     fn from(t: &ToolUsage) -> Self {
         Self {
-            name: t.name.clone(),
+            name: wire(&t.name),
             processes: t.processes,
             cpu_ns: t.cpu.0,
             peak_memory_bytes: t.peak_memory.map(|bytes| bytes.0),
@@ -135,12 +127,12 @@ impl From<&ToolUsage> for proto::Tool {
     }
 }
 
-impl TryFrom<proto::Tool> for ToolUsage {
+impl TryFrom<&proto::Tool> for ToolUsage {
     type Error = DecodeError;
 
-    fn try_from(t: proto::Tool) -> Result<Self, DecodeError> {
+    fn try_from(t: &proto::Tool) -> Result<Self, DecodeError> {
         Ok(Self {
-            name: text("tool.name", t.name)?,
+            name: text("tool.name", &t.name)?,
             processes: t.processes,
             cpu: CpuTime(t.cpu_ns),
             peak_memory: t.peak_memory_bytes.map(Bytes),

@@ -2,26 +2,28 @@
 
 use prost::Message;
 
+use super::Text;
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Handed {
-    #[prost(string, optional, tag = "1")]
-    pub trace_id: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub trace_id: Option<Text>,
     #[prost(message, repeated, tag = "2")]
     pub labels: Vec<Label>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Label {
-    #[prost(string, tag = "1")]
-    pub key: String,
-    #[prost(string, tag = "2")]
-    pub value: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Text,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: Text,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Opened {
-    #[prost(string, repeated, tag = "1")]
-    pub arguments: Vec<String>,
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub arguments: Vec<Text>,
     #[prost(message, repeated, tag = "2")]
     pub files: Vec<Files>,
     #[prost(uint64, tag = "3")]
@@ -30,8 +32,8 @@ pub(crate) struct Opened {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Files {
-    #[prost(string, tag = "1")]
-    pub path: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub path: Text,
     #[prost(uint64, tag = "2")]
     pub count: u64,
 }

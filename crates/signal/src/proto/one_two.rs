@@ -2,10 +2,12 @@
 
 use prost::Message;
 
+use super::Text;
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NodeDetail {
-    #[prost(string, optional, tag = "1")]
-    pub sampled_because: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub sampled_because: Option<Text>,
     #[prost(message, repeated, tag = "2")]
     pub gpus: Vec<GpuUse>,
     #[prost(uint64, tag = "3")]
@@ -25,8 +27,8 @@ pub(crate) struct NodeDetail {
 pub(crate) struct GpuUse {
     #[prost(uint32, tag = "1")]
     pub number: u32,
-    #[prost(string, tag = "2")]
-    pub model: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub model: Text,
     #[prost(uint32, optional, tag = "3")]
     pub busy_ppm: Option<u32>,
     #[prost(uint64, optional, tag = "4")]
@@ -63,7 +65,7 @@ pub(crate) struct Pressure {
     pub disk_full_ns: u64,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct StepNetwork {
     #[prost(uint64, tag = "1")]
     pub received_bytes: u64,
@@ -75,7 +77,7 @@ pub(crate) struct StepNetwork {
     pub connections: u64,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct StepGpu {
     #[prost(uint32, tag = "1")]
     pub devices: u32,
@@ -89,10 +91,10 @@ pub(crate) struct StepGpu {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RunName {
-    #[prost(string, tag = "1")]
-    pub launcher: String,
-    #[prost(string, tag = "2")]
-    pub key: String,
-    #[prost(string, optional, tag = "3")]
-    pub pipeline: Option<String>,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub launcher: Text,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub key: Text,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub pipeline: Option<Text>,
 }

@@ -119,6 +119,11 @@ impl Hours {
         &self.kept.fleet
     }
 
+    /// The same, of one that nothing more is folded into.
+    pub fn into_fleet(self) -> FleetHours {
+        self.kept.fleet
+    }
+
     /// Nodes that there was no room for.
     pub fn left_out(&self) -> usize {
         self.left_out

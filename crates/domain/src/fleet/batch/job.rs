@@ -16,7 +16,7 @@ pub struct JobId(String);
 
 impl JobId {
     /// Takes an id under the same rule as a node's.
-    pub fn new(id: impl Into<String>) -> Result<Self, IdentityError> {
+    pub fn new(id: impl AsRef<str>) -> Result<Self, IdentityError> {
         NodeId::new(id).map(|checked| Self(String::from(checked)))
     }
 

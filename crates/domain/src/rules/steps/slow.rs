@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{UnderWay, Verdict, Wrong, median};
+use super::{Past, UnderWay, Verdict, Wrong};
 use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::rules::Questions;
@@ -14,10 +14,12 @@ const KIND: FindingKind = FindingKind::SlowStep;
 
 pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
     let (run, policy) = (it.run, &facts.policy.step);
-    let walls: Vec<Duration> = it.step.history().map(|run| run.wall()).collect();
-    let runs = u32::try_from(walls.len()).unwrap_or(u32::MAX);
-    let longest = walls.iter().max().copied().unwrap_or_default();
-    let usual = median(walls).unwrap_or_default();
+    let Past {
+        runs,
+        usual,
+        longest,
+        ..
+    } = it.step.past;
     let times = u64::from(policy.slow_ppm);
     let ppm = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let bound = Duration::from_millis(ppm(usual).saturating_mul(times) / 1_000_000);

@@ -18,7 +18,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     let (run, policy) = (it.run, &facts.policy.step);
     let watched = it.watched(facts);
     let part = waits(run);
-    let usual = usual(it, policy.history_runs);
+    let usual = it.step.past.waits;
     let bound = match usual {
         Some(usual) => Share::from_ppm(usual.ppm().saturating_add(policy.waiting_more_ppm)),
         None => Share::from_ppm(policy.waiting_ppm),
@@ -80,9 +80,12 @@ fn waits(run: &SeenRun<'_>) -> Option<Share> {
     Share::of(millis(waited), millis(all))
 }
 
-/// The same of the middle one of its earlier runs.
-fn usual(it: &UnderWay<'_>, runs: u32) -> Option<Share> {
-    let mut shares: Vec<Share> = it.step.history().filter_map(waits).collect();
+/// The same of the middle one of earlier runs; `None` of fewer than `runs`.
+pub(super) fn usual<'a>(
+    earlier: impl Iterator<Item = &'a SeenRun<'a>>,
+    runs: u32,
+) -> Option<Share> {
+    let mut shares: Vec<Share> = earlier.filter_map(waits).collect();
     shares.sort_unstable();
     let enough = shares.len() >= usize::try_from(runs).unwrap_or(usize::MAX);
     shares.get(shares.len() / 2).copied().filter(|_| enough)

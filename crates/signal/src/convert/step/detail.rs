@@ -44,7 +44,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
 
 /// A state that a later version may have added is taken for `Other`: it is one of
 /// several facts, and no reason to refuse them all.
-pub(super) fn taken(detail: Option<Box<proto::Detail>>) -> Result<StepDetail, DecodeError> {
+pub(super) fn taken(detail: Option<&proto::Detail>) -> Result<StepDetail, DecodeError> {
     let Some(d) = detail else {
         return Ok(StepDetail::default());
     };
@@ -60,17 +60,21 @@ pub(super) fn taken(detail: Option<Box<proto::Detail>>) -> Result<StepDetail, De
         parallelism: parallelism_in(&d.parallelism)?,
         network: d.network.map(Into::into),
         gpu: d.gpu.map(Into::into),
-        run: d.run.map(|run| run.try_into().map(Box::new)).transpose()?,
-        handed: (d.handed.map(|handed| handed.try_into().map(Box::new))).transpose()?,
-        opened: (d.opened.map(|opened| opened.try_into().map(Box::new))).transpose()?,
+        run: boxed(d.run.as_ref())?,
+        handed: boxed(d.handed.as_ref())?,
+        opened: boxed(d.opened.as_ref())?,
         ..StepDetail::default()
     };
-    for seen in d.states {
+    for seen in &d.states {
         let sum: &mut Sampled = taken.states.entry(state_in(seen.state)).or_default();
         sum.samples = sum.samples.saturating_add(seen.samples);
         sum.time = sum.time.saturating_add(Duration::from_nanos(seen.time_ns));
     }
     Ok(taken)
+}
+
+fn boxed<'a, W, T: TryFrom<&'a W>>(part: Option<&'a W>) -> Result<Option<Box<T>>, T::Error> {
+    part.map(|part| part.try_into().map(Box::new)).transpose()
 }
 
 fn parallelism_out(parallelism: &Parallelism) -> Vec<proto::Busy> {
