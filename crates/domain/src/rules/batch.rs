@@ -243,6 +243,7 @@ pub(super) fn lacks(cause: Option<&WaitCause>) -> String {
         Some(WaitCause::AtMaximum) => {
             "every environment of its queue has all the vCPUs that it may have".to_owned()
         }
+        Some(WaitCause::Behind { jobs: 1 }) => "1 job stands before it".to_owned(),
         Some(WaitCause::Behind { jobs }) => format!("{jobs} jobs stand before it"),
         Some(WaitCause::Capacity) => "no machine with room for it has come".to_owned(),
         Some(WaitCause::ImagePull) => "its image is being pulled".to_owned(),

@@ -136,10 +136,14 @@ impl fmt::Display for StuckJob {
                 processes,
                 causes,
             } => {
+                let noun = match processes {
+                    1 => "process",
+                    _ => "processes",
+                };
                 write!(
                     f,
                     "RUNNING, but no CPU, disk or new process for {time} ({cpu} of CPU and \
-                     {processes} processes in all)"
+                     {processes} {noun} in all)"
                 )?;
                 match causes {
                     Some(causes) => write!(f, ": {causes}"),

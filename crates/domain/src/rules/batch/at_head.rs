@@ -31,7 +31,8 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let strangers = never_joined(facts).count();
     let mut lacks = lacks(cause.as_ref());
     if strangers > 0 {
-        lacks = format!("{lacks}; {strangers} machines started and never joined their cluster");
+        lacks =
+            format!("{lacks}; machines that started and never joined their cluster: {strangers}");
     }
     let seen = Seen {
         window: Window {

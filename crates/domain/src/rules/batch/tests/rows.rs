@@ -53,7 +53,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     assert!(said.starts_with(head), "{said}");
     let said = verdict("job-1", 1_600, true).expect("it is stuck");
     assert!(
-        said.ends_with("1 machines started and never joined their cluster"),
+        said.ends_with("machines that started and never joined their cluster: 1"),
         "{said}"
     );
     assert_eq!(verdict("job-1", 2_000, false), None);
