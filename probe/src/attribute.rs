@@ -1,6 +1,7 @@
 //! Which process belongs to what: background, or a step of the workload. Pure;
 //! who asks keeps the answers. The forms of cgroup paths stand in [`path`].
 
+pub mod arguments;
 mod launcher;
 pub mod path;
 pub mod script;

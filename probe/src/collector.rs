@@ -60,7 +60,20 @@ pub struct Collector {
     gpus: Option<Gpus>,
     fold: Fold,
     looks: u32,
+    opened: Opened,
 }
+
+/// What is told only where it is switched on; nothing by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opened {
+    /// The arguments of each step's first process.
+    pub arguments: bool,
+    /// The files that steps have open, their paths cut to so many parts; 0 for none.
+    pub files_depth: u8,
+}
+
+/// Open files that are looked at in a pass: each takes a call or two.
+const MOST_FILES: usize = 2_000;
 
 impl Collector {
     /// Loads the kernel half, or else samples procfs, and begins an interval with what
@@ -92,12 +105,18 @@ impl Collector {
             gpus: Gpus::find(),
             fold,
             looks: MOST_LOOKS,
+            opened: Opened::default(),
         })
     }
 
     /// Asks these GPUs instead of those that were found.
     pub fn set_gpus(&mut self, gpus: Gpus) {
         self.gpus = Some(gpus);
+    }
+
+    /// Tells more of steps than it usually does.
+    pub fn open(&mut self, opened: Opened) {
+        self.opened = opened;
     }
 
     /// Takes other rules; they hold for what starts from now on.
@@ -132,17 +151,35 @@ impl Collector {
     /// Takes a pass over all processes, and hands over the steps that ended.
     pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
-        self.looks = MOST_LOOKS;
+        self.looks = match self.source {
+            Source::Kernel(_) => MOST_LOOKS,
+            // Its events say what interpreters run.
+            Source::Procfs { .. } => 0,
+        };
         let samples = self
             .source
             .pass(|event| self.fold.event(named(event, &mut self.looks)))?;
         if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
             self.fold.gpus(&look, since);
         }
+        self.look_into_steps();
         self.fold.pass(at, &samples, |path, wanted| {
             reading::read(&self.hierarchy, path, wanted)
         });
         Ok(self.fold.take_ended())
+    }
+
+    /// By procfs, and so only of what lives now.
+    fn look_into_steps(&mut self) {
+        if self.opened.arguments {
+            self.fold.arguments(node::arguments_of);
+        }
+        if self.opened.files_depth > 0 {
+            let mut room = MOST_FILES;
+            self.fold.files(self.opened.files_depth, |key, program| {
+                node::files_of(key, program, &mut room)
+            });
+        }
     }
 
     /// Hands over what has ended and would be told by a later pass: there is none.

@@ -89,6 +89,10 @@ pub struct Config {
     /// Where schedulers hand labels to steps, such as `/run/ebb/label.sock`; nowhere by
     /// default.
     pub label_socket: Option<PathBuf>,
+    /// True to tell the arguments of each step's first process, masked by the rules.
+    pub export_args: bool,
+    /// Tells which files steps had open, their paths cut to so many parts; 0 tells none.
+    pub files_depth: u8,
 }
 
 impl Default for Config {
@@ -105,6 +109,8 @@ impl Default for Config {
             steps_seconds: 900,
             rules: None,
             label_socket: None,
+            export_args: false,
+            files_depth: 0,
         }
     }
 }

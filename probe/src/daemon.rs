@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 
 use self::report::Report;
 use crate::cgroup::Hierarchy;
-use crate::collector::Collector;
+use crate::collector::{Collector, Opened};
 use crate::config::Config;
 use crate::connect::Connected;
 use crate::label::{self, Refusal};
@@ -65,6 +65,10 @@ pub async fn run(
         waiting: Vec::new(),
         looked_at: 0,
     };
+    watch.collector.open(Opened {
+        arguments: config.export_args,
+        files_depth: config.files_depth,
+    });
     tracing::info!(
         node = %run.node,
         interval_seconds = config.interval_seconds,

@@ -4,7 +4,9 @@
 mod accounting;
 mod detail;
 mod gpu;
+mod label;
 mod network;
+mod opened;
 mod placing;
 mod processes;
 mod sockets;
@@ -17,7 +19,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Coverage, NodeDetail, Usage};
-use ebb_domain::step::{Handed, PeakMemory, StepUsage};
+use ebb_domain::step::{PeakMemory, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use self::accounting::Used;
@@ -31,7 +33,6 @@ use crate::gpu::GpuInterval;
 use crate::kernel::{
     CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Start, TaskKind, TaskSample,
 };
-use crate::label::{self, Refusal};
 use crate::rules::Rules;
 
 /// Executables named for a step that still runs; its end names them all.
@@ -153,34 +154,6 @@ impl Fold {
     /// The paths of cgroups, to be trimmed by who can look at the disk.
     pub const fn paths_mut(&mut self) -> &mut Paths {
         &mut self.paths
-    }
-
-    /// Takes in what a process hands its step.
-    ///
-    /// # Errors
-    /// Refused where the process is of no step, or the bounds are met; `Unknown` where a
-    /// pass may yet show the process.
-    pub fn label(&mut self, pid: u32, handed: &Handed) -> Result<(), Refusal> {
-        let entry = self.processes.get(pid);
-        let entry = entry.filter(|entry| entry.stage != Stage::Ended);
-        let Place::Step(number) = entry.ok_or(Refusal::Unknown)?.place else {
-            return Err(Refusal::NoStep);
-        };
-        let others = self.steps.label_bytes(number);
-        let step = self.steps.get_mut(number).ok_or(Refusal::NoStep)?;
-        let held = step.handed.take().unwrap_or_default();
-        let both = label::merge(&held, handed).and_then(|both| {
-            match others + label::bytes_of(&both) > label::MAX_BYTES_IN_ALL {
-                true => Err(Refusal::NoRoom),
-                false => Ok(both),
-            }
-        });
-        let (kept, said) = match both {
-            Ok(both) => (both, Ok(())),
-            Err(refusal) => (*held, Err(refusal)),
-        };
-        step.handed = (kept != Handed::default()).then(|| Box::new(kept));
-        said
     }
 
     /// Takes in one event.

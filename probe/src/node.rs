@@ -20,7 +20,8 @@ use thiserror::Error;
 use self::hardware::hardware;
 use self::metadata::Cloud;
 use crate::attribute::script::{self, Script};
-use crate::kernel::{Process, Start, WorkFolder};
+use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
+use crate::procfs::{Stat, tick_ns};
 
 /// Why the machine could not be told.
 #[derive(Debug, Error)]
@@ -180,7 +181,7 @@ fn typed_in(folder: &Path) -> Option<Duration> {
 
 /// What the start of a process that runs already would have said.
 pub fn start_of(process: &Process) -> Start {
-    let Some((folder, arguments)) = arguments(process) else {
+    let Some((folder, arguments)) = arguments(process.key) else {
         return Start::default();
     };
     let start = Start {
@@ -188,7 +189,8 @@ pub fn start_of(process: &Process) -> Start {
         script: script_in(process, &arguments),
     };
     // Most are neither, and need not be looked at again.
-    if start == Start::default() || is_of(process, &folder) == Some(true) {
+    let (key, program) = (process.key, process.comm);
+    if start == Start::default() || is_of(key, program, &folder) == Some(true) {
         start
     } else {
         Start::default()
@@ -197,9 +199,42 @@ pub fn start_of(process: &Process) -> Start {
 
 /// What an interpreter runs; `None` of any other program, and of one that has ended.
 pub fn script_of(process: &Process) -> Option<Script> {
-    let (folder, arguments) = arguments(process)?;
+    let (folder, arguments) = arguments(process.key)?;
     let script = script_in(process, &arguments)?;
-    is_of(process, &folder)?.then_some(script)
+    is_of(process.key, process.comm, &folder)?.then_some(script)
+}
+
+/// The arguments of a process, with NUL between them; `None` when it has ended.
+pub fn arguments_of(key: ProcessKey, program: Comm) -> Option<Vec<u8>> {
+    let (folder, arguments) = arguments(key)?;
+    is_of(key, program, &folder)?.then_some(arguments)
+}
+
+/// The paths of the files that a process has open now, at most `room`, which gives way;
+/// nothing of one that has ended. Devices and what the kernel makes up are no files.
+pub fn files_of(key: ProcessKey, program: Comm, room: &mut usize) -> Vec<String> {
+    let folder = Path::new("/proc").join(key.pid.to_string());
+    let made_up = ["/dev/", "/proc/", "/sys/", "/memfd:"];
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder.join("fd")).into_iter().flatten() {
+        if *room == 0 {
+            break;
+        }
+        *room -= 1;
+        let target = entry.and_then(|entry| fs::read_link(entry.path()));
+        let path = target
+            .ok()
+            .and_then(|path| path.into_os_string().into_string().ok());
+        let is_file = |path: &String| {
+            let plain = path.starts_with('/') && !path.chars().any(char::is_control);
+            plain && !made_up.iter().any(|start| path.starts_with(start))
+        };
+        paths.extend(path.filter(is_file));
+    }
+    match is_of(key, program, &folder) {
+        Some(true) => paths,
+        _ => Vec::new(),
+    }
 }
 
 fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
@@ -210,11 +245,11 @@ fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
 }
 
 /// The folder of the process that has this number now, and the beginning of its
-/// arguments. They never leave this program. A later process of the same number is
+/// arguments. They leave the node only where that is switched on. A later process of the same number is
 /// another: ask [`is_of`] once there is something to tell.
-fn arguments(process: &Process) -> Option<(PathBuf, Vec<u8>)> {
+fn arguments(key: ProcessKey) -> Option<(PathBuf, Vec<u8>)> {
     const MOST_BYTES: u64 = 16 << 10;
-    let folder = Path::new("/proc").join(process.key.pid.to_string());
+    let folder = Path::new("/proc").join(key.pid.to_string());
     let mut arguments = Vec::new();
     let file = fs::File::open(folder.join("cmdline")).ok()?;
     file.take(MOST_BYTES).read_to_end(&mut arguments).ok()?;
@@ -223,18 +258,10 @@ fn arguments(process: &Process) -> Option<(PathBuf, Vec<u8>)> {
 
 /// Whether a folder of procfs is of this process, by its start to a tick of the clock, and
 /// of the same program still.
-fn is_of(process: &Process, folder: &Path) -> Option<bool> {
-    const START_TICKS: usize = 19;
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    let (before, after_name) = stat.rsplit_once(')')?;
-    let name = before.split_once('(')?.1;
-    let ticks: u64 = after_name
-        .split_whitespace()
-        .nth(START_TICKS)?
-        .parse()
-        .ok()?;
-    let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    Some(process.key.start.as_nanos() / tick == ticks && name == process.comm.to_string())
+fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
+    let stat = Stat::parse(&fs::read_to_string(folder.join("stat")).ok()?)?;
+    let ticks = key.start.as_nanos() / tick_ns();
+    Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
 
 /// The work folder, if a process is the start of a Nextflow task. Of its arguments only the last file's name is looked at, as

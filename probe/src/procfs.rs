@@ -133,24 +133,24 @@ impl Sampler {
 }
 
 /// What procfs counts in: hundredths of a second on all kernels that are built today.
-fn tick_ns() -> u64 {
+pub(crate) fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
-struct Stat {
-    comm: String,
+pub(crate) struct Stat {
+    pub(crate) comm: String,
     state: char,
     parent: u32,
     flags: u64,
     cpu_ticks: u64,
-    start_ticks: u64,
+    pub(crate) start_ticks: u64,
 }
 
 impl Stat {
     /// `7 (a name) S 1 …`; the name can hold anything.
     ///
     /// Source: `proc_pid_stat(5)`, whose field 3 is the first behind the name.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).copied();

@@ -12,6 +12,7 @@ use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
 
 use super::detail::Detail;
+use super::opened::Opened;
 use super::sockets::Network;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
@@ -120,7 +121,7 @@ impl Steps {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) step: Step,
-    root: ProcessKey,
+    pub(super) root: ProcessKey,
     root_status: Option<ExitStatus>,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
@@ -147,6 +148,7 @@ pub(super) struct State {
     pub(super) network: Network,
     pub(super) gpu: Option<StepGpu>,
     pub(super) handed: Option<Box<Handed>>,
+    pub(super) opened: Opened,
 }
 
 impl State {
@@ -181,6 +183,7 @@ impl State {
             network: Network::default(),
             gpu: None,
             handed: None,
+            opened: Opened::default(),
         }
     }
 
@@ -358,6 +361,7 @@ impl State {
         tools.truncate(max_tools);
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
         let observed = observed.max(self.root.start);
+        let over = end != StepEnd::Running;
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),
@@ -379,6 +383,7 @@ impl State {
                 gpu: self.gpu,
                 run: self.step.run.clone().map(Box::new),
                 handed: self.handed.clone(),
+                opened: over.then(|| self.opened.told()).flatten(),
                 ..self.detail.told(self.totals.cpu)
             },
         }

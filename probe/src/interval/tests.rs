@@ -5,6 +5,7 @@ use ebb_domain::units::{CpuTime, MilliCores, Share};
 
 use super::*;
 use crate::kernel::{Comm, DiskBytes, Finer, Resident, Totals};
+use crate::label::{self, Refusal};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 const TASK_CGROUP: CgroupId = CgroupId(9);

@@ -9,7 +9,7 @@ use crate::probe::{Probe, Sink};
 use crate::{SECOND, program};
 
 #[test]
-fn a_step_is_told_with_the_labels_that_it_was_handed_and_a_process_of_none_is_refused() {
+fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on() {
     if skipped() {
         return;
     }
@@ -19,7 +19,7 @@ fn a_step_is_told_with_the_labels_that_it_was_handed_and_a_process_of_none_is_re
     let (place, spool) = (sink.folder().display(), sink.folder().join("spool"));
     let text = format!(
         "place = '{place}'\nspool_dir = '{}'\nlabel_socket = '{}'\ninterval_seconds = 1\n\
-         sample_seconds = 1\n",
+         sample_seconds = 1\nexport_args = true\nfiles_depth = 1\n",
         spool.display(),
         socket.display()
     );
@@ -32,8 +32,9 @@ fn a_step_is_told_with_the_labels_that_it_was_handed_and_a_process_of_none_is_re
     let program = Path::new(&program).display();
     let label = format!("{program} label --socket {}", socket.display());
     let script = format!(
-        "{label} --trace-id 4bf92f35 run=r7 && {label} sample=S1 && ! {label} 'a b=c' && sleep 2"
+        "{label} --trace-id 4bf92f35 run=r7 && {label} sample=S1 && ! {label} 'a b=c' && sleep 2",
     );
+    let script = format!("exec 3>{place}/kept; {script}");
     let status = task.start(&script).wait().expect("the shell ends");
     assert!(status.success(), "{status}");
     std::thread::sleep(2 * SECOND);
@@ -49,6 +50,14 @@ fn a_step_is_told_with_the_labels_that_it_was_handed_and_a_process_of_none_is_re
         .map(|(k, v)| format!("{k}={v}"))
         .collect();
     assert_eq!(labels, ["run=r7", "sample=S1"]);
+    let opened = detail.opened.as_ref().expect("it was switched on");
+    assert_eq!(opened.arguments.first().map(String::as_str), Some("sh"));
+    let folder = opened
+        .files
+        .keys()
+        .find(|cut| place.to_string().starts_with(*cut));
+    let folder = folder.unwrap_or_else(|| panic!("{place} among {:?}", opened.files));
+    assert_eq!(folder.matches('/').count(), 1, "{folder} is cut");
     let others = told
         .ended
         .iter()

@@ -1,0 +1,37 @@
+//! What a scheduler hands to a step.
+
+use ebb_domain::step::Handed;
+
+use super::Fold;
+use super::processes::{Place, Stage};
+use crate::label::{MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
+
+impl Fold {
+    /// Takes in what a process hands its step.
+    ///
+    /// # Errors
+    /// Refused where the process is of no step, or the bounds are met; `Unknown` where a
+    /// pass may yet show the process.
+    pub fn label(&mut self, pid: u32, handed: &Handed) -> Result<(), Refusal> {
+        let entry = self.processes.get(pid);
+        let entry = entry.filter(|entry| entry.stage != Stage::Ended);
+        let Place::Step(number) = entry.ok_or(Refusal::Unknown)?.place else {
+            return Err(Refusal::NoStep);
+        };
+        let others = self.steps.label_bytes(number);
+        let step = self.steps.get_mut(number).ok_or(Refusal::NoStep)?;
+        let held = step.handed.take().unwrap_or_default();
+        let both = merge(&held, handed).and_then(|both| {
+            match others + bytes_of(&both) > MAX_BYTES_IN_ALL {
+                true => Err(Refusal::NoRoom),
+                false => Ok(both),
+            }
+        });
+        let (kept, said) = match both {
+            Ok(both) => (both, Ok(())),
+            Err(refusal) => (*held, Err(refusal)),
+        };
+        step.handed = (kept != Handed::default()).then(|| Box::new(kept));
+        said
+    }
+}

@@ -1,0 +1,135 @@
+//! What is told of a step only where it is switched on: the arguments of its first
+//! process, and which files it had open.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use ebb_domain::step;
+
+use super::Fold;
+use super::processes::{Place, Stage};
+use crate::attribute::arguments;
+use crate::kernel::{Comm, ProcessKey};
+
+/// Files of a step that are told from each other at most.
+const MAX_FILES: usize = 1_024;
+
+/// What of it a step has.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    arguments: Option<Vec<String>>,
+    /// Of the paths, so that one file that stays open counts once.
+    known: HashSet<u64>,
+    files: BTreeMap<String, u64>,
+    left_out: u64,
+}
+
+impl Opened {
+    /// Takes in a file that is open.
+    fn file(&mut self, path: &str, depth: u8) {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        let file = hasher.finish();
+        if self.known.contains(&file) {
+            return;
+        }
+        let cut = cut(path, depth);
+        let has_room = self.files.len() < step::Opened::MAX_PATHS || self.files.contains_key(cut);
+        if self.known.len() >= MAX_FILES || !has_room || cut.len() > step::Opened::MAX_PATH_BYTES {
+            self.left_out += 1;
+            return;
+        }
+        self.known.insert(file);
+        *self.files.entry(cut.to_owned()).or_default() += 1;
+    }
+
+    /// As it is told; `None` when there is nothing.
+    pub(super) fn told(&self) -> Option<Box<step::Opened>> {
+        let told = step::Opened {
+            arguments: self.arguments.clone().unwrap_or_default(),
+            files: self.files.clone(),
+            files_left_out: self.left_out,
+        };
+        (told != step::Opened::default()).then(|| Box::new(told))
+    }
+}
+
+/// A path up to so many of its parts.
+fn cut(path: &str, depth: u8) -> &str {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let end = ends.skip(1).nth(usize::from(depth).saturating_sub(1));
+    &path[..end.unwrap_or(path.len())]
+}
+
+impl Fold {
+    /// Takes in the arguments of the first process of each step, once; `read` reads those
+    /// of a process that still lives, with NUL between them.
+    pub fn arguments(&mut self, read: impl Fn(ProcessKey, Comm) -> Option<Vec<u8>>) {
+        for step in self.steps.iter_mut() {
+            if step.opened.arguments.is_some() {
+                continue;
+            }
+            let root = self.processes.exact(step.root).copied();
+            if let Some(root) = root.filter(|root| root.stage == Stage::Executed) {
+                let raw = read(root.key, root.program);
+                let shown = raw.map(|raw| arguments::shown(&raw, &self.rules));
+                step.opened.arguments = Some(shown.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Takes in the files that steps have open, their paths cut to `depth` parts; `read`
+    /// reads those of a process that still lives, and tells no more when it has told enough.
+    pub fn files(&mut self, depth: u8, mut read: impl FnMut(ProcessKey, Comm) -> Vec<String>) {
+        let entries = self.processes.iter();
+        let living = entries.filter(|entry| entry.stage == Stage::Executed);
+        let of_steps: Vec<_> = living
+            .filter_map(|entry| match entry.place {
+                Place::Step(number) => Some((number, entry.key, entry.program)),
+                Place::Background(_) => None,
+            })
+            .collect();
+        for (number, key, program) in of_steps {
+            let paths = read(key, program);
+            if let Some(step) = self.steps.get_mut(number) {
+                paths.iter().for_each(|path| step.opened.file(path, depth));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_cut_to_so_many_parts() {
+        let check = |path: &str, depth: u8, expect: &str| assert_eq!(cut(path, depth), expect);
+        check("/data/ref/hg38.fa", 1, "/data");
+        check("/data/ref/hg38.fa", 2, "/data/ref");
+        check("/data/ref/hg38.fa", 3, "/data/ref/hg38.fa");
+        check("/data/ref/hg38.fa", 9, "/data/ref/hg38.fa");
+        check("/é", 1, "/é");
+    }
+
+    #[test]
+    fn files_count_once_and_those_without_room_are_counted_too() {
+        let mut opened = Opened::default();
+        for _ in 0..3 {
+            for file in ["/data/a", "/data/b", "/ref/a"] {
+                opened.file(file, 1);
+            }
+        }
+        let told = opened.told().expect("it had files");
+        let files: Vec<_> = told
+            .files
+            .iter()
+            .map(|(path, n)| (path.as_str(), *n))
+            .collect();
+        assert_eq!(files, [("/data", 2), ("/ref", 1)]);
+        (0..40).for_each(|n| opened.file(&format!("/{n}/x"), 1));
+        let told = opened.told().expect("it had files");
+        assert_eq!((told.files.len(), told.files_left_out), (32, 10));
+        assert_eq!(Opened::default().told(), None);
+    }
+}
