@@ -7,6 +7,7 @@ use ebb_domain::identity::NodeId;
 use ebb_domain::step::{StepKind, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime, Share};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Sums;
@@ -174,8 +175,9 @@ impl Gathered {
             end: before(wall, clock, step.observed),
         };
         let names = Names::of(step.id.kind);
+        let kind = word(step.id.kind);
         let mut which: Vec<Attribute<'_>> = vec![
-            ("ebb.step.kind", kind_name(step.id.kind)),
+            ("ebb.step.kind", &kind),
             ("ebb.step.key", &step.id.key),
             ("ebb.step.name", &step.name),
         ];
@@ -225,10 +227,6 @@ impl Gathered {
     /// All of it, as one resource.
     pub(super) fn resource(self, node: &NodeId, origin: Origin) -> Value {
         let metrics: Vec<Value> = self.points.into_iter().map(metric).collect();
-        let origin = match origin {
-            Origin::Measured => "measured",
-            Origin::Simulated => "simulated",
-        };
         let version = env!("CARGO_PKG_VERSION");
         json!({
             "resource": { "attributes": attributes_of(&[
@@ -236,7 +234,7 @@ impl Gathered {
                 ("service.version", version),
                 ("host.id", node.as_str()),
                 ("os.type", "linux"),
-                ("ebb.origin", origin),
+                ("ebb.origin", &word(origin)),
             ]) },
             "scopeMetrics": [{
                 "scope": { "name": "ebb-probe", "version": version },
@@ -298,17 +296,11 @@ impl Names {
     }
 }
 
-const fn kind_name(kind: StepKind) -> &'static str {
-    match kind {
-        StepKind::EcsTask => "ecs_task",
-        StepKind::Pod => "pod",
-        StepKind::Container => "container",
-        StepKind::SlurmJob => "slurm_job",
-        StepKind::NextflowTask => "nextflow_task",
-        StepKind::SnakemakeJob => "snakemake_job",
-        StepKind::Session => "session",
-        StepKind::Service => "service",
-        StepKind::Tree => "tree",
+/// The word that a variant travels by elsewhere, too.
+fn word(variant: impl Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
     }
 }
 
