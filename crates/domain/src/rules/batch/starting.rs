@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Questions, Seen, Verdict, describe, found_job, lacks, since};
+use super::{Questions, Seen, Verdict, describe, found_job, lacks, silent_for, since, step_of};
 use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
 use crate::fleet::{Job, WaitCause};
 use crate::judge::Facts;
-use crate::units::Spoken;
+use crate::units::{Bytes, Spoken};
 
 pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
@@ -34,7 +34,10 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         coverage: None,
         stuck: Stuck::Starting {
-            at: lacks(time.cause.as_ref()),
+            at: match on_disk(facts, job) {
+                Some(moved) => format!("{}; {moved}", lacks(time.cause.as_ref())),
+                None => lacks(time.cause.as_ref()),
+            },
         },
         confidence: Confidence {
             level: Level::High,
@@ -47,4 +50,20 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
     };
     Some(found_job(facts, job, None, seen))
+}
+
+/// What the probe of its machine adds: whether its container's processes have begun, and
+/// what background, to which the container runtime belongs, moves to and from the disk.
+fn on_disk(facts: &Facts<'_>, job: &Job) -> Option<String> {
+    let node = facts.inventory.batch.node_of(job)?;
+    let state = facts.state.nodes.get(node)?;
+    let age = silent_for(facts, state)?;
+    let latest = state.latest.as_ref()?;
+    let moved = latest.background.disk?;
+    let seconds = latest.length.as_secs().max(1);
+    let has_begun = step_of(state, job.task_id()?).is_some();
+    (age <= facts.policy.idle.after() && !has_begun).then(|| {
+        let rate = Bytes(moved.0 / seconds);
+        format!("no process of it has begun, and its machine's background moves {rate}/s on disk")
+    })
 }

@@ -99,6 +99,24 @@ fn a_runnable_job_is_reported_only_when_batch_says_that_it_cannot_start() {
 }
 
 #[test]
+fn each_reason_that_keeps_a_job_from_starting_is_told_on_sight() {
+    for reason in [
+        "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+        "MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS",
+    ] {
+        let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+        world.job().status_reason = Some(format!("{reason} - of it"));
+        world.now = at(30);
+        check(
+            &world,
+            &format!("RUNNABLE for 30 s and cannot start: {reason}"),
+        );
+    }
+}
+
+#[test]
 fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives() {
     let lost = |since_s: Option<u64>, last_heartbeat_minute: u64| {
         let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));

@@ -6,6 +6,7 @@ use crate::fleet::{Attempt, FrontJob, Gap, Instance, JobQueue, JobStatus, Task};
 use crate::rules::testing::{World, asked, instance, region, step};
 use crate::state::testing::{at, node};
 use crate::step::{StepEnd, StepUsage};
+use crate::units::Bytes;
 
 /// The task of the job of [`World::with_job`].
 fn task_arn() -> String {
@@ -29,6 +30,7 @@ fn job(status: JobStatus) -> World {
 fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
     let world = |head: &str, since_s: u64, strangers: bool| {
         let mut world = job(JobStatus::Runnable);
+        world.job().status_reason = Some("UNDETERMINED - no root cause".into());
         let front = FrontJob {
             job: crate::fleet::JobId::new(head).expect("an id"),
             since: Some(at(since_s)),
@@ -73,11 +75,16 @@ fn a_starting_job_is_stuck_when_its_container_does_not_come() {
         world.inventory.batch.tasks.insert(task_arn(), task);
         world.now = at(3_600);
         world.disconnected_since.clear();
-        watched(world, |_| Vec::new())
+        world.watch(1, 0, 60, |_, h| {
+            h.workload.cpu = Some(crate::units::CpuTime::from_millis(30_000));
+            h.background.disk = Some(Bytes::mib(6_000));
+        });
+        world
     };
     check(
         &world(Some(1_800), true),
-        "STARTING for 30 min: its image is being pulled",
+        "STARTING for 30 min: its image is being pulled; no process of it has begun, and its \
+         machine's background moves 100.0 MiB/s on disk",
     );
     check(&world(Some(1_800), false), "its container is being made");
     check(&world(Some(3_000), true), "well");
@@ -207,4 +214,13 @@ fn what_batch_calls_invalid_is_told_on_sight() {
     };
     check(&world("INVALID"), "INVALID: CLIENT_ERROR - Not authorized");
     check(&world("VALID"), "well");
+    let queue = |status: &str| {
+        let mut world = world("VALID");
+        let mut queue = JobQueue::new("q", region());
+        queue.status = Some(status.into());
+        world.inventory.batch.queues.push(queue);
+        world
+    };
+    check(&queue("INVALID"), "INVALID");
+    check(&queue("VALID"), "well");
 }
