@@ -137,6 +137,16 @@ data "aws_iam_policy_document" "sweeper" {
   }
 
   dynamic "statement" {
+    for_each = aws_secretsmanager_secret.events_webhook
+
+    content {
+      sid       = "ReadEventsWebhook"
+      actions   = ["secretsmanager:GetSecretValue"]
+      resources = [statement.value.arn]
+    }
+  }
+
+  dynamic "statement" {
     for_each = var.email_from == null ? [] : [var.email_from]
 
     content {

@@ -42,6 +42,7 @@ resource "aws_lambda_function" "sweeper" {
         EBB_SHARDS                = tostring(var.shards)
       },
       { for secret in aws_secretsmanager_secret.slack_webhook : "EBB_SLACK_WEBHOOK_SECRET_ARN" => secret.arn },
+      { for secret in aws_secretsmanager_secret.events_webhook : "EBB_EVENTS_SECRET_ARN" => secret.arn },
       var.email_from == null ? {} : {
         EBB_EMAIL_FROM = var.email_from
         EBB_EMAIL_TO   = join(",", var.email_to)
@@ -58,6 +59,11 @@ resource "aws_lambda_function" "sweeper" {
     precondition {
       condition     = (var.email_from == null) == (length(var.email_to) == 0)
       error_message = "email_from and email_to belong together: set both, or neither."
+    }
+
+    precondition {
+      condition     = nonsensitive((var.events_webhook_url == null) == (var.events_webhook_key == null))
+      error_message = "events_webhook_url and events_webhook_key belong together: set both, or neither."
     }
 
     precondition {
@@ -91,8 +97,27 @@ resource "aws_secretsmanager_secret_version" "slack_webhook" {
   secret_string = local.slack_secret
 }
 
+resource "aws_secretsmanager_secret" "events_webhook" {
+  count = local.has_events ? 1 : 0
+
+  name        = "${var.name}/events-webhook"
+  description = "Where the Ebb sweeper posts events, and what it signs them with."
+  tags        = local.tags
+
+  # As above.
+  recovery_window_in_days = 0
+}
+
+resource "aws_secretsmanager_secret_version" "events_webhook" {
+  count = local.has_events ? 1 : 0
+
+  secret_id     = aws_secretsmanager_secret.events_webhook[0].id
+  secret_string = jsonencode({ url = var.events_webhook_url, key = var.events_webhook_key })
+}
+
 locals {
-  has_slack = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
+  has_events = nonsensitive(var.events_webhook_url != null)
+  has_slack  = nonsensitive(var.slack_webhook_url != null || var.slack_bot_token != null)
 
   # A webhook alone stays the plain URL that it always was.
   slack_secret = nonsensitive(var.slack_bot_token == null && length(var.slack_channels) == 0) ? var.slack_webhook_url : jsonencode({

@@ -306,6 +306,30 @@ variable "slack_channel_id" {
   default     = null
 }
 
+variable "events_webhook_url" {
+  description = "Where each change of a finding is posted as a signed CloudEvent; needs events_webhook_key. Null sends none."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.events_webhook_url == null || can(regex("^https?://", var.events_webhook_url))
+    error_message = "events_webhook_url is a URL."
+  }
+}
+
+variable "events_webhook_key" {
+  description = "Key of the signatures as Standard Webhooks has it: whsec_ and 24 to 64 bytes in base64; two with a space between while one is changed."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.events_webhook_key == null || can(regex("^whsec_[A-Za-z0-9+/=]+( whsec_[A-Za-z0-9+/=]+)*$", var.events_webhook_key))
+    error_message = "events_webhook_key is whsec_ and base64, such as whsec_$(openssl rand -base64 32)."
+  }
+}
+
 variable "topic_arn" {
   description = "SNS topic that takes what changed as CloudEvents, for everything else. Null sends none."
   type        = string

@@ -2,8 +2,8 @@
 //! and its summary as the answer. Nothing is decided here.
 
 mod ports;
+mod secret;
 mod settings;
-mod slack;
 
 use anyhow::{Context, Result};
 use ebb_sweep::deadline::Deadline;

@@ -5,7 +5,7 @@ use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
     AwsQueue, AwsSecrets, AwsTopic, Beside,
 };
-use ebb_cloud::ports::{Chat, Mailer, Topic};
+use ebb_cloud::ports::{Chat, Events, Mailer, Topic};
 use ebb_lake::Lake;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
@@ -14,8 +14,8 @@ use ebb_sweep::publish::Channels;
 use ebb_sweep::run::{self, Config, Ports, Summary};
 use jiff::Timestamp;
 
+use crate::secret::{SecretEvents, SecretSlack};
 use crate::settings::Settings;
-use crate::slack::SecretSlack;
 
 /// One sweep over AWS.
 pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Summary> {
@@ -31,6 +31,8 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         secrets: AwsSecrets::new(&aws),
         arn: arn.clone(),
     });
+    let events = settings.events_secret_arn.as_ref();
+    let events = events.map(|arn| SecretEvents::new(AwsSecrets::new(&aws), arn));
     let mailer = AwsMailer::new(&aws, settings.email_contact_list.clone());
     let topic = settings.topic_arn.as_ref();
     let topic = topic.map(|arn| AwsTopic::new(&aws, arn));
@@ -82,6 +84,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
                 .as_ref()
                 .map(|addresses| (&mailer as &dyn Mailer, addresses)),
             topic: topic.as_ref().map(|topic| topic as &dyn Topic),
+            webhook: events.as_ref().map(|events| events as &dyn Events),
         },
     };
     Ok(run::sweep(&ports, &config, deadline, &Timestamp::now).await?)

@@ -159,3 +159,27 @@ run "half_a_shard_is_refused" {
 
   expect_failures = [var.shards]
 }
+
+run "events_are_signed_with_a_key_that_only_the_sweeper_reads" {
+  command = plan
+
+  variables {
+    events_webhook_url = "https://events.example.org/ebb"
+    events_webhook_key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+  }
+
+  assert {
+    condition     = length(aws_secretsmanager_secret.events_webhook) == 1
+    error_message = "there is no secret"
+  }
+}
+
+run "a_webhook_needs_a_key" {
+  command = plan
+
+  variables {
+    events_webhook_url = "https://events.example.org/ebb"
+  }
+
+  expect_failures = [aws_lambda_function.sweeper]
+}

@@ -15,9 +15,9 @@ use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
-    BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, InventorySource, Listed,
-    Mailer, MarketSource, MetricsSource, Object, Objects, PutOptions, Queue, Received, Secrets,
-    Topic,
+    BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, Events, InventorySource,
+    Listed, Mailer, MarketSource, MetricsSource, Object, Objects, PutOptions, Queue, Received,
+    Secrets, Topic,
 };
 
 /// Whether the work was done when the failure is told.
@@ -300,6 +300,14 @@ impl<T: Topic> Topic for Failing<T> {
     async fn publish(&self, subject: &str, body: &str) -> CloudResult<()> {
         let work = self.inner.publish(subject, body);
         self.fault.around("topic.publish", work).await
+    }
+}
+
+#[async_trait]
+impl<T: Events> Events for Failing<T> {
+    async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
+        let work = self.inner.send(id, body);
+        self.fault.around("events.send", work).await
     }
 }
 

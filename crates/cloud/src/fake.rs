@@ -14,7 +14,7 @@ pub use account::{FakeBill, FakeInventory, FakeMetrics};
 pub use clock::FakeClock;
 pub use markets::FakeMarkets;
 pub use objects::{FakeObjects, StoredObject};
-pub use outbox::{FakeChat, FakeMailer, FakeTopic};
+pub use outbox::{FakeChat, FakeEvents, FakeMailer, FakeTopic};
 pub use queue::{FakeMessage, FakeQueue};
 pub use secrets::FakeSecrets;
 

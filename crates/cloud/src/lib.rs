@@ -5,6 +5,8 @@
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
+#[cfg(feature = "webhook")]
+pub mod events;
 pub mod failing;
 pub mod fake;
 #[cfg(feature = "gcp")]

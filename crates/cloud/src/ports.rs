@@ -336,6 +336,14 @@ pub trait Topic: Send + Sync {
     async fn publish(&self, subject: &str, body: &str) -> CloudResult<()>;
 }
 
+/// Sends events to a program of the user's.
+#[async_trait]
+pub trait Events: Send + Sync {
+    /// Sends one event, a CloudEvent in JSON. The same `id` of at most 64 letters and
+    /// digits may be sent again: the receiver knows by it that it is the same.
+    async fn send(&self, id: &str, body: &str) -> CloudResult<()>;
+}
+
 /// Reads secrets of Ebb's own, such as the webhook's URL.
 #[async_trait]
 pub trait Secrets: Send + Sync {

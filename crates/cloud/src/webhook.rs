@@ -46,19 +46,16 @@ impl HttpWebhook {
 
     fn request(
         &self,
-        body: &serde_json::Value,
-        bearer: Option<&str>,
+        body: String,
+        headers: &[(&'static str, String)],
     ) -> Result<HttpRequest, BadWebhookUrl> {
-        let mut request = HttpRequest::new(SdkBody::from(body.to_string()));
+        let mut request = HttpRequest::new(SdkBody::from(body));
         request.set_method("POST").map_err(|_| BadWebhookUrl)?;
         request
             .set_uri(self.url.as_str())
             .map_err(|_| BadWebhookUrl)?;
-        let headers = request.headers_mut();
-        headers.insert("content-type", "application/json; charset=utf-8");
-        if let Some(token) = bearer {
-            let bearer = format!("Bearer {token}");
-            let put = headers.try_insert("authorization", bearer);
+        for (name, value) in headers {
+            let put = request.headers_mut().try_insert(*name, value.clone());
             put.map_err(|_| BadWebhookUrl)?;
         }
         Ok(request)
@@ -85,8 +82,23 @@ impl HttpWebhook {
         body: &serde_json::Value,
         bearer: Option<&str>,
     ) -> CloudResult<Vec<u8>> {
+        let json = "application/json; charset=utf-8".to_owned();
+        let mut headers = vec![("content-type", json)];
+        headers.extend(bearer.map(|token| ("authorization", format!("Bearer {token}"))));
+        self.post(body.to_string(), &headers).await
+    }
+
+    /// Posts a text with these headers, and gives the beginning of the answer.
+    ///
+    /// # Errors
+    /// When there is no answer in time, or none of success. No error tells the URL.
+    pub(crate) async fn post(
+        &self,
+        body: String,
+        headers: &[(&'static str, String)],
+    ) -> CloudResult<Vec<u8>> {
         let request = self
-            .request(body, bearer)
+            .request(body, headers)
             .map_err(|e| self.failed(&e.to_string()))?;
         let talk = async {
             let answer = self.connector.call(request).await;

@@ -38,11 +38,11 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Leaves what must wait for later: what the channel knows is then what it knew.
+    /// Leaves all but what may be told at any time.
     #[must_use]
     pub fn but_urgent(
-        mut self,
-        (told, mut knows): (&BTreeMap<String, Price>, BTreeMap<String, Price>),
+        self,
+        known: (&BTreeMap<String, Price>, BTreeMap<String, Price>),
         is_urgent: impl Fn(FindingKind) -> bool,
     ) -> (Self, BTreeMap<String, Price>) {
         let kind_of = |id: &str| {
@@ -50,6 +50,16 @@ impl Changes {
             let mut kinds = FindingKind::ALL.iter();
             kinds.find(|kind| Some(kind.slug()) == slug).copied()
         };
+        self.only(known, |id| kind_of(id).is_some_and(&is_urgent))
+    }
+
+    /// Leaves what must wait for later: what the channel knows is then what it knew.
+    #[must_use]
+    pub fn only(
+        mut self,
+        (told, mut knows): (&BTreeMap<String, Price>, BTreeMap<String, Price>),
+        is_told: impl Fn(&str) -> bool,
+    ) -> (Self, BTreeMap<String, Price>) {
         let mut held = Vec::new();
         let waiting = [
             &mut self.new,
@@ -58,10 +68,9 @@ impl Changes {
             &mut self.grown,
         ];
         for ids in waiting {
-            let waits = |id: &String| !kind_of(id).is_some_and(&is_urgent);
-            held.extend(ids.extract_if(.., |id| waits(id)));
+            held.extend(ids.extract_if(.., |id| !is_told(id)));
         }
-        let waits = |resolved: &mut Resolved| !is_urgent(resolved.kind);
+        let waits = |resolved: &mut Resolved| !is_told(&resolved.id);
         held.extend(self.resolved.extract_if(.., waits).map(|gone| gone.id));
         for id in held {
             match told.get(&id) {
@@ -84,6 +93,11 @@ impl Changes {
 
     /// The word for what changed about a finding; `None` where nothing did.
     pub fn word(&self, id: &str) -> Option<&'static str> {
+        self.stage(id).map(Stage::word)
+    }
+
+    /// What changed about a finding; `None` where nothing did.
+    pub fn stage(&self, id: &str) -> Option<Stage> {
         let stages = [
             (&self.new, Stage::New),
             (&self.reopened, Stage::Reopened),
@@ -91,7 +105,7 @@ impl Changes {
             (&self.grown, Stage::Grown),
         ];
         let found = stages.into_iter().find(|(ids, _)| ids.contains(id));
-        found.map(|(_, stage)| stage.word())
+        found.map(|(_, stage)| stage)
     }
 
     /// How many there are of each, in words.

@@ -21,7 +21,7 @@ mod view;
 
 pub use csv::csv;
 pub use email::{EmailParts, email};
-pub use event::event;
+pub use event::{Event, event, events};
 pub use focus::focus;
 pub use hello::{Hello, email_hello, slack_hello};
 pub use html::html;

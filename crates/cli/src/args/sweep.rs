@@ -17,6 +17,7 @@ states what an hour of them costs:
 
 People are told when something is new, grew or ended, if the environment says where:
   EBB_SLACK_WEBHOOK_URL          the incoming webhook
+  EBB_EVENTS_WEBHOOK             signed CloudEvents: {\"url\": \"https://…\", \"key\": \"whsec_…\"}
   EBB_EMAIL_FROM, EBB_EMAIL_TO   by Amazon SES, with the environment's credentials
 
 infra/ebb-sweep.timer runs it every five minutes. What it did is printed as JSON.

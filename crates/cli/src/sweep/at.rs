@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
-use ebb_cloud::ports::{Chat, Mailer};
+use ebb_cloud::events::SignedWebhook;
+use ebb_cloud::ports::{Chat, Events, Mailer};
 use ebb_cloud::slack::SlackChat;
 use ebb_domain::state::Shard;
 use ebb_sweep::deadline::Deadline;
@@ -37,6 +38,10 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         Some(secret) => Some(SlackChat::from_secret(secret).context("EBB_SLACK_WEBHOOK_URL")?),
         None => None,
     };
+    let events = match &told.events {
+        Some(secret) => Some(SignedWebhook::from_secret(secret).context("EBB_EVENTS_WEBHOOK")?),
+        None => None,
+    };
     let mailer = match &told.email {
         Some(_) => Some(AwsMailer::new(&AwsConfig::load(None).await, None)),
         None => None,
@@ -53,6 +58,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         chat: chat.as_ref().map(|chat| chat as &dyn Chat),
         mail: mailer.zip(told.email.as_ref()),
         topic: None,
+        webhook: events.as_ref().map(|events| events as &dyn Events),
     };
     let start = Timestamp::now();
     let deadline = Deadline::within(start, start.checked_add(LONGEST)?);
@@ -65,6 +71,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     slack: Option<String>,
+    events: Option<String>,
     email: Option<Addresses>,
 }
 
@@ -76,6 +83,7 @@ impl Told {
         let to = to.filter(|part| !part.is_empty()).collect();
         Ok(Self {
             slack: set("EBB_SLACK_WEBHOOK_URL"),
+            events: set("EBB_EVENTS_WEBHOOK"),
             email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
         })
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Shared;
-use crate::ports::{Chat, ChatPost, CloudResult, Email, Mailer, Topic};
+use crate::ports::{Chat, ChatPost, CloudResult, Email, Events, Mailer, Topic};
 
 /// Keeps every email.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +72,25 @@ impl Topic for FakeTopic {
     async fn publish(&self, subject: &str, body: &str) -> CloudResult<()> {
         let message = (subject.to_owned(), body.to_owned());
         self.0.lock().push(message);
+        Ok(())
+    }
+}
+
+/// Keeps every id and body.
+#[derive(Debug, Clone, Default)]
+pub struct FakeEvents(Shared<Vec<(String, String)>>);
+
+impl FakeEvents {
+    /// What was sent, in order.
+    pub fn sent(&self) -> Vec<(String, String)> {
+        self.0.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Events for FakeEvents {
+    async fn send(&self, id: &str, body: &str) -> CloudResult<()> {
+        self.0.lock().push((id.to_owned(), body.to_owned()));
         Ok(())
     }
 }

@@ -12,11 +12,9 @@ use crate::whole::Whole;
 /// Source: aws.amazon.com/sqs/pricing (standard queue), /s3/pricing (S3 Standard
 /// requests), /lambda/pricing (x86); August 2026.
 const USD_PER_QUEUE_REQUEST: f64 = 0.40e-6;
-#[cfg(feature = "lake")]
 const USD_PER_PUT: f64 = 0.005e-3;
 #[cfg(feature = "lake")]
 const USD_PER_GET: f64 = 0.000_4e-3;
-#[cfg(feature = "lake")]
 const USD_PER_GB_SECOND: f64 = 0.000_016_666_7;
 
 const HEARTBEATS_A_MESSAGE: u64 = 5;
@@ -60,6 +58,9 @@ pub(crate) fn print(rows: &[(u32, Stages)], state: &State) {
     );
     goals(rows, state);
     requests(rows);
+    if let Some((nodes, s)) = rows.last() {
+        million(*nodes, s);
+    }
 }
 
 /// What the requests of a month cost that follow from the number of messages alone.
@@ -75,6 +76,37 @@ fn requests(rows: &[(u32, Stages)]) {
         let a_node = usd / f64::from(*nodes);
         println!("{nodes:>7} {sends:>14} {taken:>17} {usd:>12.2} {a_node:>21.4}");
     }
+}
+
+/// A month of the quarters of an hour in which a node hands over finished steps at most.
+const OBJECTS_A_MONTH: f64 = 30.0 * 24.0 * 4.0;
+
+/// What a million nodes come to: as many shards as the greatest fleet that was measured
+/// goes into them, each as it was measured. The report of all is not in it.
+fn million(nodes: u32, s: &Stages) {
+    const ALL: f64 = 1e6;
+    let shards = (ALL / f64::from(nodes)).ceil();
+    let sends = s.heartbeats.div_ceil(HEARTBEATS_A_MESSAGE);
+    let requests = (sends + 2 * sends.div_ceil(10)) as f64;
+    let queue = shards * requests * USD_PER_QUEUE_REQUEST * SWEEPS_A_MONTH;
+    let folding = s.decode + s.fold + s.pack + s.hours;
+    let gigabytes = s.peak_memory as f64 / f64::from(1 << 30);
+    let seconds = shards * folding.as_secs_f64() * SWEEPS_A_MONTH;
+    let compute = seconds * gigabytes * USD_PER_GB_SECOND;
+    let objects = ALL * OBJECTS_A_MONTH * USD_PER_PUT;
+    println!("\nA million nodes by arithmetic, in {shards} shards of {nodes}, USD a month:\n");
+    println!("  {queue:>10.2}  heartbeats over SQS: {sends} messages a shard and sweep");
+    println!(
+        "  {compute:>10.2}  folding on Lambda: {} and {gigabytes:.2} GB each",
+        sec(folding)
+    );
+    println!(
+        "  {objects:>10.2}  objects of finished steps at most, one a node and quarter of an hour"
+    );
+    println!(
+        "  {:>10.4}  a node, at most",
+        (queue + compute + objects) / ALL
+    );
 }
 
 /// The whole sweep over its ports.

@@ -1,7 +1,10 @@
 //! The word to people and programs: one message a channel, only when something is
 //! new, back, due, grown or resolved; and one hello after the first sweep.
 
-use ebb_cloud::ports::{Chat, ChatPost, Email, Mailer, Topic};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_cloud::ports::{Chat, ChatPost, Email, Events, Mailer, Topic};
 use ebb_domain::policy::{QuietPolicy, Route};
 use ebb_domain::report::Report;
 use jiff::Timestamp;
@@ -12,6 +15,9 @@ use super::{Failure, attempt};
 use crate::changes::{self, Changes, Told};
 use crate::remembered::Remembered;
 use crate::render::{self, EmailParts, Hello};
+
+/// For how long a sweep begins to send events, each its own request.
+const EVENTS_FOR: Duration = Duration::from_secs(20);
 
 /// From whom and to whom email goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,8 +62,10 @@ pub struct Channels<'a> {
     pub chat: Option<&'a dyn Chat>,
     /// Email.
     pub mail: Option<(&'a dyn Mailer, &'a Addresses)>,
-    /// Other programs.
+    /// Other programs, all changes of a sweep in one message.
     pub topic: Option<&'a dyn Topic>,
+    /// A program of the user's, each change an event of its own.
+    pub webhook: Option<&'a dyn Events>,
 }
 
 /// What became of the word.
@@ -98,6 +106,9 @@ pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     }
     if let Some(topic) = channels.topic {
         telling.topic(topic).await;
+    }
+    if let Some(events) = channels.webhook {
+        telling.webhook(events).await;
     }
     telling.end()
 }
@@ -179,6 +190,43 @@ impl<'a> Telling<'a> {
             attempt(channel, || topic.publish(&subject, &event)).await
         };
         self.say(channel, report, None, say).await;
+    }
+
+    /// What a slow receiver does not take in time, and what comes after one that it
+    /// refuses, is the next sweep's.
+    async fn webhook(&mut self, events: &dyn Events) {
+        let channel = "webhook";
+        self.known.push(channel.to_owned());
+        let (remembered, report) = (&mut *self.news.remembered, self.news.report);
+        let told = remembered.told.entry(channel.to_owned()).or_default();
+        let (changes, knows) = changes::since(&told.findings, report, &remembered.lives);
+        let (mut taken, mut refused) = (BTreeSet::new(), None);
+        let begun = tokio::time::Instant::now();
+        for event in render::events(report, &changes) {
+            if begun.elapsed() > EVENTS_FOR {
+                break;
+            }
+            match attempt(channel, || events.send(&event.id, &event.body)).await {
+                Ok(()) => drop(taken.insert(event.finding)),
+                Err(failure) => {
+                    refused = Some(failure);
+                    break;
+                }
+            }
+        }
+        let known = (&told.findings, knows);
+        (_, told.findings) = changes.only(known, |id| taken.contains(id));
+        if !taken.is_empty() {
+            self.word.channels.push(channel.to_owned());
+        }
+        match refused {
+            Some(failure) => {
+                let reason = failure.reason.clone();
+                remembered.failed.insert(channel.to_owned(), reason);
+                self.word.failures.push(failure);
+            }
+            None => drop(remembered.failed.remove(channel)),
+        }
     }
 
     /// The quiet hours, while they last.

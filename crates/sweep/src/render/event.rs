@@ -1,11 +1,15 @@
-//! What changed, for other programs: one CloudEvent in JSON.
+//! What changed, for other programs: one CloudEvent in JSON, or one for each change.
 //!
 //! Source: CloudEvents 1.0.2, "JSON event format".
 
 use ebb_domain::finding::Finding;
+use ebb_domain::life::Stage;
 use ebb_domain::report::Report;
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
+use super::text::{clip, one_line};
 use crate::changes::Changes;
 
 /// Findings carried whole: a message of SNS is at most 256 KiB, and a finding takes up
@@ -54,10 +58,120 @@ pub fn event(report: &Report, changes: &Changes) -> String {
     }
 }
 
+/// The event of one change.
+pub struct Event {
+    /// The finding's id.
+    pub finding: String,
+    /// Of this change and no other: who is sent it twice knows it by that.
+    pub id: String,
+    /// The event.
+    pub body: String,
+}
+
+/// An event for each change, the dearest finding first, then what was resolved.
+pub fn events<'a>(report: &'a Report, changes: &'a Changes) -> impl Iterator<Item = Event> + 'a {
+    let found = report.findings.iter().filter_map(|finding| {
+        let what = match changes.stage(&finding.id)? {
+            Stage::New => "opened",
+            Stage::Reopened => "reopened",
+            Stage::Due => "due",
+            _ => "grown",
+        };
+        // What is new stays that event, if a sweep ends before it has noted that it was told.
+        let since = if what == "opened" {
+            finding.window.from
+        } else {
+            report.at
+        };
+        let data = json!({"finding": finding});
+        Some(of_change(report, (what, &finding.id), since, data))
+    });
+    let resolved = changes.resolved.iter().map(|one| {
+        let data = json!({"resolved": one});
+        of_change(report, ("resolved", &one.id), one.resolved_at, data)
+    });
+    found.chain(resolved)
+}
+
+/// The longest `subject`.
+const SUBJECT_CHARS: usize = 500;
+
+fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: Value) -> Event {
+    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
+    let named: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut event = json!({
+        "specversion": "1.0",
+        "id": named,
+        "source": "/ebb/sweeper",
+        "type": format!("io.ebb.finding.{what}.v1"),
+        "subject": clip(&one_line(id), SUBJECT_CHARS),
+        "time": report.at,
+        "datacontenttype": "application/json",
+        "data": data,
+    });
+    let mut body = event.to_string();
+    if body.len() > MAX_BYTES {
+        event["data"] = json!({"left_out": "it is too large: the report has it"});
+        body = event.to_string();
+    }
+    Event {
+        finding: id.to_owned(),
+        id: named,
+        body,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::render::sample;
+
+    #[test]
+    fn each_change_is_an_event_that_keeps_its_id_and_its_bounds() {
+        let mut report = sample::small();
+        let mut changes = sample::all_new(&report);
+        let grown = report.findings[1].id.clone();
+        changes.new.remove(&grown);
+        changes.grown.insert(grown);
+        changes.resolved = sample::told().history.resolved;
+        report.findings[2].remedy.advice = "x".repeat(300_000);
+        let told = |report: &Report| -> Vec<(String, Value)> {
+            let events = events(report, &changes);
+            let read = |text: &str| serde_json::from_str(text).expect("it is JSON");
+            events.map(|event| (event.id, read(&event.body))).collect()
+        };
+        let all = told(&report);
+        let types = all.iter().map(|(_, event)| event["type"].as_str());
+        let types: Vec<_> = types.flatten().collect();
+        let expect = ["opened", "grown", "opened", "resolved"];
+        assert_eq!(
+            types,
+            expect.map(|what| format!("io.ebb.finding.{what}.v1"))
+        );
+        for (id, event) in &all {
+            assert_eq!((event["specversion"].as_str(), id.len()), (Some("1.0"), 64));
+            assert_eq!(event["id"].as_str(), Some(id.as_str()));
+        }
+        assert_eq!(all[0].1["data"]["finding"]["kind"], "idle_node");
+        assert!(all[2].1["data"]["left_out"].is_string());
+        assert_eq!(all[3].1["data"]["resolved"]["ending"], "stopped");
+        let later = report.at.checked_add(std::time::Duration::from_secs(600));
+        report.at = later.expect("a time");
+        let again = told(&report);
+        let same: Vec<_> = all.iter().zip(&again).map(|(a, b)| a.0 == b.0).collect();
+        assert_eq!(same, [true, false, true, true], "growth is new each time");
+    }
+
+    #[test]
+    fn a_name_from_outside_is_one_line_of_the_subject() {
+        let report = sample::many_hostile(1);
+        let changes = sample::all_new(&report);
+        let event = events(&report, &changes).next().expect("one");
+        let event: Value = serde_json::from_str(&event.body).expect("JSON");
+        let subject = event["subject"].as_str().expect("text");
+        assert!(subject.chars().count() <= SUBJECT_CHARS);
+        assert!(!subject.contains(['\r', '\n', '\u{202e}']), "{subject}");
+    }
 
     #[test]
     fn an_event_carries_what_changed_and_counts_what_does_not_fit() {

@@ -131,6 +131,106 @@ mod tests {
         assert!(third.is_null(), "unknown is not zero");
     }
 
+    /// The objects that are written here: what each must have, and may have beside that.
+    /// The format allows no property that it does not name.
+    ///
+    /// Source: SARIF 2.1.0, sections 3.13 to 3.49, and its schema.
+    const FORMAT: [(&str, &[&str], &[&str]); 12] = [
+        ("log", &["version", "runs"], &["$schema"]),
+        ("run", &["tool"], &["results", "columnKind", "properties"]),
+        ("tool", &["driver"], &[]),
+        ("driver", &["name"], &["semanticVersion", "rules"]),
+        ("rule", &["id"], &["shortDescription"]),
+        ("text", &["text"], &[]),
+        (
+            "result",
+            &["message"],
+            &[
+                "ruleId",
+                "level",
+                "locations",
+                "partialFingerprints",
+                "properties",
+            ],
+        ),
+        ("location", &[], &["physicalLocation", "logicalLocations"]),
+        ("physical", &["artifactLocation"], &["region"]),
+        ("artifact", &["uri"], &[]),
+        ("region", &[], &["startLine"]),
+        ("logical", &[], &["name", "fullyQualifiedName", "kind"]),
+    ];
+
+    fn is_a(name: &str, value: &Value) {
+        let mut all = FORMAT.iter();
+        let (_, must, may) = all.find(|(other, ..)| *other == name).expect("it is known");
+        let object = value.as_object().expect("an object");
+        let has = |key: &&str| object.contains_key(*key);
+        assert!(must.iter().all(has), "{name} lacks something: {value}");
+        let known = |key: &String| must.contains(&key.as_str()) || may.contains(&key.as_str());
+        assert!(object.keys().all(known), "{name} has too much: {value}");
+    }
+
+    fn each<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+        value[key].as_array().expect("an array").iter()
+    }
+
+    fn is_valid(report: &Report) {
+        let log: Value = serde_json::from_str(&sarif(report)).expect("JSON");
+        is_a("log", &log);
+        assert_eq!(log["version"], "2.1.0");
+        let run = &log["runs"][0];
+        is_a("run", run);
+        assert_eq!(run["columnKind"], "unicodeCodePoints");
+        assert!(run["properties"].is_object());
+        is_a("tool", &run["tool"]);
+        let driver = &run["tool"]["driver"];
+        is_a("driver", driver);
+        let rules: Vec<&str> = each(driver, "rules")
+            .inspect(|rule| is_a("rule", rule))
+            .inspect(|rule| is_a("text", &rule["shortDescription"]))
+            .filter_map(|rule| rule["id"].as_str())
+            .collect();
+        let once: std::collections::BTreeSet<_> = rules.iter().collect();
+        assert_eq!(once.len(), rules.len(), "a rule is described once");
+        for result in each(run, "results") {
+            is_a("result", result);
+            is_a("text", &result["message"]);
+            assert_ne!(result["message"]["text"], "", "a message says something");
+            assert!(["warning", "note"].contains(&result["level"].as_str().expect("text")));
+            let rule = result["ruleId"].as_str().expect("text");
+            assert!(rules.contains(&rule), "{rule} is described");
+            let prints = result["partialFingerprints"].as_object();
+            assert!(prints.expect("an object").values().all(Value::is_string));
+            for location in each(result, "locations") {
+                is_a("location", location);
+                let physical = &location["physicalLocation"];
+                is_a("physical", physical);
+                is_a("artifact", &physical["artifactLocation"]);
+                is_a("region", &physical["region"]);
+                assert!(physical["region"]["startLine"].as_u64() >= Some(1));
+                let uri = physical["artifactLocation"]["uri"].as_str().expect("text");
+                let base = url::Url::parse("file:///report/").expect("a URL");
+                let url = base.join(uri).expect("a relative reference");
+                assert!(url.as_str().ends_with(uri), "{uri} is taken as it is");
+                each(location, "logicalLocations").for_each(|it| is_a("logical", it));
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_what_the_format_says_whatever_the_report() {
+        for report in [
+            sample::empty(),
+            sample::small(),
+            sample::told(),
+            sample::hostile(),
+            sample::many_hostile(20),
+            sample::many(6_000),
+        ] {
+            is_valid(&report);
+        }
+    }
+
     #[test]
     fn names_from_outside_stay_in_their_place_and_the_rest_is_counted() {
         let text = sarif(&sample::hostile());

@@ -76,7 +76,12 @@ async fn what_is_new_is_told_once_in_each_channel() {
     let summary = swept(&world).await;
     assert_eq!(
         (summary.new, summary.told),
-        (1, ["slack", EMAIL, "topic"].map(str::to_owned).to_vec())
+        (
+            1,
+            ["slack", EMAIL, "topic", "webhook"]
+                .map(str::to_owned)
+                .to_vec()
+        )
     );
     assert_eq!(words(&world), (2, 2, 1));
     let email = &world.mailer.sent()[1];
@@ -105,6 +110,11 @@ async fn what_is_new_is_told_once_in_each_channel() {
         [None, None, Some("2")],
         "in the thread of what told it"
     );
+    let sent = world.events.sent();
+    let ids: BTreeSet<_> = sent.iter().map(|(id, _)| id).collect();
+    assert_eq!((sent.len(), ids.len()), (2, 2), "an event for each change");
+    assert!(sent[0].1.contains("io.ebb.finding.opened.v1"));
+    assert!(sent[1].1.contains("io.ebb.finding.resolved.v1"));
 }
 
 #[tokio::test]
@@ -159,7 +169,7 @@ async fn an_owners_findings_go_where_the_policy_routes_them() {
     let summary = swept(&world).await;
     assert_eq!(
         summary.told,
-        ["slack/lab", "email/ana@example.com", "topic"]
+        ["slack/lab", "email/ana@example.com", "topic", "webhook"]
     );
     let posted = world.chat.posted();
     assert_eq!(posted[1].channel.as_deref(), Some("lab"));
@@ -242,13 +252,14 @@ async fn a_channel_that_fails_is_told_the_next_time_and_the_others_not_again() {
             assert_eq!(summary.told, [channel]);
             let gaps: Vec<_> = summary.gaps.iter().map(|gap| &gap.scope).collect();
             assert_eq!(gaps, [&format!("channel {channel}")], "the report says so");
-            assert_eq!(words(&world), (2, 2, 1));
+            assert_eq!((words(&world), world.events.sent().len()), ((2, 2, 1), 1));
             let summary = swept(&world).await;
             assert_eq!((summary.told.len(), summary.gaps.len()), (0, 0));
         };
     check("chat.post", "slack", (1, 2, 1)).await;
     check("mailer.send", EMAIL, (2, 1, 1)).await;
     check("topic.publish", "topic", (2, 2, 0)).await;
+    check("events.send", "webhook", (2, 2, 1)).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
-    FakeChat, FakeClock, FakeInventory, FakeMailer, FakeMetrics, FakeObjects, FakeQueue, FakeTopic,
+    FakeChat, FakeClock, FakeEvents, FakeInventory, FakeMailer, FakeMetrics, FakeObjects,
+    FakeQueue, FakeTopic,
 };
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::Policy;
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub(crate) inventory: FakeInventory,
     pub(crate) chat: FakeChat,
     pub(crate) topic: FakeTopic,
+    pub(crate) events: FakeEvents,
     pub(crate) policy: Policy,
     pub(crate) mailer: FakeMailer,
     folder: TempDir,
@@ -48,6 +50,7 @@ impl World {
             inventory: FakeInventory::new(sample::inventory(&[1, 2])),
             chat: FakeChat::default(),
             topic: FakeTopic::default(),
+            events: FakeEvents::default(),
             policy: policy(),
             mailer: FakeMailer::default(),
             folder: tempfile::tempdir().expect("a folder"),
@@ -100,6 +103,7 @@ impl World {
         let chat = Failing::new(self.chat.clone(), fault);
         let mailer = Failing::new(self.mailer.clone(), fault);
         let topic = Failing::new(self.topic.clone(), fault);
+        let events = Failing::new(self.events.clone(), fault);
         let addresses = Addresses {
             from: "ebb@example.com".to_owned(),
             to: vec!["team@example.com".to_owned()],
@@ -120,6 +124,7 @@ impl World {
                 chat: Some(&chat),
                 mail: Some((&mailer, &addresses)),
                 topic: Some(&topic),
+                webhook: Some(&events),
             },
         };
         let now = || self.clock.now();
