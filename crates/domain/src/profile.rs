@@ -147,32 +147,53 @@ pub struct StepProfile {
     runs: BTreeMap<RunKey, Run>,
 }
 
+impl Extend<(RunKey, Run)> for StepProfile {
+    /// Takes in records of runs; the oldest go many at a time, for they are sorted for
+    /// that.
+    fn extend<I: IntoIterator<Item = (RunKey, Run)>>(&mut self, records: I) {
+        for (key, run) in records {
+            match self.runs.get_mut(&key) {
+                Some(known) if *known < run => *known = run,
+                Some(_) => {}
+                None => {
+                    self.runs.insert(key, run);
+                }
+            }
+            if self.runs.len() >= 2 * MAX_RUNS {
+                self.bound();
+            }
+        }
+        if self.runs.len() > MAX_RUNS {
+            self.bound();
+        }
+    }
+}
+
 impl StepProfile {
     /// Takes in one record of a run.
     pub fn add(&mut self, key: RunKey, run: Run) {
-        match self.runs.get_mut(&key) {
-            Some(known) if *known < run => *known = run,
-            Some(_) => {}
-            None => {
-                self.runs.insert(key, run);
-            }
-        }
-        while self.runs.len() > MAX_RUNS {
-            let oldest = self.runs.iter().min_by_key(|(key, run)| (*run, *key));
-            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
-                return;
-            };
-            self.runs.remove(&oldest);
-        }
+        self.extend([(key, run)]);
     }
 
     /// Joins two profiles of one step; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        for (key, run) in other.runs {
-            self.add(key, run);
-        }
+        self.extend(other.runs);
         self
+    }
+
+    /// Drops the oldest that there is no room for.
+    fn bound(&mut self) {
+        let mut order: Vec<_> = self.runs.iter().map(|(key, run)| (run, key)).collect();
+        order.sort_unstable();
+        let gone = order.len().saturating_sub(MAX_RUNS);
+        let gone: Vec<RunKey> = order[..gone]
+            .iter()
+            .map(|(_, key)| (*key).clone())
+            .collect();
+        for key in &gone {
+            self.runs.remove(key);
+        }
     }
 
     /// Its runs, the one seen last at the end.

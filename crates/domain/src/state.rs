@@ -40,8 +40,9 @@ use crate::step::PlacedStep;
 /// All nodes of one shard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FleetState {
-    /// By node, since it was last silent for a whole week.
-    pub nodes: BTreeMap<NodeId, NodeState>,
+    /// By node, since it was last silent for a whole week. Boxed: a map that grows moves
+    /// its values about, and holds room for more than it has.
+    pub nodes: BTreeMap<NodeId, Box<NodeState>>,
     /// What was before such a week, oldest first, for as long as something late may
     /// still fill it.
     earlier: BTreeMap<NodeId, Vec<NodeState>>,
@@ -90,8 +91,11 @@ impl FleetState {
         let earlier = other.earlier.into_iter();
         let earlier = earlier
             .flat_map(|(node, lives)| lives.into_iter().map(move |life| (node.clone(), life)));
-        for (node, state) in earlier.chain(other.nodes) {
+        for (node, state) in earlier {
             self.take(&node, state);
+        }
+        for (node, state) in other.nodes {
+            self.take(&node, *state);
         }
         self
     }
@@ -126,7 +130,7 @@ impl FleetState {
     /// Keeps the `max` nodes that were heard of last, for want of room; tells how many
     /// others went.
     pub fn keep_newest(&mut self, max: usize) -> usize {
-        let gone = take_oldest(&mut self.nodes, max, NodeState::newest);
+        let gone = take_oldest(&mut self.nodes, max, |node| node.newest());
         for id in &gone {
             self.earlier.remove(id);
         }
@@ -149,7 +153,7 @@ impl FleetState {
             Some(known) if known.weeks.go_on_in(state.weeks) => known.absorb(state),
             Some(_) => self.rejoin(node, state),
             None => {
-                self.nodes.insert(node.clone(), state);
+                self.nodes.insert(node.clone(), Box::new(state));
             }
         }
     }
@@ -157,7 +161,7 @@ impl FleetState {
     /// Takes in what lies before a life or after a silence.
     fn rejoin(&mut self, node: &NodeId, state: NodeState) {
         let mut lives = self.earlier.remove(node).unwrap_or_default();
-        lives.extend(self.nodes.remove(node));
+        lives.extend(self.nodes.remove(node).map(|life| *life));
         lives.push(state);
         lives.sort_by_key(|life| life.weeks.first());
         let mut lives = lives.into_iter();
@@ -173,7 +177,7 @@ impl FleetState {
         if !before.is_empty() {
             self.earlier.insert(node.clone(), before);
         }
-        self.nodes.insert(node.clone(), latest);
+        self.nodes.insert(node.clone(), Box::new(latest));
     }
 
     fn accepted(
@@ -186,7 +190,8 @@ impl FleetState {
     ) -> bool {
         let key = (boot, probe_start, stream);
         let earlier = self.earlier.get(node).into_iter().flatten();
-        let mut lives = self.nodes.get(node).into_iter().chain(earlier);
+        let latest = self.nodes.get(node).map(Box::as_ref);
+        let mut lives = latest.into_iter().chain(earlier);
         lives.any(|life| life.accepted(key, sequence))
     }
 }

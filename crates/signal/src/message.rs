@@ -100,7 +100,9 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
         MAX_MESSAGE_BYTES,
     )?;
     let packed = STANDARD.decode(rest).map_err(DecodeError::Base64)?;
-    let message: proto::Heartbeats = unpack(&packed, MAX_UNPACKED_MESSAGE_BYTES)?;
+    let mut message = proto::Heartbeats::default();
+    message.heartbeats.reserve_exact(MAX_HEARTBEATS);
+    unpack(&mut message, &packed, MAX_UNPACKED_MESSAGE_BYTES)?;
     allowed("heartbeats", message.heartbeats.len(), MAX_HEARTBEATS)?;
     let sent = crate::convert::sent(message.sent)?;
     let mut heartbeats = Vec::with_capacity(message.heartbeats.len());
@@ -135,7 +137,8 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
 /// As [`decode_heartbeats`], bounded by [`MAX_UNPACKED_OBJECT_BYTES`].
 pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
     let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
-    let message: proto::Steps = unpack(packed, MAX_UNPACKED_OBJECT_BYTES)?;
+    let mut message = proto::Steps::default();
+    unpack(&mut message, packed, MAX_UNPACKED_OBJECT_BYTES)?;
     allowed("steps", message.steps.len(), MAX_STEPS_AN_OBJECT)?;
     message.try_into()
 }
@@ -158,14 +161,16 @@ fn pack(message: &impl Message, max: usize) -> Result<Vec<u8>, EncodeError> {
     zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
 }
 
-fn unpack<M: Message + Default>(packed: &[u8], max: usize) -> Result<M, DecodeError> {
+/// Reads what is packed into an empty message.
+fn unpack(message: &mut impl Message, packed: &[u8], max: usize) -> Result<(), DecodeError> {
     UNPACKER.with_borrow_mut(|(unpacker, plain)| {
         plain.clear();
         plain.reserve(max);
         unpacker
             .decompress_to_buffer(packed, plain)
             .map_err(|source| DecodeError::Unpack { max, source })?;
-        M::decode(Bytes::copy_from_slice(plain)).map_err(DecodeError::Protobuf)
+        let plain = Bytes::copy_from_slice(plain);
+        message.merge(plain).map_err(DecodeError::Protobuf)
     })
 }
 

@@ -29,8 +29,9 @@ pub struct Opened<T> {
 
 impl<T> Opened<T> {
     fn of(outcomes: impl IntoIterator<Item = Result<T, Refusal>>) -> Self {
+        let outcomes = outcomes.into_iter();
         let mut opened = Self {
-            rows: Vec::new(),
+            rows: Vec::with_capacity(outcomes.size_hint().0),
             refused: None,
         };
         for outcome in outcomes {

@@ -126,14 +126,14 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
         .into_iter()
         .map(|(key, runs)| {
             let mut profile = StepProfile::default();
-            for run in newest(&runs) {
+            profile.extend(newest(&runs).map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
                 let profiled = Run {
                     among_others,
                     ..run.profiled()
                 };
-                profile.add(RunKey::of(run.step), profiled);
-            }
+                (RunKey::of(run.step), profiled)
+            }));
             let need = profile.need(None, facts.policy);
             let profiled = Profiled {
                 tools: tools(runs.iter()),

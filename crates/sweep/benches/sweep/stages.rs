@@ -90,7 +90,8 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         let opened = timed(&mut decode, || place::messages(&batch));
         // As the fold does it: what was accepted before is left out.
         timed(&mut fold, || {
-            let mut rows: Vec<_> = opened.into_iter().flat_map(|o| o.rows).collect();
+            let mut rows = Vec::with_capacity(opened.iter().map(|o| o.rows.len()).sum());
+            rows.extend(opened.into_iter().flat_map(|o| o.rows));
             rows.retain(|placed| !stored.fleet.accepted_heartbeat(placed));
             heartbeats += rows.len() as u64;
             let hours = hours.folding(Some(heartbeats));

@@ -77,6 +77,8 @@ pub(super) async fn take(
     let received = folder.queue.receive(folder.limits.messages, WAIT).await?;
     folding.messages += received.len() as u64;
     let opened = place::messages(&received);
+    let rows = opened.iter().map(|opened| opened.rows.len()).sum();
+    taken.heartbeats.reserve_exact(rows);
     for (message, opened) in received.into_iter().zip(opened) {
         take_message(message, opened, (&work.stored.fleet, &mut taken));
     }
