@@ -48,10 +48,12 @@ const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 13] = [
 
 /// Judges all there is. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
-    let profiles = gather::profiles(facts);
-    let verdicts = RULES
+    let (by_facts, profiles) = both(
+        || -> Vec<Verdict> { RULES.iter().flat_map(|rule| rule(facts)).collect() },
+        || gather::profiles(facts),
+    );
+    let verdicts = by_facts
         .into_iter()
-        .flat_map(|rule| rule(facts))
         .chain(rules::overprovisioned::judge(facts, &profiles))
         .chain(rules::steps::judge(facts, &profiles))
         .chain(rules::spot::judge(facts, &profiles))
@@ -68,11 +70,19 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     dearest_first(&mut findings);
     not_judged.sort();
     not_judged.dedup();
-    let timeline = timeline::of(facts, &findings);
-    let (steps, steps_left_out) = advice::steps(facts, &profiles, &findings);
-    let targets = Targets::of(facts, &profiles);
-    let (nodes, nodes_left_out) = nodes::nodes(facts, &findings);
-    let ledger = ledger::divide(facts, &profiles, &findings);
+    let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
+        || nodes::nodes(facts, &findings),
+        || advice::steps(facts, &profiles, &findings),
+    );
+    let ((timeline, targets), ledger) = both(
+        || {
+            (
+                timeline::of(facts, &findings),
+                Targets::of(facts, &profiles),
+            )
+        },
+        || ledger::divide(facts, &profiles, &findings),
+    );
     let second_opinions = beside(facts, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
@@ -99,6 +109,19 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         second_opinions,
         runs: Runs::of(facts, &profiles),
     }
+}
+
+/// What two parts that ask nothing of each other come to, found at the same time: of a
+/// large fleet each takes seconds.
+fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => (one, other),
+            Err(panicked) => std::panic::resume_unwind(panicked),
+        }
+    })
 }
 
 fn dearest_first(findings: &mut [Finding]) {
