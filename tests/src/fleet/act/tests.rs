@@ -71,7 +71,7 @@ fn seen(node: &Node, past: Duration) -> NodeState {
         state.fold_heartbeat(&placed, &activity);
     }
     let (_, seen) = state.nodes.pop_first().expect("one node");
-    seen
+    *seen
 }
 
 fn at(generator: Duration) -> Timestamp {
