@@ -47,12 +47,9 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         // What another shard folds is its own account's.
         _ if !settings.shard.reports() => None,
         beside => {
-            let entered = aws::enter(&aws, beside, &settings.member_role).await;
-            Some(
-                entered
-                    .context("the other accounts")?
-                    .together(&settings.spot_advisor_url),
-            )
+            let who = aws::caller(&aws).await.context("the other accounts")?;
+            let entered = aws::enter(&aws, &who, beside, &settings.member_role).await;
+            Some(entered.together(&settings.spot_advisor_url))
         }
     };
     let account = match &together {

@@ -28,13 +28,14 @@ def main() -> None:
     from extensions import moto_batch, moto_cloudwatch, moto_cost_explorer, moto_ec2, moto_ecs
     from extensions.moto_advisers import Advisers
     from extensions.moto_faults import Faults
+    from extensions.moto_prices import Prices
 
     for addition in (moto_ec2, moto_ecs, moto_batch, moto_cloudwatch, moto_cost_explorer):
         addition.install()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    app = Faults(Advisers(DomainDispatcherApplication(create_backend_app)))
+    app = Faults(Prices(Advisers(DomainDispatcherApplication(create_backend_app))))
     run_simple(HOST, port, app, threaded=True, request_handler=MotoRequestHandler)
 
 

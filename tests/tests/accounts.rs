@@ -5,6 +5,8 @@
 mod markets;
 #[path = "accounts/money.rs"]
 mod money;
+#[path = "accounts/prices.rs"]
+mod prices;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +14,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ebb_cloud::accounts::{Accounts, Member};
-use ebb_cloud::aws::{AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, enter};
+use ebb_cloud::aws::{
+    AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, caller, enter,
+};
 use ebb_cloud::permissions::PERMISSIONS;
 use ebb_domain::fleet::{Inventory, WaitCause};
 use ebb_domain::identity::{AccountId, Region};
@@ -25,7 +29,8 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls that tell in pages, all of which must have been seen to.
-const PAGED: [&str; 12] = [
+const PAGED: [&str; 13] = [
+    "GetProducts",
     "DescribeSpotPriceHistory",
     "DescribeInstanceTypeOfferings",
     "DescribeInstances",
@@ -60,7 +65,8 @@ async fn accounts(account: &Simulated) -> Result<Accounts> {
         name: account.text("role").to_owned(),
         external_id: None,
     };
-    let entered = enter(&home, &Beside::Organization, &role).await?;
+    let who = caller(&home).await?;
+    let entered = enter(&home, &who, &Beside::Organization, &role).await;
     let advisor = format!("{}/spot-advisor-data.json", account.text("moto"));
     let members = entered.accounts.into_iter().map(|(id, config)| Member {
         id,
@@ -117,6 +123,7 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     let all = accounts(&account).await?;
     let found = gathered(&account, &all).await?;
     markets::are_known(&account, &all, &found).await?;
+    prices::are_renewed(&account).await?;
 
     let whole = ["eu-central-1", "us-east-1", "us-west-2"].map(|name| (name.to_owned(), 3));
     assert_eq!(of_the_second(&account, &found)?, BTreeMap::from(whole));

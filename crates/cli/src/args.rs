@@ -1,5 +1,6 @@
 //! What the program can be told, and the help that says so.
 
+mod catalog;
 mod findings;
 mod sweep;
 mod tune;
@@ -10,6 +11,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use ebb_domain::identity::Region;
 use ebb_domain::units::{Usd, UsdPerHour};
 
+pub(crate) use catalog::{CatalogArgs, CatalogCommand, Place, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, TuneArgs, TuneFormat};
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds
     Policy(PolicyArgs),
+    /// Show machine types and their prices, or renew the prices of a deployment
+    Catalog(CatalogArgs),
 }
 
 const SCAN_MORE: &str = "\

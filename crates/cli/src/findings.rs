@@ -31,14 +31,7 @@ pub(crate) fn run(args: &FindingsArgs) -> Result<Outcome> {
 /// The bucket, and who asks.
 #[cfg(feature = "aws")]
 async fn open(at: &BucketArgs) -> Result<(Box<dyn Objects>, String)> {
-    let account = crate::args::AccountArgs {
-        region: at.region.iter().cloned().collect(),
-        accounts: None,
-        account_role: String::new(),
-        profile: at.profile.clone(),
-        no_bill: true,
-    };
-    let (config, who) = scan::connect(&account).await?;
+    let (config, who) = scan::connect(at.region.as_ref(), at.profile.as_deref()).await?;
     let objects = ebb_cloud::aws::AwsObjects::new(&config, at.bucket.as_str());
     Ok((Box::new(objects), who.arn.unwrap_or(who.user_id)))
 }

@@ -2,6 +2,7 @@
 //! the modules, one a command.
 
 mod args;
+mod catalog;
 mod demo;
 mod doctor;
 mod findings;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve::run(serve),
         Command::Doctor(doctor) => doctor::run(doctor),
         Command::Policy(policy) => policy::run(policy),
+        Command::Catalog(catalog) => catalog::run(catalog),
     };
     match done {
         Ok(outcome) => outcome.into(),

@@ -4,7 +4,12 @@
 /// A client of one service that reads an account in a region. AWS bounds calls by account
 /// and region, so each has retries and a rate of its own: one that is throttled slows no
 /// other. By default the SDK has them by region alone.
-#[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
+#[cfg(any(
+    feature = "inventory",
+    feature = "metrics",
+    feature = "prices",
+    feature = "second-opinion"
+))]
 macro_rules! client {
     ($sdk:ident, $config:expr, $region:expr) => {{
         let sdk = $config.in_region($region);
@@ -34,6 +39,8 @@ mod metrics;
 mod objects;
 #[cfg(feature = "second-opinion")]
 mod opinions;
+#[cfg(feature = "prices")]
+mod prices;
 #[cfg(feature = "queue")]
 mod queue;
 #[cfg(feature = "secrets")]
@@ -59,6 +66,8 @@ pub use members::{Beside, Entered, MemberRole, enter};
 pub use metrics::AwsMetrics;
 #[cfg(feature = "objects")]
 pub use objects::AwsObjects;
+#[cfg(feature = "prices")]
+pub use prices::AwsPrices;
 #[cfg(feature = "queue")]
 pub use queue::AwsQueue;
 #[cfg(feature = "secrets")]
@@ -206,13 +215,23 @@ impl AwsConfig {
     }
 
     /// What the retries of one service's calls go by.
-    #[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
+    #[cfg(any(
+        feature = "inventory",
+        feature = "metrics",
+        feature = "prices",
+        feature = "second-opinion"
+    ))]
     fn partition(&self, service: &str, region: &Region) -> String {
         let account = self.account.as_ref().map_or("", AccountId::as_str);
         format!("{account}-{service}-{region}")
     }
 
-    #[cfg(any(feature = "inventory", feature = "metrics", feature = "second-opinion"))]
+    #[cfg(any(
+        feature = "inventory",
+        feature = "metrics",
+        feature = "prices",
+        feature = "second-opinion"
+    ))]
     fn in_region(&self, region: &Region) -> SdkConfig {
         let there = aws_config::Region::new(region.as_str().to_owned());
         self.sdk.clone().into_builder().region(there).build()

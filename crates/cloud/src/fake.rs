@@ -12,7 +12,7 @@ mod secrets;
 
 pub use account::{FakeBill, FakeInventory, FakeMetrics};
 pub use clock::FakeClock;
-pub use markets::FakeMarkets;
+pub use markets::{FakeMarkets, FakePrices};
 pub use objects::{FakeObjects, StoredObject};
 pub use outbox::{FakeChat, FakeEvents, FakeMailer, FakeTopic};
 pub use queue::{FakeMessage, FakeQueue};

@@ -13,6 +13,8 @@ pub enum Adapter {
     Bill,
     /// Compute Optimizer and Cost Optimization Hub.
     SecondOpinion,
+    /// AWS's Price List.
+    Prices,
     /// SQS, Ebb's own queues.
     Queue,
     /// S3, Ebb's own bucket.
@@ -80,6 +82,9 @@ permissions! {
     SecondOpinion {
         GET_EC2_RECOMMENDATIONS = "compute-optimizer:GetEC2InstanceRecommendations",
         LIST_RECOMMENDATIONS = "cost-optimization-hub:ListRecommendations",
+    }
+    Prices {
+        GET_PRODUCTS = "pricing:GetProducts",
     }
     Queue {
         SEND_MESSAGE = "sqs:SendMessage",

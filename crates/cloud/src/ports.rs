@@ -9,7 +9,7 @@ use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
-use ebb_domain::units::Usd;
+use ebb_domain::units::{Usd, UsdPerHour};
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -86,6 +86,13 @@ pub trait MarketSource: Send + Sync {
 
     /// How often spot machines are taken back, everywhere.
     async fn interruptions(&self) -> CloudResult<Advisor>;
+}
+
+/// Reads what machines are listed for on demand, for Linux in shared tenancy. It is free.
+#[async_trait]
+pub trait PriceSource: Send + Sync {
+    /// The price of each type that a region sells.
+    async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
 }
 
 /// Reads utilization metrics of nodes without a probe. Every call costs money,

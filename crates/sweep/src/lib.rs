@@ -2,6 +2,7 @@
 //! terminal program are thin users of it. Without the feature `lake` there is no
 //! probe's word to fold, and [`scan`] judges by inventory and metrics alone.
 
+pub mod catalogue;
 pub mod changes;
 #[cfg(feature = "lake")]
 pub mod deadline;

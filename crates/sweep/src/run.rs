@@ -18,6 +18,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::catalogue;
 use crate::deadline::Deadline;
 use crate::fold::{FoldError, Folder, Folding, Limits, Work};
 use crate::gather::{self, Account};
@@ -294,12 +295,17 @@ async fn look(
         .into_iter()
         .chain(undecided)
         .chain(no_room(work.left_out() + others.left_out));
+    let (catalogue, unread) = catalogue::best_known(ports.objects).await;
     let before = Before {
         state: others.fleet(work),
         hours: others.hours(work),
         finished: &finished,
         disconnected_since: &work.stored.memory.disconnected_since,
-        gaps: gaps.chain(remembered.failed_channels()).collect(),
+        gaps: gaps
+            .chain(remembered.failed_channels())
+            .chain(unread)
+            .collect(),
+        catalogue: &catalogue,
     };
     let Remembered {
         lives,

@@ -48,6 +48,7 @@ pub async fn explained(
         finished: &known.finished,
         disconnected_since: &known.disconnected_since,
         gaps: Vec::new(),
+        catalogue: Catalogue::built_in(),
     };
     let decide = |facts: &Facts<'_>| {
         let explanation = resource.map(|resource| explain(facts, resource));
@@ -67,6 +68,8 @@ pub(crate) struct Before<'a> {
     pub(crate) disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
     /// What of it could not be known.
     pub(crate) gaps: Vec<Gap>,
+    /// Machine types and list prices as they are best known.
+    pub(crate) catalogue: &'a Catalogue,
 }
 
 /// Gathers and decides; tells also since when each agent has been disconnected by now.
@@ -103,7 +106,7 @@ pub(crate) async fn see<T>(
         finished: before.finished,
         disconnected_since: &disconnected_since,
         policy,
-        catalogue: Catalogue::built_in(),
+        catalogue: before.catalogue,
     });
     (decided, disconnected_since)
 }

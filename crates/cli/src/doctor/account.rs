@@ -26,7 +26,7 @@ const REGIONS_AT_ONCE: usize = 4;
 const NO_INSTANCE: &str = "i-00000000000000000";
 
 pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
-    let (config, who) = match scan::connect(args).await {
+    let (config, who) = match scan::connect(args.region.first(), args.profile.as_deref()).await {
         Ok(connected) => connected,
         Err(error) => {
             let missing = Check::missing("credentials", format!("{:#}", error.root_cause()));

@@ -7,6 +7,7 @@ use ebb_cloud::aws::{
     enter,
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
+use ebb_domain::identity::Region;
 use ebb_domain::policy::Policy;
 use ebb_domain::units::Usd;
 use ebb_sweep::gather::Account;
@@ -22,9 +23,12 @@ const CREDENTIALS: &str = "\
 set them up with `aws configure`, name a profile with --profile, or with IAM Identity Center:
   eval \"$(aws configure export-credentials --format env)\"";
 
-/// The account as the arguments name it, and who asks.
-pub(crate) async fn connect(args: &AccountArgs) -> Result<(AwsConfig, Caller)> {
-    let config = AwsConfig::load_as(args.region.first(), args.profile.as_deref()).await;
+/// The account of a profile, asked in a region unless a call names another, and who asks.
+pub(crate) async fn connect(
+    region: Option<&Region>,
+    profile: Option<&str>,
+) -> Result<(AwsConfig, Caller)> {
+    let config = AwsConfig::load_as(region, profile).await;
     let who = caller(&config).await;
     let who =
         who.with_context(|| format!("no AWS credentials that work; {CREDENTIALS}\nAWS says"))?;
@@ -32,13 +36,14 @@ pub(crate) async fn connect(args: &AccountArgs) -> Result<(AwsConfig, Caller)> {
 }
 
 pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
-    let (config, who) = connect(&args.account).await?;
+    let asked = &args.account;
+    let (config, who) = connect(asked.region.first(), asked.profile.as_deref()).await?;
     let own: (AwsInventory, AwsMetrics, AwsBill) = (
         AwsInventory::new(&config),
         AwsMetrics::new(&config),
         AwsBill::new(&config),
     );
-    let together = beside(&args.account, &config).await?;
+    let together = beside(&args.account, &config, &who).await?;
     let (inventory, metrics, bill): (&dyn InventorySource, &dyn MetricsSource, &dyn BillSource) =
         match &together {
             Some(all) => (all, all, all),
@@ -67,7 +72,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
 }
 
 /// The other accounts that the arguments name, and this one, as one.
-async fn beside(args: &AccountArgs, config: &AwsConfig) -> Result<Option<Accounts>> {
+async fn beside(args: &AccountArgs, config: &AwsConfig, who: &Caller) -> Result<Option<Accounts>> {
     let named = args.accounts.as_deref().unwrap_or_default();
     let beside = Beside::parse(named).map_err(|what| anyhow!("--accounts: {what}"))?;
     if beside == Beside::Nobody {
@@ -77,12 +82,8 @@ async fn beside(args: &AccountArgs, config: &AwsConfig) -> Result<Option<Account
         name: args.account_role.clone(),
         external_id: None,
     };
-    let entered = enter(config, &beside, &role).await;
-    Ok(Some(
-        entered
-            .context("entering the other accounts")?
-            .together(SPOT_ADVISOR),
-    ))
+    let entered = enter(config, who, &beside, &role).await;
+    Ok(Some(entered.together(SPOT_ADVISOR)))
 }
 
 /// Who asked, and what of it is charged for.

@@ -13,7 +13,7 @@ use ebb_domain::identity::AccountId;
 use super::error::cloud_error;
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use super::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics};
-use super::{AwsConfig, caller};
+use super::{AwsConfig, Caller};
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use crate::accounts::{Accounts, Member};
 use crate::http::chain;
@@ -94,12 +94,8 @@ impl Entered {
     }
 }
 
-/// Finds and enters the accounts.
-///
-/// # Errors
-/// When AWS does not know the credentials of `home` themselves.
-pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> CloudResult<Entered> {
-    let who = caller(home).await?;
+/// Finds and enters the accounts, as `who` the credentials of `home` are.
+pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &MemberRole) -> Entered {
     let mut entered = Entered::default();
     let partition = who.arn.as_deref().and_then(|arn| arn.split(':').nth(1));
     let partition = partition.unwrap_or("aws").to_owned();
@@ -123,9 +119,11 @@ pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> Clou
         .collect();
     others.sort_unstable();
     others.dedup();
-    entered
-        .accounts
-        .extend(who.account.map(|id| (id.clone(), home.of(id))));
+    entered.accounts.extend(
+        who.account
+            .iter()
+            .map(|id| (id.clone(), home.of(id.clone()))),
+    );
     let calls = others.into_iter().map(|id| {
         let arn = format!(
             "arn:{partition}:iam::{id}:role/{}",
@@ -150,7 +148,7 @@ pub async fn enter(home: &AwsConfig, beside: &Beside, role: &MemberRole) -> Clou
     let home = usize::from(!entered.accounts.is_empty());
     entered.accounts[home..].sort_by(|(a, _), (b, _)| a.cmp(b));
     entered.gaps.sort();
-    Ok(entered)
+    entered
 }
 
 async fn organization(home: &AwsConfig) -> CloudResult<Vec<AccountId>> {

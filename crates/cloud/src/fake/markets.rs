@@ -6,9 +6,34 @@ use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Markets, SpotTerms};
 use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::units::UsdPerHour;
 
 use super::Shared;
-use crate::ports::{CloudError, CloudResult, MarketSource};
+use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};
+
+/// A price list by region; a region that is not on it refuses.
+#[derive(Debug, Clone, Default)]
+pub struct FakePrices {
+    by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
+}
+
+impl FakePrices {
+    /// With these.
+    pub fn new(by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>) -> Self {
+        Self { by_region }
+    }
+}
+
+#[async_trait]
+impl PriceSource for FakePrices {
+    async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>> {
+        let told = self.by_region.get(region).cloned();
+        told.ok_or_else(|| CloudError::Failed {
+            operation: "pricing:GetProducts".to_owned(),
+            message: format!("{region} is not on the list"),
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 struct Sold {

@@ -179,6 +179,7 @@ fn the_policies_are_made_from_the_list() {
         Adapter::Metrics,
         Adapter::Bill,
         Adapter::SecondOpinion,
+        Adapter::Prices,
     ];
     let all: BTreeSet<&str> = reads.into_iter().flat_map(actions).collect();
     let policy = serde_json::json!({

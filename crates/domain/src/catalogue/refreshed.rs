@@ -82,6 +82,24 @@ impl Catalogue {
         all
     }
 
+    /// When AWS told prices last; `None` where only the built-in ones hold.
+    pub fn told_last(&self) -> Option<Timestamp> {
+        self.told.values().max().copied()
+    }
+
+    /// Where all the prices come from and of when, in one line.
+    pub fn sources(&self) -> String {
+        let Some(oldest) = self.told.values().min() else {
+            return self.source.clone();
+        };
+        format!(
+            "{}; {} regions as AWS's Price List told them on {} or later",
+            self.source,
+            self.told.len(),
+            oldest.strftime("%Y-%m-%d")
+        )
+    }
+
     /// When AWS told the prices of a region; `None` where the built-in ones hold.
     pub fn told_at(&self, region: &Region) -> Option<Timestamp> {
         self.told.get(region).copied()

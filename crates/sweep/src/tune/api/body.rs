@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ebb_domain::catalogue::Catalogue;
 use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
@@ -126,7 +127,7 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
             json(&OfReport { head, part })
         }
         // They are of the catalogue, or lie beside the report.
-        List::Prices | List::Decisions => super::prices::list(page),
+        List::Prices | List::Decisions => super::prices::list(page, Catalogue::built_in()),
     }
 }
 

@@ -1,6 +1,4 @@
-//! List prices of the catalogue in the program, with what each type has.
-
-use std::sync::LazyLock;
+//! List prices of the catalogue as it is best known, with what each type has.
 
 use ebb_domain::catalogue::{Architecture, Catalogue, ListPrice, PriceBasis, TypeSpec};
 use ebb_domain::fleet::Market;
@@ -14,71 +12,61 @@ use super::problem::Problem;
 use super::route::Page;
 
 #[derive(Serialize)]
-struct Prices {
+struct Prices<'a> {
     schema: &'static str,
     /// Where the prices come from and of which day.
-    as_of: &'static str,
+    as_of: String,
     #[serde(flatten)]
-    page: Paged<Price>,
+    page: Paged<Price<'a>>,
 }
 
 #[derive(Serialize)]
-struct Price {
+struct Price<'a> {
     id: String,
-    instance_type: &'static str,
-    region: &'static Region,
+    instance_type: &'a str,
+    region: &'a Region,
     market: Market,
     usd_per_hour: UsdPerHour,
     basis: &'static str,
     vcpus: u32,
     memory: Bytes,
     architecture: &'static str,
-    gpu: Option<&'static str>,
+    gpu: Option<&'a str>,
 }
 
-/// All of them, by type and region, which takes a while to sort.
-static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    let catalogue = Catalogue::built_in();
-    let of = |region| {
-        let types = catalogue.types_in(region);
-        types.filter_map(move |(spec, _)| {
-            let listed = catalogue.list_price(region, &spec.name)?;
-            Some(Entry {
-                spec,
-                region,
-                listed,
-            })
-        })
-    };
-    let mut all: Vec<_> = catalogue.regions().flat_map(of).collect();
-    all.sort_by(|a, b| (&a.spec.name, a.region).cmp(&(&b.spec.name, b.region)));
-    all
-});
-
 #[derive(Clone, Copy)]
-struct Entry {
-    spec: &'static TypeSpec,
-    region: &'static Region,
+struct Entry<'a> {
+    spec: &'a TypeSpec,
+    region: &'a Region,
     listed: ListPrice,
 }
 
-/// A page of them.
-pub(super) fn list(page: &Page) -> Result<String, Problem> {
-    let wanted = ALL.iter().filter(|entry| {
-        page.only.lets("region", Some(entry.region.as_str()))
-            && page
-                .only
-                .lets("instance_type", Some(entry.spec.name.as_str()))
-            && page.only.lets("family", Some(family(entry.spec)))
+/// A page of them, by type and region.
+pub(super) fn list(page: &Page, catalogue: &Catalogue) -> Result<String, Problem> {
+    let only = &page.only;
+    let types = catalogue.types().iter().filter(|spec| {
+        only.lets("instance_type", Some(spec.name.as_str()))
+            && only.lets("family", Some(family(spec)))
+    });
+    let wanted = types.flat_map(|spec| {
+        let regions = catalogue.regions();
+        let regions = regions.filter(|region| only.lets("region", Some(region.as_str())));
+        regions.filter_map(move |region| {
+            Some(Entry {
+                spec,
+                region,
+                listed: catalogue.list_price(region, &spec.name)?,
+            })
+        })
     });
     json(&Prices {
         schema: List::Prices.schema(),
-        as_of: Catalogue::built_in().as_of(),
-        page: cut(page, wanted.collect(), |entry| id(entry))?.map(price),
+        as_of: catalogue.sources(),
+        page: cut(page, wanted.collect(), id)?.map(price),
     })
 }
 
-fn id(entry: &Entry) -> String {
+fn id(entry: &Entry<'_>) -> String {
     format!("{}/{}", entry.spec.name, entry.region)
 }
 
@@ -88,14 +76,14 @@ fn family(spec: &TypeSpec) -> &str {
     name.split_once('.').map_or(name, |(family, _)| family)
 }
 
-fn price(entry: &Entry) -> Price {
+fn price(entry: Entry<'_>) -> Price<'_> {
     let Entry {
         spec,
         region,
         listed,
-    } = *entry;
+    } = entry;
     Price {
-        id: id(entry),
+        id: id(&entry),
         instance_type: spec.name.as_str(),
         region,
         market: Market::OnDemand,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ebb_cloud::ports::{CloudError, Objects};
+use ebb_domain::catalogue::Catalogue;
 use ebb_domain::report::Report;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
@@ -16,6 +17,7 @@ use super::list::List;
 use super::problem::Problem;
 use super::route::Route;
 use super::{JSON, body, etag, openapi, prices, read, target, told};
+use crate::catalogue;
 use crate::publish::LATEST_JSON;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
@@ -25,10 +27,14 @@ const MAX_REPORT_BYTES: u64 = 96 << 20;
 /// that nobody sees anything later than a minute and a half.
 const TRUSTED: Duration = Duration::from_secs(30);
 
+/// List prices change by the week.
+const PRICES_TRUSTED: Duration = Duration::from_secs(3600);
+
 /// The API over a bucket.
 pub struct Service<'a> {
     objects: &'a dyn Objects,
     held: Mutex<Option<Held>>,
+    prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
 }
 
 /// The newest report, as it was when last looked for.
@@ -46,6 +52,7 @@ impl<'a> Service<'a> {
         Self {
             objects,
             held: Mutex::new(None),
+            prices: Mutex::new(None),
         }
     }
 
@@ -66,7 +73,14 @@ impl<'a> Service<'a> {
         let of_program = |body| told(JSON, body, etag("program"), request);
         match Route::of(request)? {
             Route::OpenApi => of_program(openapi::document().to_string()),
-            Route::List(List::Prices, page) => of_program(prices::list(&page)?),
+            Route::List(List::Prices, page) => {
+                let catalogue = self.catalogue(now).await;
+                let version = catalogue
+                    .told_last()
+                    .map_or_else(|| "program".to_owned(), |at| at.as_second().to_string());
+                let body = prices::list(&page, &catalogue)?;
+                told(JSON, body, etag(&version), request)
+            }
             Route::List(List::Decisions, page) => {
                 let body = decide::list(self.objects, &page, at).await?;
                 let mut answer = told(JSON, body.text, etag(&body.version), request)?;
@@ -107,6 +121,23 @@ impl<'a> Service<'a> {
                 Ok(kept(said))
             }
         }
+    }
+
+    /// The catalogue as it is best known, as it was when last looked for.
+    async fn catalogue(&self, now: Instant) -> Arc<Catalogue> {
+        let mut held = self.prices.lock().await;
+        if let Some((catalogue, looked_at)) = held.as_ref()
+            && now.saturating_duration_since(*looked_at) < PRICES_TRUSTED
+        {
+            return Arc::clone(catalogue);
+        }
+        let (catalogue, unread) = catalogue::best_known(self.objects).await;
+        if let Some(gap) = unread {
+            tracing::warn!(reason = gap.reason, "refreshed prices were not read");
+        }
+        let catalogue = Arc::new(catalogue);
+        *held = Some((Arc::clone(&catalogue), now));
+        catalogue
     }
 
     async fn newest(&self, now: Instant) -> Result<Held, Problem> {

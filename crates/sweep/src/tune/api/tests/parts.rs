@@ -166,6 +166,16 @@ async fn prices_are_of_the_catalogue_and_need_no_report() {
     assert_ne!(second["items"][0], body["items"][0]);
     let (_, none) = ask(&nothing, get("/v1/prices?region=mars")).await;
     assert_eq!(none["total"], 0);
+    // Prices that AWS told later hold, and others are another version.
+    let told = json!({"regions": {"us-east-1": {
+        "at": "2026-11-22T00:00:00Z", "on_demand": {"m5.large": 99_000},
+    }}});
+    let refreshed = FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH));
+    refreshed.insert(crate::catalogue::KEY, told.to_string());
+    let url = "/v1/prices?instance_type=m5.large&region=us-east-1";
+    let (later, body) = ask(&refreshed, get(url)).await;
+    assert_eq!(body["items"][0]["basis"], "told");
+    assert_ne!(later.headers["etag"], answer.headers["etag"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,155 @@
+//! `ebb catalog`: machine types and their prices, and how the prices are renewed.
+
+mod show;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use ebb_domain::catalogue::{Catalogue, Refreshed};
+use jiff::Timestamp;
+
+use crate::args::{CatalogArgs, CatalogCommand, Place, RefreshArgs};
+use crate::output::{self, Outcome};
+use crate::scan;
+
+pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
+    let text = scan::runtime()?.block_on(async {
+        match &args.command {
+            CatalogCommand::Show(wanted) => {
+                let refreshed = load(&wanted.place).await?;
+                let catalogue = Catalogue::built_in().with(&refreshed);
+                show::written(&catalogue, &refreshed, wanted, Timestamp::now())
+            }
+            CatalogCommand::Refresh(wanted) => refresh(wanted).await,
+        }
+    })?;
+    output::write(&text, None)?;
+    Ok(Outcome::Done)
+}
+
+/// What was refreshed and is kept there; nothing where no place is named.
+async fn load(place: &Place) -> Result<Refreshed> {
+    match (&place.file, &place.bucket) {
+        (Some(file), _) => read(file),
+        (None, Some(bucket)) => of_bucket::load(place, bucket).await,
+        (None, None) => Ok(Refreshed::default()),
+    }
+}
+
+fn read(file: &Path) -> Result<Refreshed> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read {}; `refresh --file` writes it", file.display()))?;
+    serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} has no prices that this program reads; `ebb catalog refresh --file` writes it anew",
+            file.display()
+        )
+    })
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+async fn refresh(_: &RefreshArgs) -> Result<String> {
+    anyhow::bail!(
+        "this program was built without AWS, so it has only the built-in prices; build it with \
+         AWS, in the repository:\n  {} -- catalog refresh",
+        scan::BUILD_WITH_AWS
+    )
+}
+
+#[cfg(not(feature = "aws"))]
+mod of_bucket {
+    use super::*;
+
+    #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
+    pub(super) async fn load(_: &Place, _: &str) -> Result<Refreshed> {
+        anyhow::bail!(
+            "this program was built without AWS, so it can reach no bucket; build it with AWS, \
+             in the repository:\n  {} -- catalog show",
+            scan::BUILD_WITH_AWS
+        )
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn refresh(args: &RefreshArgs) -> Result<String> {
+    of_bucket::refresh(args).await
+}
+
+#[cfg(feature = "aws")]
+mod of_bucket {
+    use anyhow::bail;
+    use ebb_cloud::aws::{
+        AwsConfig, AwsInventory, AwsMarkets, AwsObjects, AwsPrices, SPOT_ADVISOR,
+    };
+    use ebb_cloud::ports::InventorySource;
+    use ebb_domain::identity::Region;
+    use ebb_sweep::catalogue;
+
+    use super::*;
+
+    async fn connect(place: &Place) -> Result<AwsConfig> {
+        let region: Option<&Region> = place.bucket_region.as_ref();
+        Ok(scan::connect(region, place.profile.as_deref()).await?.0)
+    }
+
+    pub(super) async fn load(place: &Place, bucket: &str) -> Result<Refreshed> {
+        let objects = AwsObjects::new(&connect(place).await?, bucket);
+        let told = catalogue::load(&objects).await;
+        told.with_context(|| format!("no prices can be read of {bucket}"))
+    }
+
+    pub(super) async fn refresh(args: &RefreshArgs) -> Result<String> {
+        let place = &args.place;
+        if place.bucket.is_none() && place.file.is_none() {
+            bail!(
+                "say where the prices are to be kept: --bucket NAME, which the sweep reads, or \
+                 --file FILE"
+            );
+        }
+        let config = connect(place).await?;
+        let regions = match args.region.is_empty() {
+            true => AwsInventory::new(&config).regions().await,
+            false => Ok(args.region.clone()),
+        };
+        let regions = regions.context("which regions are enabled; or name them with --region")?;
+        let (prices, markets) = (
+            AwsPrices::new(&config),
+            AwsMarkets::new(&config, SPOT_ADVISOR),
+        );
+        let now = Timestamp::now();
+        let (told, gaps) = catalogue::refresh(&prices, &markets, &regions, now).await;
+        for gap in &gaps {
+            eprintln!("{}: {}", gap.scope, gap.reason);
+        }
+        if told.regions.is_empty() {
+            bail!("no region told its prices, so nothing was changed");
+        }
+        // What is there already stays where nothing newer was told.
+        let mut all = match &place.file {
+            Some(file) if !file.exists() => Refreshed::default(),
+            _ => super::load(place).await?,
+        };
+        let (regions, types) = show::counted(&told);
+        all.absorb(told);
+        let kept = match (&place.file, &place.bucket) {
+            (Some(file), _) => {
+                let text = serde_json::to_string(&all)?;
+                fs::write(file, text)
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+                file.display().to_string()
+            }
+            (None, bucket) => {
+                let bucket = bucket.as_deref().unwrap_or_default();
+                let objects = AwsObjects::new(&config, bucket);
+                let kept = catalogue::save(&objects, &all).await;
+                kept.with_context(|| format!("prices cannot be kept in {bucket}"))?;
+                format!("{bucket}/{}", catalogue::KEY)
+            }
+        };
+        Ok(format!(
+            "{types} prices of {regions} regions are kept in {kept}; the next sweep goes by them.\n"
+        ))
+    }
+}

@@ -1,0 +1,395 @@
+//! The catalogue as a table or as JSON.
+
+use anyhow::{Result, bail};
+use ebb_domain::catalogue::{Architecture, Catalogue, PriceBasis, Refreshed, TypeSpec};
+use ebb_domain::fleet::SpotTerms;
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::units::{Bytes, UsdPerHour};
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use serde::Serialize;
+
+use crate::args::{DoctorFormat, ShowArgs};
+
+/// Where prices are lowest and of most types.
+const USUAL_REGION: &str = "us-east-1";
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    schema: &'static str,
+    /// Where the prices come from, and of when.
+    as_of: String,
+    /// Types that fit beyond those that are shown.
+    left_out: usize,
+    types: Vec<Type<'a>>,
+}
+
+#[derive(Serialize)]
+struct Type<'a> {
+    instance_type: &'a InstanceType,
+    architecture: &'static str,
+    vcpus: u32,
+    cores: Option<u32>,
+    memory: Bytes,
+    processor: Option<&'a str>,
+    clock_mhz: Option<u32>,
+    gpus: Option<u32>,
+    gpu: Option<&'a str>,
+    gpu_memory: Option<Bytes>,
+    network_baseline_mbps: Option<u32>,
+    network_burst_mbps: Option<u32>,
+    ebs_baseline_mbps: Option<u32>,
+    ebs_burst_mbps: Option<u32>,
+    local_disk: Option<Bytes>,
+    burstable: bool,
+    metal: bool,
+    current_generation: bool,
+    prices: Vec<Price<'a>>,
+}
+
+#[derive(Serialize)]
+struct Price<'a> {
+    region: &'a Region,
+    on_demand: UsdPerHour,
+    basis: &'static str,
+    /// When AWS told it; `None` for one that is built in.
+    told_at: Option<Timestamp>,
+    spot: Option<&'a SpotTerms>,
+}
+
+/// Regions and prices of what was told.
+#[cfg(feature = "aws")]
+pub(super) fn counted(told: &Refreshed) -> (usize, usize) {
+    let prices = told.regions.values().map(|region| region.on_demand.len());
+    (told.regions.len(), prices.sum())
+}
+
+/// What was asked for, as text.
+pub(super) fn written(
+    catalogue: &Catalogue,
+    refreshed: &Refreshed,
+    args: &ShowArgs,
+    now: Timestamp,
+) -> Result<String> {
+    let regions: Vec<&Region> = match (&args.region, &args.name) {
+        (Some(region), _) => catalogue.regions().filter(|one| *one == region).collect(),
+        (None, Some(_)) => catalogue.regions().collect(),
+        (None, None) => {
+            let usual = catalogue.regions();
+            usual.filter(|one| one.as_str() == USUAL_REGION).collect()
+        }
+    };
+    if let (Some(region), true) = (&args.region, regions.is_empty()) {
+        let known: Vec<&str> = catalogue.regions().map(Region::as_str).collect();
+        bail!(
+            "no prices of {region}; there are those of {}",
+            known.join(", ")
+        );
+    }
+    let mut types: Vec<Type<'_>> = match &args.name {
+        Some(name) => vec![of(catalogue, refreshed, named(catalogue, name)?, &regions)],
+        None => {
+            let fitting = catalogue.types().iter().filter(|spec| fits(spec, args));
+            let all = fitting.map(|spec| of(catalogue, refreshed, spec, &regions));
+            all.filter(|one| is_affordable(one, args)).collect()
+        }
+    };
+    types.sort_by_key(|one| {
+        (
+            one.prices.first().map(|price| price.on_demand),
+            one.instance_type,
+        )
+    });
+    let left_out = types.len().saturating_sub(args.limit);
+    types.truncate(args.limit);
+    let shown = Shown {
+        schema: "ebb.catalog/1.0",
+        as_of: catalogue.sources(),
+        left_out,
+        types,
+    };
+    Ok(match args.format {
+        DoctorFormat::Json => serde_json::to_string_pretty(&shown)? + "\n",
+        DoctorFormat::Table if args.name.is_some() => one(&shown, catalogue, now),
+        DoctorFormat::Table => several(&shown, catalogue, now),
+    })
+}
+
+fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a TypeSpec> {
+    let types = catalogue.types();
+    if let Some(spec) = types.iter().find(|spec| spec.name.as_str() == name) {
+        return Ok(spec);
+    }
+    let family = name.split('.').next().unwrap_or_default();
+    let near = types.iter().map(|spec| spec.name.as_str());
+    let near: Vec<&str> = near
+        .filter(|known| !family.is_empty() && known.split('.').next() == Some(family))
+        .collect();
+    let shown = name.escape_default();
+    match near.is_empty() {
+        true => bail!("no type '{shown}' in the catalogue; `ebb catalog show` lists them"),
+        false => bail!(
+            "no type '{shown}' in the catalogue; of its family there are {}",
+            near.join(", ")
+        ),
+    }
+}
+
+fn fits(spec: &TypeSpec, args: &ShowArgs) -> bool {
+    let family = spec.name.as_str().split('.').next();
+    let gpu = |wanted: &String| {
+        let gpus = spec.gpus.as_ref();
+        gpus.is_some_and(|gpus| gpus.name.to_lowercase().contains(&wanted.to_lowercase()))
+    };
+    args.family
+        .as_deref()
+        .is_none_or(|wanted| family == Some(wanted))
+        && args
+            .arch
+            .is_none_or(|wanted| spec.architecture == wanted.into())
+        && args.min_vcpus.is_none_or(|least| spec.vcpus >= least)
+        && args
+            .min_memory_gib
+            .is_none_or(|least| spec.memory >= Bytes::gib(least))
+        && args.gpu.as_ref().is_none_or(gpu)
+}
+
+fn is_affordable(one: &Type<'_>, args: &ShowArgs) -> bool {
+    let mut prices = one.prices.iter();
+    prices.any(|price| args.max_price.is_none_or(|most| price.on_demand <= most))
+}
+
+fn of<'a>(
+    catalogue: &'a Catalogue,
+    refreshed: &'a Refreshed,
+    spec: &'a TypeSpec,
+    regions: &[&'a Region],
+) -> Type<'a> {
+    let price = |region: &&'a Region| {
+        let listed = catalogue.list_price(region, &spec.name)?;
+        let is_told = listed.basis == PriceBasis::Told;
+        let told = refreshed.regions.get(*region);
+        Some(Price {
+            region,
+            on_demand: listed.usd_per_hour,
+            basis: match listed.basis {
+                PriceBasis::Listed => "listed",
+                PriceBasis::Unchecked => "unchecked",
+                PriceBasis::FromFamily => "from_family",
+                PriceBasis::Told => "told",
+            },
+            told_at: catalogue.told_at(region).filter(|_| is_told),
+            spot: told.and_then(|told| told.spot.get(&spec.name)),
+        })
+    };
+    let gpus = spec.gpus.as_ref();
+    Type {
+        instance_type: &spec.name,
+        architecture: match spec.architecture {
+            Architecture::X86_64 => "x86_64",
+            Architecture::Arm64 => "arm64",
+        },
+        vcpus: spec.vcpus,
+        cores: spec.cores,
+        memory: spec.memory,
+        processor: spec.processor.as_deref(),
+        clock_mhz: spec.clock_mhz,
+        gpus: gpus.map(|gpus| gpus.count),
+        gpu: gpus.map(|gpus| gpus.name.as_str()),
+        gpu_memory: gpus.and_then(|gpus| gpus.memory),
+        network_baseline_mbps: spec.network_baseline_mbps,
+        network_burst_mbps: spec.network_burst_mbps,
+        ebs_baseline_mbps: spec.ebs_baseline_mbps,
+        ebs_burst_mbps: spec.ebs_burst_mbps,
+        local_disk: spec.local_disk,
+        burstable: spec.burstable,
+        metal: spec.metal,
+        current_generation: spec.current_generation,
+        prices: regions.iter().filter_map(price).collect(),
+    }
+}
+
+/// The built-in prices' source and age, then those that were told.
+fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
+    let built_in = catalogue.day().and_then(|day| {
+        let today = now.to_zoned(TimeZone::UTC).date();
+        Some(today.since(day).ok()?.get_days())
+    });
+    let built_in = built_in.map_or(String::new(), |days| format!(" ({days} days old)"));
+    let told = catalogue.told_last().map(|at| {
+        let soon = at.checked_add(48.hours()).is_ok_and(|later| now < later);
+        let hours = now.duration_since(at).as_hours();
+        match soon {
+            true => format!("Refreshed last {hours} hours ago.\n"),
+            false => format!("Refreshed last {} days ago.\n", hours / 24),
+        }
+    });
+    let hint = "Never refreshed: `ebb catalog refresh` asks AWS.\n".to_owned();
+    format!(
+        "Prices: {}{built_in}.\n{}",
+        catalogue.as_of(),
+        told.unwrap_or(hint)
+    )
+}
+
+fn usd(price: UsdPerHour) -> String {
+    let micros = price.0.micros().max(0);
+    format!("{}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
+}
+
+fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+fn gbit(baseline: Option<u32>, burst: Option<u32>) -> String {
+    let gbit = |mbps: u32| f64::from(mbps) / 1_000.0;
+    match (baseline, burst) {
+        (Some(baseline), Some(burst)) if burst > baseline => {
+            format!("{:.2} to {:.1} Gbit/s", gbit(baseline), gbit(burst))
+        }
+        (Some(mbps), _) | (None, Some(mbps)) => format!("{:.2} Gbit/s", gbit(mbps)),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
+    let mut out = String::new();
+    for spec in &shown.types {
+        let gpu = spec.gpu.map(|name| {
+            let memory = spec.gpu_memory.map(|bytes| format!(", {bytes} in all"));
+            format!(
+                "{} × {name}{}",
+                spec.gpus.unwrap_or(1),
+                memory.unwrap_or_default()
+            )
+        });
+        let clock = spec
+            .clock_mhz
+            .map(|mhz| format!(" at {:.1} GHz", f64::from(mhz) / 1e3));
+        let kinds = [
+            (spec.burstable, "burstable"),
+            (spec.metal, "bare metal"),
+            (!spec.current_generation, "earlier generation"),
+        ];
+        let kinds: Vec<&str> = kinds
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, word)| *word)
+            .collect();
+        let lines = [
+            ("vCPUs", spec.vcpus.to_string()),
+            ("cores", or_dash(spec.cores)),
+            ("memory", spec.memory.to_string()),
+            (
+                "processor",
+                format!(
+                    "{} {}{}",
+                    spec.processor.unwrap_or("unknown"),
+                    spec.architecture,
+                    clock.unwrap_or_default()
+                ),
+            ),
+            ("GPUs", gpu.unwrap_or_else(|| "none".to_owned())),
+            (
+                "network",
+                gbit(spec.network_baseline_mbps, spec.network_burst_mbps),
+            ),
+            ("EBS", gbit(spec.ebs_baseline_mbps, spec.ebs_burst_mbps)),
+            (
+                "local disks",
+                spec.local_disk.map_or("none".to_owned(), |b| b.to_string()),
+            ),
+            (
+                "kind",
+                if kinds.is_empty() {
+                    "current generation".to_owned()
+                } else {
+                    kinds.join(", ")
+                },
+            ),
+        ];
+        out += &format!("{}\n", spec.instance_type);
+        for (name, value) in lines {
+            out += &format!("  {name:<12}{value}\n");
+        }
+        let rows = spec.prices.iter().map(|price| {
+            let told = price.told_at.map(|at| at.strftime("%Y-%m-%d").to_string());
+            vec![
+                price.region.to_string(),
+                usd(price.on_demand),
+                or_dash(price.spot.map(|spot| usd(spot.per_hour))),
+                told.unwrap_or_else(|| price.basis.replace('_', " ")),
+            ]
+        });
+        out.push('\n');
+        out += &aligned(&["region", "on demand", "spot", "as of"], rows.collect());
+    }
+    out + "\n" + &ages(catalogue, now)
+}
+
+fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
+    if shown.types.is_empty() {
+        return "No type of the catalogue fits; leave a filter out.\n".to_owned();
+    }
+    let head = [
+        "type",
+        "arch",
+        "vCPUs",
+        "memory",
+        "GPUs",
+        "on demand",
+        "spot",
+        "region",
+    ];
+    let rows = shown.types.iter().flat_map(|spec| {
+        spec.prices.iter().map(move |price| {
+            vec![
+                spec.instance_type.to_string(),
+                spec.architecture.to_owned(),
+                spec.vcpus.to_string(),
+                spec.memory.to_string(),
+                spec.gpu.map_or("-".to_owned(), |name| {
+                    format!("{} {name}", spec.gpus.unwrap_or(1))
+                }),
+                usd(price.on_demand),
+                or_dash(price.spot.map(|spot| usd(spot.per_hour))),
+                price.region.to_string(),
+            ]
+        })
+    });
+    let mut out = aligned(&head, rows.collect());
+    if shown.left_out > 0 {
+        out += &format!("{} more; --limit shows them.\n", shown.left_out);
+    }
+    out + "\n" + &ages(catalogue, now)
+}
+
+/// Columns as wide as their widest cell; what begins with a digit stands to the right.
+fn aligned(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    let width = |n: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(n));
+        let widest = cells.map(|cell| cell.chars().count()).max();
+        widest.unwrap_or(0).max(head[n].chars().count())
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let numeric = |n: usize| {
+        let mut cells = rows.iter().filter_map(|row| row.get(n));
+        cells.all(|cell| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_number: Vec<bool> = (0..head.len()).map(numeric).collect();
+    let line = |cells: Vec<&str>| {
+        let cells = cells.iter().zip(&widths).zip(&is_number);
+        let cells = cells.map(|((cell, width), is_number)| match is_number {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        let line: Vec<String> = cells.collect();
+        format!("{}\n", line.join("  ").trim_end())
+    };
+    let body = rows
+        .iter()
+        .map(|row| line(row.iter().map(String::as_str).collect()));
+    line(head.to_vec()) + &body.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+"""AWS's Price List: a WSGI layer around moto's server, which has no such service.
+
+Follows the Price List API reference, page `GetProducts` (JSON 1.1, filters of type
+`TERM_MATCH`; `moto_faults` cuts pages), and the AWS Billing user guide, page "Reading the
+service price list files", for what a product looks like. Each type comes in dedicated
+tenancy too, which a filter must keep out.
+
+- POST `/moto-api/ebb/prices` `{region: {type: USD an hour}}` what the list then has
+"""
+
+import json
+from typing import Any, Callable, Iterable
+
+App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+_TARGET = "AWSPriceListService.GetProducts"
+
+
+class Prices:
+    """The layer; one for a server."""
+
+    def __init__(self, app: App):
+        self._app = app
+        self._listed: dict[str, dict[str, float]] = {}
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") == "/moto-api/ebb/prices":
+            self._listed = _body(environ)
+            return _answer(start, {})
+        if environ.get("HTTP_X_AMZ_TARGET") != _TARGET:
+            return self._app(environ, start)
+        asked = _body(environ)
+        wanted = {one["Field"]: one["Value"] for one in asked.get("Filters", [])}
+        products = [one for one in self._products() if _fits(one, wanted)]
+        return _answer(start, {"FormatVersion": "aws_v1", "PriceList": [json.dumps(one) for one in products]})
+
+    def _products(self) -> Iterable[dict[str, Any]]:
+        for region, types in self._listed.items():
+            for kind, usd in types.items():
+                yield _product(region, kind, "Shared", usd)
+                yield _product(region, kind, "Dedicated", usd * 1.06)
+
+
+def _fits(product: dict[str, Any], wanted: dict[str, str]) -> bool:
+    has = product["product"]["attributes"]
+    return all(has.get(field) == value for field, value in wanted.items())
+
+
+def _product(region: str, kind: str, tenancy: str, usd: float) -> dict[str, Any]:
+    attributes = {
+        "instanceType": kind,
+        "regionCode": region,
+        "tenancy": tenancy,
+        "operatingSystem": "Linux",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+    }
+    rate = {"unit": "Hrs", "beginRange": "0", "endRange": "Inf", "pricePerUnit": {"USD": f"{usd:.10f}"}}
+    term = {"effectiveDate": "2026-11-01T00:00:00Z", "priceDimensions": {"SKU.JRTCKXETXF.6YS6EN2CT7": rate}}
+    return {
+        "product": {"productFamily": "Compute Instance", "attributes": attributes, "sku": "SKU"},
+        "serviceCode": "AmazonEC2",
+        "terms": {"OnDemand": {"SKU.JRTCKXETXF": term}},
+    }
+
+
+def _body(environ: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+
+
+def _answer(start: Callable[..., Any], told: dict[str, Any]) -> Iterable[bytes]:
+    body = json.dumps(told).encode()
+    start("200 OK", [("Content-Type", "application/x-amz-json-1.1"), ("Content-Length", str(len(body)))])
+    return [body]

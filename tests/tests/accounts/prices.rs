@@ -1,0 +1,46 @@
+//! The Price List and spot prices over the real SDK: page by page, kept in a bucket, and
+//! younger than what is built in.
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::{AwsMarkets, AwsPrices, SPOT_ADVISOR};
+use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_domain::identity::{InstanceType, Region};
+use ebb_sweep::catalogue;
+use ebb_tests::simulated::Simulated;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::home;
+
+/// Of two regions one has a price list.
+pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
+    let listed = json!({"us-east-1": {
+        "m5.large": 0.095, "m5.xlarge": 0.19, "c6i.xlarge": 0.171, "x99.large": 1.0,
+    }});
+    account.extension("prices", &listed)?;
+    let config = home(account).await?;
+    let (prices, markets) = (
+        AwsPrices::new(&config),
+        AwsMarkets::new(&config, SPOT_ADVISOR),
+    );
+    let regions = [Region::new("us-east-1")?, Region::new("eu-west-2")?];
+    let now = Timestamp::now();
+    let (told, gaps) = catalogue::refresh(&prices, &markets, &regions, now).await;
+    let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
+    assert_eq!(scopes, ["eu-west-2: list prices"]);
+    assert_eq!(told.regions[&regions[0]].on_demand.len(), 4);
+
+    let bucket = FakeObjects::new(FakeClock::at(now));
+    catalogue::save(&bucket, &told).await?;
+    let (best, unread) = catalogue::best_known(&bucket).await;
+    assert_eq!(unread, None);
+    let price = |name: &str| -> Result<i64> {
+        let price = best.on_demand(&regions[0], &InstanceType::new(name)?);
+        Ok(price.context("a price")?.0.micros())
+    };
+    assert_eq!((price("m5.large")?, price("m5.xlarge")?), (95_000, 190_000));
+    let kind = InstanceType::new("c6i.xlarge")?;
+    let spot = &told.regions[&regions[0]].spot;
+    assert_eq!(spot[&kind].per_hour.0.micros(), 61_200);
+    Ok(())
+}
