@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -25,10 +24,7 @@ impl Simulated {
     /// # Errors
     /// When it does not start, or ends without a word.
     pub fn start(name: &str) -> Result<Option<Self>> {
-        let home = std::env::var_os("EBB_CACHE").map(PathBuf::from);
-        let home =
-            home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/ebb")));
-        let python = home.context("no HOME")?.join("venv/bin/python");
+        let python = crate::python().context("no HOME")?;
         if !python.exists() {
             println!(
                 "skipped: no {} (scripts/setup test makes it)",

@@ -1,6 +1,8 @@
 //! Two accounts in five regions over the real SDKs: one region refuses, one throttles,
 //! one does not answer; everything comes in small pages; a machine leaves meanwhile.
 
+#[path = "accounts/examples.rs"]
+mod examples;
 #[path = "accounts/markets.rs"]
 mod markets;
 #[path = "accounts/money.rs"]
@@ -18,11 +20,14 @@ use ebb_cloud::aws::{
     AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, caller, enter,
 };
 use ebb_cloud::permissions::PERMISSIONS;
-use ebb_domain::fleet::{Inventory, WaitCause};
+use ebb_domain::fleet::{Inventory, JobStatus, WaitCause};
 use ebb_domain::identity::{AccountId, Region};
+use ebb_domain::policy::Policy;
 use ebb_domain::units::Usd;
 use ebb_sweep::gather::{self, Account};
+use ebb_sweep::scan;
 use ebb_tests::simulated::Simulated;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 /// How long a call may take in all; the hanging region takes longer.
@@ -175,8 +180,54 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     );
     assert!(savings.contains(&None), "the Hub told none: {savings:?}");
     joined(&account, &found)?;
+    one_that_vanishes_is_no_waste(&account, &all, &found).await?;
     money::adds_up(&account).await?;
     money::without_the_opt_in(&account).await
+}
+
+/// ECS still has a machine that EC2 knows no more: nothing is said of it as a machine, and
+/// what ran there is not called well.
+async fn one_that_vanishes_is_no_waste(
+    account: &Simulated,
+    all: &Accounts,
+    found: &Inventory,
+) -> Result<()> {
+    let batch = &found.batch;
+    let running = batch
+        .jobs
+        .values()
+        .filter(|job| job.status == JobStatus::Running);
+    let mut placed = running.filter_map(|job| Some((job, batch.node_of(job)?)));
+    let (job, gone) = placed.next().context("a job that runs")?;
+    let faults = json!({"faults": [{"kind": "vanish", "service": "ec2", "resource": gone}]});
+    account.extension("faults", &faults)?;
+    let asked = Account {
+        inventory: all,
+        metrics: None,
+        bill: None,
+        markets: None,
+        regions: std::slice::from_ref(&job.region),
+    };
+    let known = scan::Known::default();
+    let report = scan::scan(&asked, &known, &Policy::default(), Timestamp::now()).await;
+    assert!(!report.nodes.is_empty(), "the others are seen");
+    assert!(report.nodes.iter().all(|node| node.id != gone.as_str()));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|f| f.resource.id != gone.as_str())
+    );
+    let said = report
+        .not_judged
+        .iter()
+        .any(|one| one.resource == job.id.as_str());
+    assert!(
+        said,
+        "the job on it is not judged: {:#?}",
+        report.not_judged
+    );
+    Ok(())
 }
 
 /// What AWS's two advisers say of one machine.

@@ -22,9 +22,8 @@ const TWO_SHARDS_WITHOUT_PROBE: &[&str] = &["--shards", "2", "--skip-probe"];
 
 /// The demo with `arguments`; `None`, and words, where this machine cannot run it.
 fn demo(arguments: &[&str]) -> Option<Command> {
-    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
-    let cache = std::env::var_os("EBB_CACHE").map_or(home.join(".cache/ebb"), PathBuf::from);
-    if !cache.join("venv/bin/python").exists() {
+    let cache = ebb_tests::cache().unwrap_or_default();
+    if !ebb_tests::python().is_some_and(|python| python.exists()) {
         eprintln!("skipped: no Python environment (scripts/setup test makes it)");
         return None;
     }

@@ -160,10 +160,7 @@ fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
 
 #[test]
 fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
-    let cache = std::env::var_os("EBB_CACHE").map(PathBuf::from);
-    let home = std::env::var_os("HOME").context("no HOME")?;
-    let cache = cache.unwrap_or_else(|| Path::new(&home).join(".cache/ebb"));
-    let python = cache.join("venv/bin/python");
+    let python = ebb_tests::python().context("no HOME")?;
     if !python.exists() {
         println!("skipped: no {}", python.display());
         return Ok(());

@@ -67,6 +67,7 @@ permissions! {
         LIST_JOBS = "batch:ListJobs",
         DESCRIBE_JOBS = "batch:DescribeJobs",
         GET_JOB_QUEUE_SNAPSHOT = "batch:GetJobQueueSnapshot",
+        LIST_CLUSTERS = "ecs:ListClusters",
         LIST_CONTAINER_INSTANCES = "ecs:ListContainerInstances",
         DESCRIBE_CONTAINER_INSTANCES = "ecs:DescribeContainerInstances",
         LIST_TASKS = "ecs:ListTasks",

@@ -8,7 +8,8 @@ the EC2 API reference, page "Error codes" (`UnauthorizedOperation`,
 failure reasons" (`MISSING`); pages the `NextToken` or `nextToken` of each operation.
 
 - POST `/moto-api/ebb/faults` `{"faults": [{"kind": "refuse" | "throttle" | "hang" |
-  "vanish", "region"?, "service"?, "action"?, "account"?, "times"?, "seconds"?}],
+  "vanish", "region"?, "service"?, "action"?, "account"?, "times"?, "seconds"?,
+  "resource"?}],
   "pages"?}` replaces what was set before; every list comes in so many pages
 - GET `/moto-api/ebb/calls` `[{"service", "region", "account", "action", "token"}]`
 """
@@ -118,8 +119,9 @@ class Faults:
 
         answer = b"".join(self._app(environ, kept))
         good = told["status"].startswith("200")
-        if good and any(fault["kind"] == "vanish" for fault in self._matching(call)):
-            answer = _vanished(answer, call)
+        for fault in self._matching(call):
+            if good and fault["kind"] == "vanish":
+                answer = _vanished(answer, call, fault.get("resource"))
         if good and self._pages > 1:
             answer = _page(answer, call, self._pages)
         headers = [(k, v) for k, v in told["headers"] if k.lower() not in ("content-length", "x-amz-crc32")]
@@ -163,9 +165,18 @@ def _refusal(start: Callable[..., Any], call: dict[str, Any], kind: str) -> Iter
     return _answer(start, 400 if throttled else 403, "application/json", text.encode(), [("x-amzn-ErrorType", code)])
 
 
-def _vanished(answer: bytes, call: dict[str, Any]) -> bytes:
-    """The first container instance has left the cluster since it was listed."""
-    if call["action"] != "DescribeContainerInstances":
+def _vanished(answer: bytes, call: dict[str, Any], resource: str | None) -> bytes:
+    """The first container instance has left the cluster since it was listed, or EC2 knows
+    an instance no more that ECS still has."""
+    if call["action"] == "DescribeInstances" and resource is not None:
+        root = ElementTree.fromstring(answer)
+        space = root.tag[: root.tag.index("}") + 1]
+        all_there = root.find(f"{space}reservationSet")
+        for reservation in list(all_there):
+            if any(one.text == resource for one in reservation.iter(f"{space}instanceId")):
+                all_there.remove(reservation)
+        return ElementTree.tostring(root)
+    if call["action"] != "DescribeContainerInstances" or resource is not None:
         return answer
     told = json.loads(answer)
     gone, *told["containerInstances"] = told["containerInstances"]

@@ -38,13 +38,7 @@ impl Places {
         if programs.ends_with("deps") {
             programs.pop();
         }
-        let cache = match env::var_os("EBB_CACHE") {
-            Some(cache) => PathBuf::from(cache),
-            None => {
-                PathBuf::from(env::var_os("HOME").context("HOME is not set")?).join(".cache/ebb")
-            }
-        };
-        let python = cache.join("venv/bin/python");
+        let python = crate::python().context("HOME is not set")?;
         if !python.exists() {
             bail!(
                 "there is no {}: scripts/setup demo makes it",

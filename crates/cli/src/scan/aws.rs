@@ -36,8 +36,8 @@ pub(crate) async fn connect(
 }
 
 pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
-    let asked = &args.account;
-    let (config, who) = connect(asked.region.first(), asked.profile.as_deref()).await?;
+    let of = &args.account;
+    let (config, who) = connect(of.region.first(), of.profile.as_deref()).await?;
     let own: (AwsInventory, AwsMetrics, AwsBill) = (
         AwsInventory::new(&config),
         AwsMetrics::new(&config),

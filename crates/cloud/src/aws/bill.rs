@@ -228,11 +228,7 @@ fn read(day: &ResultByTime, costs: &mut BTreeMap<NodeId, ResourceCost>) -> Cloud
 
 /// Cost Explorer writes small amounts as `1.2E-7`, which are less than is kept.
 fn dollars(text: &str) -> Option<Usd> {
-    Usd::parse(text).or_else(|| {
-        let micros = text.parse::<f64>().ok()? * 1e6;
-        let kept = micros.is_finite() && micros.abs() < 1e15;
-        kept.then(|| Usd::from_micros(micros.round() as i64))
-    })
+    Usd::parse(text).or_else(|| Usd::from_f64(text.parse().ok()?))
 }
 
 fn failed(message: &str) -> CloudError {

@@ -176,13 +176,12 @@ fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
     let hours = told.duration().filter(|seconds| *seconds > 0)? as f64 / 3_600.0;
     let ahead = f64::from(told.fixed_price().unwrap_or_default()) / hours;
     let count = f64::from(told.instance_count().unwrap_or(1));
-    let micros = ((hourly + ahead) * count * 1e6).round();
-    let known = micros.is_finite() && (0.0..1e15).contains(&micros);
+    let per_hour = Usd::from_f64((hourly + ahead) * count);
     Some(Commitment {
         id: told.reserved_instances_id()?.to_owned(),
         region: Some(region.clone()),
         family: kind.split_once('.').map(|(family, _)| family.to_owned()),
-        per_hour: UsdPerHour::from_micros(known.then_some(micros as i64)?),
+        per_hour: UsdPerHour(per_hour.filter(|paid| *paid >= Usd::ZERO)?),
         until: told.end().and_then(timestamp),
     })
 }

@@ -88,7 +88,7 @@ fn of_optimizer(told: &InstanceRecommendation) -> Option<SecondOpinion> {
         instead: best
             .and_then(|option| option.instance_type())
             .map(str::to_owned),
-        saving_a_month: saving.and_then(dollars),
+        saving_a_month: saving.and_then(Usd::from_f64),
         ours: None,
     })
 }
@@ -118,15 +118,9 @@ fn of_hub(told: &Recommendation) -> Option<SecondOpinion> {
         resource: told.resource_id()?.to_owned(),
         finding: told.action_type()?.to_owned(),
         instead: instead.filter(|text| !text.is_empty()).map(str::to_owned),
-        saving_a_month: told.estimated_monthly_savings().and_then(dollars),
+        saving_a_month: told.estimated_monthly_savings().and_then(Usd::from_f64),
         ours: None,
     })
-}
-
-fn dollars(amount: f64) -> Option<Usd> {
-    let micros = (amount * 1e6).round();
-    let kept = micros.is_finite() && micros.abs() < 1e15;
-    kept.then(|| Usd::from_micros(micros as i64))
 }
 
 #[cfg(test)]

@@ -60,6 +60,24 @@ impl BatchFleet {
             .map(|instance| &instance.node)
     }
 
+    /// True for a job whose queue places on Fargate: Batch lets a queue have either that
+    /// or machines of the account.
+    pub fn is_on_fargate(&self, job: &Job) -> bool {
+        let queue = self
+            .queues
+            .iter()
+            .find(|queue| queue.region == job.region && queue.name == job.queue_name());
+        let names = queue.map_or(&[][..], |queue| &queue.environments);
+        self.environments
+            .iter()
+            .filter(|one| one.region == job.region && names.contains(&one.name))
+            .any(|one| {
+                one.kind
+                    .as_deref()
+                    .is_some_and(|kind| kind.starts_with("FARGATE"))
+            })
+    }
+
     /// The environment that owns a node, found through its ECS cluster.
     pub fn controller_of(&self, node: &NodeId) -> Option<Controller> {
         let (_, instance) = self.container_instances.on(node)?;

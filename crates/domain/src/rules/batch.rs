@@ -4,6 +4,7 @@
 
 mod at_head;
 mod blocked;
+mod fargate;
 mod invalid;
 mod lost;
 mod never_joined;
@@ -48,6 +49,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     verdicts.extend(never_joined::judge(facts));
     verdicts.extend(orphan::judge(facts));
     verdicts.extend(invalid::judge(facts));
+    verdicts.extend(fargate::tasks(facts));
     verdicts
 }
 
@@ -87,6 +89,7 @@ pub(super) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Opti
     let rows: &[Row] = match job.status {
         JobStatus::Runnable => &[blocked::judge, at_head::judge],
         JobStatus::Starting => &[starting::judge],
+        JobStatus::Running if facts.inventory.batch.is_on_fargate(job) => &[fargate::judge],
         JobStatus::Running => &[process_gone::judge, no_progress::judge],
         _ => &[],
     };

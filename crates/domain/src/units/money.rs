@@ -30,6 +30,14 @@ impl Usd {
         self.micros
     }
 
+    /// The nearest to a number of dollars; `None` for what is no number or beyond a
+    /// thousand million.
+    pub fn from_f64(dollars: f64) -> Option<Self> {
+        let micros = (dollars * 1e6).round();
+        let kept = micros.is_finite() && micros.abs() < 1e15;
+        kept.then(|| Self::from_micros(micros as i64))
+    }
+
     /// Reads a plain decimal such as `0.0104` exactly, to the millionth; further
     /// digits round half up. `None` when it is not a plain decimal.
     pub fn parse(text: &str) -> Option<Self> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use aws_sdk_ecs::types::{
     Connectivity, ContainerInstance as Told, ContainerInstanceField, DesiredStatus, HealthStatus,
-    InstanceHealthCheckState, Task as ToldTask,
+    InstanceHealthCheckState, LaunchType, Task as ToldTask,
 };
 use ebb_domain::fleet::{ContainerInstance, Health, Task};
 use ebb_domain::identity::{NodeId, Region};
@@ -14,7 +14,8 @@ use super::super::error::cloud_error;
 use super::super::time::timestamp;
 use super::{Clients, Part, unreadable};
 use crate::permissions::{
-    DESCRIBE_CONTAINER_INSTANCES, DESCRIBE_TASKS, LIST_CONTAINER_INSTANCES, LIST_TASKS,
+    DESCRIBE_CONTAINER_INSTANCES, DESCRIBE_TASKS, LIST_CLUSTERS, LIST_CONTAINER_INSTANCES,
+    LIST_TASKS,
 };
 use crate::turns::in_turns;
 
@@ -127,9 +128,31 @@ fn container_instance(
 pub(super) async fn tasks(clients: &Clients, clusters: BTreeSet<String>) -> Part<(String, Task)> {
     let calls = clusters.into_iter().flat_map(|cluster| {
         let wanted = [DesiredStatus::Running, DesiredStatus::Stopped];
-        wanted.map(|status| tasks_of(clients.clone(), cluster.clone(), status))
+        wanted.map(|status| tasks_of(clients.clone(), cluster.clone(), (status, None)))
     });
     let mut all = Part::default();
+    for part in in_turns(calls.collect::<Vec<_>>()).await {
+        all.absorb(part);
+    }
+    all
+}
+
+/// What runs on Fargate in all clusters but these, which Batch has and are asked above.
+pub(super) async fn fargate(clients: &Clients, known: &BTreeSet<String>) -> Part<(String, Task)> {
+    let mut all = Part::default();
+    let mut clusters: Vec<String> = Vec::new();
+    let pages = clients.ecs.list_clusters().into_paginator().send();
+    paged!(all, LIST_CLUSTERS, "clusters", pages, |page| {
+        let others = page
+            .cluster_arns()
+            .iter()
+            .filter(|arn| !known.contains(*arn));
+        clusters.extend(others.cloned());
+    });
+    let calls = clusters.into_iter().map(|cluster| {
+        let wanted = (DesiredStatus::Running, Some(LaunchType::Fargate));
+        tasks_of(clients.clone(), cluster, wanted)
+    });
     for part in in_turns(calls.collect::<Vec<_>>()).await {
         all.absorb(part);
     }
@@ -139,12 +162,13 @@ pub(super) async fn tasks(clients: &Clients, clusters: BTreeSet<String>) -> Part
 async fn tasks_of(
     clients: Clients,
     cluster: String,
-    wanted: DesiredStatus,
+    (wanted, on): (DesiredStatus, Option<LaunchType>),
 ) -> Part<(String, Task)> {
     let mut part = Part::default();
     let mut arns: Vec<String> = Vec::new();
     let call = clients.ecs.list_tasks().cluster(&cluster);
-    let pages = call.desired_status(wanted).into_paginator().send();
+    let call = call.desired_status(wanted).set_launch_type(on);
+    let pages = call.into_paginator().send();
     paged!(part, LIST_TASKS, &cluster, pages, |page| {
         arns.extend_from_slice(page.task_arns());
     });
@@ -173,6 +197,7 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
         region: Some(region.clone()),
         cluster_arn: owned(told.cluster_arn()),
         container_instance_arn: owned(told.container_instance_arn()),
+        launch_type: told.launch_type().map(|on| on.as_str().to_owned()),
         group: owned(told.group()),
         desired_status: owned(told.desired_status()),
         last_status: owned(told.last_status()),

@@ -28,6 +28,8 @@ pub struct Task {
     pub cluster_arn: Option<String>,
     /// The container instance it was placed on; `None` on Fargate and before.
     pub container_instance_arn: Option<String>,
+    /// ECS's word for what it runs on, such as `EC2` or `FARGATE`.
+    pub launch_type: Option<String>,
     /// `family:name` or `service:name`; Batch names none.
     pub group: Option<String>,
     /// ECS's word for what it should be, such as `RUNNING` or `STOPPED`.

@@ -3,7 +3,7 @@
 mod rows;
 
 use crate::finding::{Evidence, Stuck};
-use crate::fleet::JobStatus;
+use crate::fleet::{JobQueue, JobStatus, Task};
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, node};
 use crate::units::CpuTime;
@@ -43,6 +43,39 @@ fn a_running_job_is_stuck_when_its_step_did_nothing_for_long_enough() {
     let mut world = running();
     watch_step(&mut world, 50 * 60);
     check(&world, "well");
+}
+
+#[test]
+fn what_runs_on_fargate_is_listed_as_not_judged() {
+    let mut world = running();
+    world.now = at(3_600);
+    world.job().container_instance_arn = None;
+    let batch = &mut world.inventory.batch;
+    let environment = &mut batch.environments[0];
+    environment.kind = Some("FARGATE_SPOT".into());
+    let queue = JobQueue {
+        environments: vec![environment.name.clone()],
+        ..JobQueue::new("q", environment.region.clone())
+    };
+    batch.queues.push(queue);
+    let task = |kind: &str, status: &str| Task {
+        launch_type: Some(kind.into()),
+        last_status: Some(status.into()),
+        group: Some("service:web".into()),
+        ..Task::default()
+    };
+    let arn = |n: u32| format!("arn:aws:ecs:us-east-1:1:task/web/{n}");
+    batch.tasks.insert(arn(1), task("FARGATE", "RUNNING"));
+    batch.tasks.insert(arn(2), task("FARGATE", "STOPPED"));
+    batch.tasks.insert(arn(3), task("EC2", "RUNNING"));
+    let report = world.judge();
+    let said = report
+        .not_judged
+        .iter()
+        .filter(|one| one.reason.contains("Fargate"));
+    let mut said: Vec<_> = said.map(|one| one.resource.as_str()).collect();
+    said.sort_unstable();
+    assert_eq!(said, [arn(1).as_str(), "job-1"]);
 }
 
 #[test]
