@@ -185,9 +185,11 @@ impl StepProfile {
     /// Drops the oldest that there is no room for.
     fn bound(&mut self) {
         let mut order: Vec<_> = self.runs.iter().map(|(key, run)| (run, key)).collect();
-        order.sort_unstable();
-        let gone = order.len().saturating_sub(MAX_RUNS);
-        let gone: Vec<RunKey> = order[..gone]
+        let Some(last) = order.len().checked_sub(MAX_RUNS + 1) else {
+            return;
+        };
+        order.select_nth_unstable(last);
+        let gone: Vec<RunKey> = order[..=last]
             .iter()
             .map(|(_, key)| (*key).clone())
             .collect();
