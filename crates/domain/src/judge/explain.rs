@@ -72,7 +72,8 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let of_spot = rules::spot::explain(facts, &profiles, id);
     let is_environment = !of_spot.is_empty();
     checks.extend(of_spot);
-    let of_step = rules::steps::explain(facts, &profiles, id);
+    let mut of_step = rules::overprovisioned::explain(facts, &profiles, id);
+    of_step.extend(rules::steps::explain(facts, &profiles, id));
     let is_step = !of_step.is_empty();
     checks.extend(of_step);
     let about = |finding: &Finding| {

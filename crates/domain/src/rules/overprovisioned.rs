@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Verdict;
+use super::{Check, Questions, Verdict};
 use crate::catalogue::Architecture;
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Overprovisioned,
@@ -29,21 +29,36 @@ const KIND: FindingKind = FindingKind::OverprovisionedStep;
 /// Judges every step that asked for something, its runs taken together by
 /// region and name.
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
-    let steps = profiles.by_step.iter();
-    steps
-        .filter_map(|((region, name), profiled)| {
-            let asked = |run: &&Run<'_>| run.requested() != Requested::default();
-            let tells = |run: &&Run<'_>| run.profiled().tells(facts.policy);
-            let runs: Vec<_> = profiled.runs.iter().filter(asked).filter(tells).collect();
-            let step = Step {
-                name,
-                runs,
-                profiled: (region, profiled),
-                profiles,
-            };
-            judge_one(facts, &step)
+    steps(facts, profiles)
+        .filter_map(|step| judge_one(facts, &step, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about the steps of one name.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
+    let named = steps(facts, profiles).filter(|step| step.name == name);
+    named
+        .flat_map(|step| {
+            let mut questions = Questions::of(KIND);
+            judge_one(facts, &step, &mut questions);
+            questions.asked
         })
         .collect()
+}
+
+fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+    let policy = facts.policy;
+    let steps = profiles.by_step.iter();
+    steps.map(move |((region, name), profiled)| {
+        let asked = |run: &&Run<'_>| run.requested() != Requested::default();
+        let tells = |run: &&Run<'_>| run.profiled().tells(policy);
+        Step {
+            name,
+            runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
+            profiled: (region, profiled),
+            profiles,
+        }
+    })
 }
 
 /// A step with its runs that tell what it needs.
@@ -54,23 +69,43 @@ struct Step<'a> {
     profiles: &'a Profiles<'a>,
 }
 
-fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
     let (name, runs) = (step.name, step.runs.as_slice());
+    q.holds(
+        "how many of its runs asked for something and tell what they need?",
+        (runs.len(), "at least 1"),
+        (!runs.is_empty()).then_some(true),
+    );
     let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
     let requested = newest.requested();
     let Sized {
         request: sized,
         risk,
     } = sizing::within(requested, &step.profiled.1.need);
-    if !far_less(facts, requested, sized) {
+    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+    if !q.holds(
+        "what does it need, with headroom, of what it asks for?",
+        (
+            format_args!("{} of {}", worded(sized), worded(requested.into())),
+            format_args!("at most {bound} of both"),
+        ),
+        far_less(bound, requested, sized),
+    ) {
         return None;
     }
-    let Some(price) = facts.price_of(newest.instance) else {
+    let price = facts.price_of(newest.instance);
+    let kind = &newest.instance.instance_type;
+    q.holds(
+        "is the price of its machine known?",
+        (kind, ""),
+        price.map(|_| true),
+    );
+    let Some(price) = price else {
         return Some(Verdict::undetermined(
             KIND,
             name,
             Some(name),
-            format!("no price is known for {}", newest.instance.instance_type),
+            format!("no price is known for {kind}"),
         ));
     };
     let now = share(facts, newest.instance, price, requested.into())?;
@@ -79,7 +114,12 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
     let saving = price.scaled(saved, price.per_hour);
     let seen = Seen::of(runs)?;
     let cost = seen.cost(saving, facts.now);
-    if cost.saving_a_month < facts.policy.overprovisioned.min_saving() {
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what would be saved a month?",
+        (cost.saving_a_month, format_args!("at least {least}")),
+        cost.saving_a_month >= least,
+    ) {
         return None;
     }
     let offers = offers(facts, step.profiles, step.profiled, sized);
@@ -109,8 +149,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>) -> Option<Verdict> {
 
 /// True when both cores and memory needed are a small enough part of what was
 /// asked for: only then does a machine hold more of such steps.
-fn far_less(facts: &Facts<'_>, asked: Requested, needed: SizedRequest) -> bool {
-    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+fn far_less(bound: Share, asked: Requested, needed: SizedRequest) -> bool {
     let small = |needed: Option<u64>, asked: Option<u64>| match (needed, asked) {
         (Some(needed), Some(asked)) => Share::of(needed, asked).map(|share| share <= bound),
         _ => None,
@@ -118,6 +157,13 @@ fn far_less(facts: &Facts<'_>, asked: Requested, needed: SizedRequest) -> bool {
     let cores = small(needed.cores.map(|c| c.0), asked.cores.map(|c| c.0));
     let memory = small(needed.memory.map(|m| m.0), asked.memory.map(|m| m.0));
     matches!((cores, memory), (Some(true), Some(true)))
+}
+
+fn worded(request: SizedRequest) -> String {
+    let cores = request.cores.map(|cores| format!("{cores} vCPU"));
+    let memory = request.memory.map(|memory| memory.to_string());
+    let [cores, memory] = [cores, memory].map(|one| one.unwrap_or_else(|| "unknown".to_owned()));
+    format!("{cores} and {memory}")
 }
 
 fn share(

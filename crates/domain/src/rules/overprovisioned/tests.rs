@@ -2,6 +2,7 @@
 
 use crate::finding::Level;
 use crate::fleet::JobStatus;
+use crate::judge::{Check, Speaks, explain};
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, placed_step};
 use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepUsage};
@@ -123,4 +124,24 @@ fn runs_that_ended_count_once_and_make_it_surer() {
     let finding = world.verdict().expect("it is overprovisioned");
     assert_eq!(finding.recommendation.expect("advice").samples, 26);
     assert_eq!(finding.confidence.level, Level::High);
+}
+
+#[test]
+fn the_last_question_about_a_step_is_the_one_that_decides() {
+    let check = |requested: Requested, question: &str, speaks: Speaks| {
+        let world = world(requested, |_| ());
+        let explained = explain(&world.facts(), "align-def");
+        let of_rule = |check: &&Check| check.rule == super::KIND;
+        let last = explained.checks.iter().rfind(of_rule);
+        let last = last.expect("it was asked");
+        assert_eq!((last.question, last.speaks), (question, speaks));
+        let is_found = !explained.findings.is_empty();
+        assert_eq!(is_found, speaks == Speaks::ForWaste);
+    };
+    let much = "what would be saved a month?";
+    check(asked(16, 32), much, Speaks::ForWaste);
+    let need = "what does it need, with headroom, of what it asks for?";
+    check(asked(16, 4), need, Speaks::Against);
+    let runs = "how many of its runs asked for something and tell what they need?";
+    check(Requested::default(), runs, Speaks::Unknown);
 }
