@@ -7,7 +7,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, Share};
+use crate::units::Share;
 
 /// Utilization of one node over time, from metrics of the cloud; points in order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -75,13 +75,6 @@ pub struct MetricPoint {
     /// Memory in use; `None` without data. It is shown and decides nothing: what holds
     /// memory may yet do nothing.
     pub memory: Option<Share>,
-    /// Greatest utilization of its busiest GPU; `None` without data.
-    pub gpu_max: Option<Share>,
-    /// Memory in use on its fullest GPU, in whole MiB; `None` without data.
-    pub gpu_memory: Option<Bytes>,
-    /// CPU credits that a burstable machine has left, in thousandths; `None` without
-    /// data. One without credits runs at its baseline, however much there is to do.
-    pub credits_milli: Option<u32>,
 }
 
 impl MetricPoint {
@@ -94,14 +87,11 @@ impl MetricPoint {
             network_bytes: None,
             disk_bytes: None,
             memory: None,
-            gpu_max: None,
-            gpu_memory: None,
-            credits_milli: None,
         }
     }
 }
 
-/// A point in 48 bytes: numbers are kept with one added, and so unknown takes no room of
+/// A point in 40 bytes: numbers are kept with one added, and so unknown takes no room of
 /// its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed {
@@ -111,33 +101,25 @@ struct Packed {
     period: u32,
     cpu: Option<NonZeroU32>,
     memory: Option<NonZeroU32>,
-    gpu: Option<NonZeroU32>,
-    gpu_mib: Option<NonZeroU32>,
-    credits: Option<NonZeroU32>,
 }
 
 impl Packed {
     fn new(point: MetricPoint) -> Self {
-        let small = |n: Option<u32>| n.and_then(|n| NonZeroU32::new(n.saturating_add(1)));
+        let share = |n: Option<Share>| n.and_then(|n| NonZeroU32::new(n.ppm().saturating_add(1)));
         let large = |n: Option<u64>| n.and_then(|n| NonZeroU64::new(n.saturating_add(1)));
-        let mib = |bytes: Bytes| u32::try_from(bytes.0 >> 20).unwrap_or(u32::MAX);
         Self {
             end: point.end.as_second(),
             network: large(point.network_bytes),
             disk: large(point.disk_bytes),
             period: point.period_seconds,
-            cpu: small(point.cpu_max.map(Share::ppm)),
-            memory: small(point.memory.map(Share::ppm)),
-            gpu: small(point.gpu_max.map(Share::ppm)),
-            gpu_mib: small(point.gpu_memory.map(mib)),
-            credits: small(point.credits_milli),
+            cpu: share(point.cpu_max),
+            memory: share(point.memory),
         }
     }
 
     fn open(&self) -> MetricPoint {
-        let small = |n: Option<NonZeroU32>| n.map(|n| n.get() - 1);
+        let share = |n: Option<NonZeroU32>| n.map(|n| Share::from_ppm(n.get() - 1));
         let large = |n: Option<NonZeroU64>| n.map(|n| n.get() - 1);
-        let share = |n| small(n).map(Share::from_ppm);
         // What was stored may have been damaged, and a time out of range is no time.
         let end = Timestamp::from_second(self.end).unwrap_or_default();
         MetricPoint {
@@ -145,9 +127,6 @@ impl Packed {
             network_bytes: large(self.network),
             disk_bytes: large(self.disk),
             memory: share(self.memory),
-            gpu_max: share(self.gpu),
-            gpu_memory: small(self.gpu_mib).map(|mib| Bytes::mib(mib.into())),
-            credits_milli: small(self.credits),
             ..MetricPoint::new(end, self.period)
         }
     }
@@ -174,12 +153,9 @@ mod tests {
             network_bytes: Some(0),
             disk_bytes: Some(7),
             memory: Some(Share::ALL),
-            gpu_max: Some(Share::NONE),
-            gpu_memory: Some(Bytes::mib(0)),
-            credits_milli: Some(0),
             ..point(5)
         });
-        assert_eq!(size_of::<Packed>(), 48);
+        assert_eq!(size_of::<Packed>(), 40);
     }
 
     #[test]
