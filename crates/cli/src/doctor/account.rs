@@ -169,6 +169,7 @@ impl Answers {
                     "ec2:DescribeAddresses",
                     "batch:DescribeComputeEnvironments",
                     "batch:DescribeJobQueues",
+                    "ecs:ListClusters",
                 ] {
                     self.told(action, region, Some(why.clone()));
                 }
@@ -188,6 +189,7 @@ impl Answers {
             ("ec2:DescribeAddresses", true),
             ("batch:DescribeComputeEnvironments", true),
             ("batch:DescribeJobQueues", true),
+            ("ecs:ListClusters", true),
             ("batch:ListJobs", !batch.queues.is_empty()),
             ("batch:DescribeJobs", !batch.jobs.is_empty()),
             ("ecs:ListContainerInstances", clusters),
