@@ -265,6 +265,7 @@ impl fmt::Debug for AwsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AwsConfig")
             .field("region", &self.region())
+            .field("account", &self.account)
             .finish_non_exhaustive()
     }
 }
