@@ -117,10 +117,11 @@ impl Events for SignedWebhook {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::webhook::testing::request;
 
     const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const OTHER: &str = "whsec_b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXI=";
@@ -162,14 +163,7 @@ mod tests {
         let mut taken = Vec::new();
         for answer in answers {
             let (mut stream, _) = listener.accept().await.expect("a connection");
-            let mut asked = Vec::new();
-            let mut piece = [0; 4_096];
-            while !asked.ends_with(b"}") {
-                let n = stream.read(&mut piece).await.expect("a request");
-                assert!(n > 0, "the request ended early");
-                asked.extend_from_slice(&piece[..n]);
-            }
-            let asked = String::from_utf8(asked).expect("text");
+            let asked = request(&mut stream).await;
             let (head, body) = asked.split_once("\r\n\r\n").expect("a head");
             let lines = head.lines().filter_map(|line| line.split_once(": "));
             let headers: BTreeMap<_, _> = lines.collect();

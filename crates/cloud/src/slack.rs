@@ -147,10 +147,11 @@ impl Chat for SlackChat {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::webhook::testing::request;
 
     #[test]
     fn a_secret_is_a_url_or_an_object_and_is_never_shown() {
@@ -192,20 +193,14 @@ mod tests {
     /// Answers one request with `answer` as JSON, and gives what was asked.
     async fn serve(listener: TcpListener, answer: &str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
-        let mut asked = Vec::new();
-        let mut piece = [0; 4_096];
-        while !asked.ends_with(b"}") {
-            let n = stream.read(&mut piece).await.expect("a request");
-            assert!(n > 0, "the request ended early");
-            asked.extend_from_slice(&piece[..n]);
-        }
+        let asked = request(&mut stream).await;
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
             answer.len()
         );
         let sent = stream.write_all((head + answer).as_bytes()).await;
         sent.expect("the answer is sent");
-        String::from_utf8(asked).expect("text")
+        asked
     }
 
     #[tokio::test]

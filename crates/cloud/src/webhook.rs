@@ -156,11 +156,31 @@ async fn beginning(answer: HttpResponse) -> Vec<u8> {
     bytes
 }
 
+/// What tests of all who post have in common.
+#[cfg(test)]
+pub(crate) mod testing {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    /// One request, whose body is JSON.
+    pub(crate) async fn request(stream: &mut TcpStream) -> String {
+        let mut asked = Vec::new();
+        let mut piece = [0; 4_096];
+        while !asked.ends_with(b"}") {
+            let n = stream.read(&mut piece).await.expect("a request");
+            assert!(n > 0, "the request ended early");
+            asked.extend_from_slice(&piece[..n]);
+        }
+        String::from_utf8(asked).expect("text")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
+    use super::testing::request;
     use super::*;
 
     #[test]
@@ -179,16 +199,10 @@ mod tests {
     /// Answers one request with `answer`, and gives what was asked.
     async fn serve(listener: TcpListener, answer: &'static str) -> String {
         let (mut stream, _) = listener.accept().await.expect("a connection");
-        let mut asked = Vec::new();
-        let mut piece = [0; 4_096];
-        while !asked.ends_with(b"}") {
-            let n = stream.read(&mut piece).await.expect("a request");
-            assert!(n > 0, "the request ended early");
-            asked.extend_from_slice(&piece[..n]);
-        }
+        let asked = request(&mut stream).await;
         let sent = stream.write_all(answer.as_bytes()).await;
         sent.expect("the answer is sent");
-        String::from_utf8(asked).expect("text")
+        asked
     }
 
     #[tokio::test]

@@ -92,6 +92,12 @@ impl Window {
         const DAY: Duration = Duration::from_secs(86_400);
         self.length().max(DAY)
     }
+
+    /// How often it goes into a month, taken for [a day at least](Self::at_least_a_day).
+    pub(crate) fn times_a_month(&self) -> f64 {
+        const MONTH: Duration = Duration::from_secs(UsdPerHour::HOURS_A_MONTH * 3600);
+        MONTH.as_secs_f64() / self.at_least_a_day().as_secs_f64()
+    }
 }
 
 /// How sure a finding is.

@@ -85,6 +85,13 @@ impl Questions {
         }
     }
 
+    /// What `judge` asks, up to the question that decides.
+    fn written<T>(rule: FindingKind, judge: impl FnOnce(&mut Self) -> T) -> Vec<Check> {
+        let mut questions = Self::of(rule);
+        judge(&mut questions);
+        questions.asked
+    }
+
     /// An empty list of the same rule.
     fn anew(&self) -> Self {
         match self.notes {

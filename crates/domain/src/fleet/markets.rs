@@ -81,7 +81,18 @@ pub struct Commitment {
     pub until: Option<Timestamp>,
 }
 
+/// What a commitment takes off the list price at the most, in percent.
+///
+/// Source: "Savings Plans" and "Amazon EC2 Reserved Instances Pricing", up to 72 %.
+const GREATEST_DISCOUNT: u64 = 72;
+
 impl Commitment {
+    /// What the machines that it pays for list at, at the most: more than its own price,
+    /// by its discount.
+    pub fn pays_for_at_most(&self) -> UsdPerHour {
+        self.per_hour.part(100, 100 - GREATEST_DISCOUNT)
+    }
+
     /// Whether it pays for a type somewhere, on demand.
     pub fn pays_for(&self, region: &Region, kind: &InstanceType) -> bool {
         let there = self.region.as_ref().is_none_or(|held| held == region);

@@ -7,7 +7,6 @@ use super::Facts;
 use crate::finding::{Finding, FindingKind};
 use crate::fleet::{Commitment, Market};
 use crate::profile::gather::demand;
-use crate::profile::place::GREATEST_DISCOUNT;
 use crate::units::{Usd, UsdPerHour};
 
 /// What its machines list at and is left of that, when all of what was told to be spared
@@ -18,11 +17,9 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Whether others would surely use it up without this much: a commitment pays for
-    /// more than its own price at the list price, by its discount.
+    /// Whether others would surely use it up without this much.
     fn is_used_up_without(&self, taken: Usd) -> bool {
-        let most = self.paid.per_hour.part(100, 100 - GREATEST_DISCOUNT);
-        self.left - taken >= most.0
+        self.left - taken >= self.paid.pays_for_at_most().0
     }
 }
 

@@ -30,7 +30,7 @@ use crate::sizing::SizedRequest;
 use crate::units::{Bytes, Usd, UsdPerHour};
 
 use limits::{Arm, limits};
-pub(crate) use paid::{GREATEST_DISCOUNT, Paid};
+pub(crate) use paid::Paid;
 use tell::Teller;
 
 /// Offers that are told, each of another family: the best, and what to take where
@@ -53,8 +53,6 @@ const TRIAL_RUNS: f64 = 3.0;
 /// percentile of the error on tasks never seen on the target, where the machines were
 /// alike (`eval runtime-transfer`, chipseq and atacseq).
 const TRIAL_MAY_TAKE: f64 = 1.4;
-
-const MONTH: Duration = Duration::from_secs(crate::units::UsdPerHour::HOURS_A_MONTH * 3600);
 
 /// What is known of a step beside its runs.
 pub(crate) struct About<'a> {
@@ -388,8 +386,7 @@ fn runs_a_month(profile: &StepProfile) -> Option<f64> {
         from: runs.iter().map(|run| run.started_at).min()?,
         to: runs.iter().map(|run| run.observed_at).max()?,
     };
-    let times = MONTH.as_secs_f64() / known.at_least_a_day().as_secs_f64();
-    (runs.len() > 1).then_some(runs.len() as f64 * times)
+    (runs.len() > 1).then_some(runs.len() as f64 * known.times_a_month())
 }
 
 fn usd(dollars: f64) -> Usd {

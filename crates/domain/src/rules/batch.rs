@@ -55,9 +55,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_job(facts, job, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_job(facts, job, q))
 }
 
 /// The questions about one worker of an environment.

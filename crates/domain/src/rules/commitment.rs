@@ -28,9 +28,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one commitment.
 pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, paid, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, paid, q))
 }
 
 fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {

@@ -18,9 +18,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, volume, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
 
 /// What gp3 has to be told to do what gp2 does by its size.

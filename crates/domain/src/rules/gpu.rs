@@ -25,9 +25,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one machine; none where it has no GPUs.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut questions = Questions::of(FindingKind::IdleGpu);
-    judge_one(facts, instance, &mut questions);
-    questions.asked
+    Questions::written(FindingKind::IdleGpu, |q| judge_one(facts, instance, q))
 }
 
 fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {

@@ -23,9 +23,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one address.
 pub(crate) fn explain(facts: &Facts<'_>, address: &Address) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, address, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, address, q))
 }
 
 fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<Verdict> {

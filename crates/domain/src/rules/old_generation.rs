@@ -49,9 +49,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, instance, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, instance, q))
 }
 
 fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {

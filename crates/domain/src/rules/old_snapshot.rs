@@ -37,9 +37,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one snapshot.
 pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, snapshot, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, snapshot, q))
 }
 
 fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Option<Verdict> {

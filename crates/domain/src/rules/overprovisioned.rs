@@ -38,11 +38,7 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
 pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
     let named = steps(facts, profiles).filter(|step| step.name == name);
     named
-        .flat_map(|step| {
-            let mut questions = Questions::of(KIND);
-            judge_one(facts, &step, &mut questions);
-            questions.asked
-        })
+        .flat_map(|step| Questions::written(KIND, |q| judge_one(facts, &step, q)))
         .collect()
 }
 

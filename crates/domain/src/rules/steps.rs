@@ -118,9 +118,7 @@ fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict
 }
 
 fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Check> {
-    let mut questions = Questions::of(*kind);
-    judge(facts, subject, &mut questions);
-    questions.asked
+    Questions::written(*kind, |q| judge(facts, subject, q))
 }
 
 /// Runs that a fresh heartbeat shows under way. Where the Batch rule says that a job

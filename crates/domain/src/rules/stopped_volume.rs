@@ -19,9 +19,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 
 /// The questions about one volume.
 pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
-    let mut questions = Questions::of(KIND);
-    judge_one(facts, volume, &mut questions);
-    questions.asked
+    Questions::written(KIND, |q| judge_one(facts, volume, q))
 }
 
 fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {

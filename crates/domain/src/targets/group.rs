@@ -23,8 +23,6 @@ use crate::units::{Bytes, MilliCores, Usd};
 use seen::Seen;
 use then::Then;
 
-const MONTH: Duration = Duration::from_secs(crate::units::UsdPerHour::HOURS_A_MONTH * 3600);
-
 /// A replay that is off by more than this factor does not describe what the platform
 /// does, and so no saving is told by it.
 const FAR_OFF: f64 = 2.0;
@@ -131,8 +129,7 @@ fn fleets(
 
 /// If its runs come as often as since the first.
 fn a_month(saved: Usd, known: Window) -> Usd {
-    let times = MONTH.as_secs_f64() / known.at_least_a_day().as_secs_f64();
-    Usd::from_micros((saved.micros() as f64 * times).round() as i64)
+    Usd::from_micros((saved.micros() as f64 * known.times_a_month()).round() as i64)
 }
 
 /// By what the times rest on, how well the replay meets what was seen, and whether

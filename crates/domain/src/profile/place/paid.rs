@@ -9,11 +9,6 @@ use crate::identity::{InstanceType, Region};
 use crate::judge::{Facts, Price};
 use crate::profile::gather::SeenRun;
 
-/// What a commitment takes off the list price at the most, in percent.
-///
-/// Source: "Savings Plans" and "Amazon EC2 Reserved Instances Pricing", up to 72 %.
-pub(crate) const GREATEST_DISCOUNT: u64 = 72;
-
 /// What is paid for a machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Paid<'a> {
@@ -51,7 +46,7 @@ impl<'a> Placing<'a> {
         let demand = self.demand.iter().map(|demand| demand.0.micros());
         let mut all = self.markets.commitments.iter().zip(demand.chain(repeat(0)));
         let held = all.find(|(paid, demand)| {
-            let pays_for_at_most = paid.per_hour.part(100, 100 - GREATEST_DISCOUNT).0.micros();
+            let pays_for_at_most = paid.pays_for_at_most().0.micros();
             paid.pays_for(home, &now.name) && demand - own < pays_for_at_most
         });
         held.filter(|_| market == fleet::Market::OnDemand)
