@@ -223,7 +223,7 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
     let target = |words: [&'static str; 2], said: &str| {
         check(&["tune", "--demo", words[0], words[1]], 0, said);
     };
-    target(["pipeline", "assembly"], "6 x polish");
+    target(["pipeline", "assembly"], "190 x polish");
     target(["environment", "align"], "may start m5");
     target(["node", "i-0a3c5e7f9b1d2e468"], "could be");
     let form = |form| ["tune", "--demo", "pipeline", "assembly", "--format", form];

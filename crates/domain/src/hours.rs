@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{self, Activity};
+use crate::finding::Window;
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
@@ -175,6 +176,24 @@ impl NodeHours {
         let index = usize::try_from(hour_of(at.as_second()) - self.first).ok();
         let known = index.and_then(|index| self.hours.get(index));
         known.copied().unwrap_or_default()
+    }
+
+    /// The slots of five minutes in which the workload was active, of the hours that a
+    /// window touches.
+    pub(crate) fn worked(&self, window: Window) -> impl Iterator<Item = Window> {
+        let [first, last] = [window.from, window.to].map(|at| hour_of(at.as_second()));
+        let known = self.numbered();
+        let within = known.filter(move |(number, _)| (first..=last).contains(number));
+        within.flat_map(|(number, hour)| {
+            let active = (0..SLOTS).filter(move |slot| hour.active_slots() >> slot & 1 == 1);
+            active.filter_map(move |slot| {
+                let begin = number * 3600 + i64::from(slot) * SLOT_SECONDS;
+                Some(Window {
+                    from: Timestamp::from_second(begin).ok()?,
+                    to: Timestamp::from_second(begin + SLOT_SECONDS).ok()?,
+                })
+            })
+        })
     }
 
     /// The hours of the week in UTC, Monday's first one first.

@@ -1,6 +1,6 @@
-//! The bill of each day, divided: what steps used, what findings cost, what else of
-//! machines stood idle while they were watched, and what nobody can be charged with. The parts of a
-//! day add up to its bill, to the millionth of a dollar.
+//! The bill of each day, divided: what steps used, what findings cost, what other work had, what else
+//! of machines stood idle while they were watched, and what nobody can be charged with. The parts of
+//! a day add up to its bill, to the millionth of a dollar.
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,15 @@ pub struct LedgerDay {
     pub day: String,
     /// True while the cloud still changes what it bills for this day.
     pub estimated: bool,
-    /// What the day cost in all; the sum of the six below.
+    /// What the day cost in all; the sum of the seven below.
     pub billed: Usd,
     /// What steps occupied of their machines.
     pub steps: Usd,
     /// What is said to be wasted on machines in a finding, where no step was.
     pub findings: Usd,
+    /// Time in which a machine worked, and no step and no finding was: its services, and
+    /// who is logged in.
+    pub other_work: Usd,
     /// The rest of the time that a probe saw.
     pub idle: Usd,
     /// Time that no probe saw, where no finding speaks of it.
@@ -141,12 +144,40 @@ fn charge(
     let rest = usd - steps;
     let found = part(usd, wasted, length).min(rest.max(Usd::ZERO));
     let rest = rest - found;
-    let free = (seen(facts, node, lived) * WHOLE).saturating_sub(used + wasted * WHOLE);
+    let worked = worked(facts, node, lived, (runs, windows));
+    let other_work = part(usd, worked, length).min(rest.max(Usd::ZERO));
+    let rest = rest - other_work;
+    let taken = used + (wasted + worked) * WHOLE;
+    let free = (seen(facts, node, lived) * WHOLE).saturating_sub(taken);
     let idle = part(usd, free, length * WHOLE).min(rest.max(Usd::ZERO));
     entry.idle = entry.idle + idle;
     entry.unwatched = entry.unwatched + (rest - idle);
     entry.steps = entry.steps + steps;
     entry.findings = entry.findings + found;
+    entry.other_work = entry.other_work + other_work;
+}
+
+/// How long of a window the node worked while it had no run and was in no finding, in
+/// nanoseconds, on the grain of its hours.
+fn worked(
+    facts: &Facts<'_>,
+    node: &NodeId,
+    window: Window,
+    (runs, windows): (&[Used], &[Window]),
+) -> u128 {
+    let Some(hours) = facts.hours.nodes.get(node) else {
+        return 0;
+    };
+    let taken = runs.iter().map(|(run, _)| run).chain(windows);
+    let taken: Vec<Window> = taken
+        .copied()
+        .filter(|taken| overlap(window, *taken) > 0)
+        .collect();
+    hours
+        .worked(window)
+        .filter(|slot| !taken.iter().any(|taken| overlap(*slot, *taken) > 0))
+        .map(|slot| overlap(window, slot))
+        .sum()
 }
 
 /// How long of a window a probe saw the node, in nanoseconds.
@@ -211,7 +242,12 @@ fn of_day(day: &str) -> Option<Window> {
 }
 
 fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerDay) -> LedgerDay {
-    let seen = entry.steps + entry.findings + entry.idle + entry.unwatched + entry.elsewhere;
+    let seen = entry.steps
+        + entry.findings
+        + entry.other_work
+        + entry.idle
+        + entry.unwatched
+        + entry.elsewhere;
     // Bills close about a day after the day ends.
     let young = of_day(day).and_then(|window| window.to.checked_add(DAY).ok());
     let (billed, other, estimated) = match told {

@@ -259,9 +259,10 @@ fn run_of(
     let tagged = || Some((JoinedBy::Tag, tagged(seen)?));
     let launched = || {
         let run = seen.step.usage.detail.run.as_ref()?;
-        // Two nodes, or two boots of one, may have launchers of one number.
+        // Two nodes, or two boots of one, may have launchers of one number; so much of a
+        // boot's random id tells those of one node apart.
         let (node, boot) = (&seen.step.node, &seen.step.boot);
-        let key = format!("{} {node}/{boot}/{}", run.launcher, run.key);
+        let key = format!("{} {node}/{boot:.8}/{}", run.launcher, run.key);
         Some((JoinedBy::Launcher, key))
     };
     let of_family = || families.run(&seen.job?.id);

@@ -61,6 +61,10 @@ fn on_demand() -> Market {
     Market::OnDemand
 }
 
+fn busy() -> f64 {
+    0.7
+}
+
 fn running() -> InstanceState {
     InstanceState::Running
 }
@@ -75,6 +79,9 @@ pub(super) struct ProbeSpec {
     pub(super) active: Option<u64>,
     /// One in so many heartbeats never arrived.
     pub(super) missed_every: Option<u64>,
+    /// Cores that it kept busy in its active minutes.
+    #[serde(default = "busy")]
+    pub(super) busy: f64,
     #[serde(default)]
     pub(super) gpus: u32,
     /// A step that is there all the time and does nothing.
@@ -120,6 +127,9 @@ pub(super) struct JobSpec {
     pub(super) created: u64,
     pub(super) node: Option<NodeId>,
     pub(super) task: Option<String>,
+    /// The run and pipeline that its tags name.
+    pub(super) run_tag: Option<String>,
+    pub(super) pipeline: Option<String>,
     pub(super) asked: Asked,
     /// What the probe saw of it; `None` where there is no probe.
     pub(super) run: Option<RunSpec>,
@@ -162,6 +172,9 @@ pub(super) struct StepSpec {
     pub(super) every: u64,
     pub(super) minutes: u64,
     pub(super) ended: u64,
+    /// The run of Nextflow that began it, as its node tells; so many minutes long is
+    /// each, one after the other.
+    pub(super) launched: Option<u64>,
     pub(super) asked: Asked,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,

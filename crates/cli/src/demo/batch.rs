@@ -8,6 +8,8 @@ use ebb_domain::fleet::{
 };
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::SIMULATED_TAG;
+use ebb_domain::runs::RUN_TAG;
+use ebb_domain::targets::PIPELINE_TAG;
 
 use super::account::{Account, JobSpec};
 use super::fleet::ACCOUNT;
@@ -57,10 +59,16 @@ fn job(account: &Account, spec: &JobSpec) -> Result<(JobId, Job)> {
         .task
         .as_ref()
         .map(|task| format!("{}/{task}", arn(account, "task")));
-    let tags = BTreeMap::from([
+    let mut tags = BTreeMap::from([
         ("Owner".to_owned(), spec.owner.clone()),
         (SIMULATED_TAG.to_owned(), "true".to_owned()),
     ]);
+    let named = [(RUN_TAG, &spec.run_tag), (PIPELINE_TAG, &spec.pipeline)];
+    tags.extend(
+        named
+            .into_iter()
+            .filter_map(|(key, name)| Some((key.to_owned(), name.clone()?))),
+    );
     let job = Job {
         status_reason: spec.reason.clone(),
         created_at: Some(created),

@@ -12,8 +12,8 @@ use ebb_domain::identity::{BootId, ProbeStart};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind,
-    StepUsage,
+    MemorySource, PeakMemory, PlacedStep, Requested, RunName, StepDetail, StepEnd, StepId,
+    StepKind, StepUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
@@ -45,6 +45,7 @@ fn heartbeat(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Re
     let end = clock(node, back)?;
     let start = clock(node, back + 1)?;
     let active = probe.active.is_some_and(|until| back >= until);
+    let MilliCores(busy) = milli(if active { probe.busy } else { 0.0 });
     let (boot, probe_start) = run_of(node)?;
     let sent = Sent {
         boot: boot.clone(),
@@ -71,7 +72,7 @@ fn heartbeat(account: &Account, node: &Node, probe: &ProbeSpec, back: u64) -> Re
             memory: Bytes::gib(32),
             gpus: Some(probe.gpus),
         },
-        workload: usage(CpuTime::from_millis(if active { 41_000 } else { 0 })),
+        workload: usage(CpuTime::from_millis(busy * INTERVAL.as_secs())),
         background: usage(CpuTime::from_millis(900)),
         typed_ago: None,
         detail: Default::default(),
@@ -170,6 +171,9 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
     usage.requested = spec.asked.into();
     usage.peak_cores = Some(MilliCores(peak_cores - run * 37 % 300));
     usage.peak_memory = Some(peak(spec.peak_mib - run * 53 % 200));
+    usage.detail.run = spec
+        .launched
+        .map(|minutes| Box::new(launched(node, ended / minutes)));
     Ok(PlacedStep {
         node: node.id.clone(),
         boot,
@@ -181,6 +185,15 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
         last_progress_at: account.ago(ended)?,
         usage,
     })
+}
+
+/// The run of Nextflow that was under way on a node, counted back from the latest.
+fn launched(node: &Node, back: u64) -> RunName {
+    RunName {
+        launcher: "nextflow".to_owned(),
+        key: format!("run-{back}"),
+        pipeline: node.pipeline.clone(),
+    }
 }
 
 fn step(kind: StepKind, key: &str, name: &str) -> StepUsage {

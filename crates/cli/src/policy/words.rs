@@ -117,7 +117,11 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
         return Some(Bytes(whole?).to_string());
     }
     if key.ends_with("_ppm") {
-        return Some(Share::from_ppm(u32::try_from(whole?).ok()?).to_string());
+        // A share ends at one; what may be more is a factor.
+        return Some(match u32::try_from(whole?).ok()? {
+            times @ 1_000_001.. => format!("{} times", f64::from(times) / 1e6),
+            ppm => Share::from_ppm(ppm).to_string(),
+        });
     }
     None
 }
@@ -191,6 +195,8 @@ mod tests {
         check("cpu_floor_ms", 1200, Some("1.20 s"));
         check("disk_floor_bytes", 1 << 20, Some("1.0 MiB"));
         check("min_coverage_ppm", 950_000, Some("95 %"));
+        check("slow_ppm", 2_000_000, Some("2 times"));
+        check("slow_ppm", 1_500_000, Some("1.5 times"));
         check("min_saving_usd_micros", 1_000_000, Some("$1.00"));
         check("paid_calls_usd_micros_a_day", 1_000_000, Some("$1.00"));
         check("confident_samples", 20, None);

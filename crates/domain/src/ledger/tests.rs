@@ -6,6 +6,7 @@ use crate::judge::ResourceCost;
 use crate::profile::gather;
 use crate::rules::testing::{World, asked, instance};
 use crate::state::testing::{at, clock, node, placed, placed_step};
+use crate::units::CpuTime;
 
 /// The clock's zero lies in the afternoon of 2026-09-21; this day is closed by then.
 const DAY: &str = "2026-09-18";
@@ -30,10 +31,11 @@ fn told(total: i64, of_machines: i64) -> BilledDay {
     }
 }
 
-fn parts(day: &LedgerDay) -> [i64; 6] {
+fn parts(day: &LedgerDay) -> [i64; 7] {
     let all = [
         day.steps,
         day.findings,
+        day.other_work,
         day.idle,
         day.unwatched,
         day.elsewhere,
@@ -42,13 +44,19 @@ fn parts(day: &LedgerDay) -> [i64; 6] {
     all.map(Usd::micros)
 }
 
-/// With a probe that saw the first hours of the day.
-fn seen(mut world: World, hours: u64) -> World {
+/// With a probe that saw the first hours of the day, and nothing work.
+fn seen(world: World, hours: u64) -> World {
+    told_of(world, hours, 0)
+}
+
+/// With a probe that saw the first hours of the day, in which that much CPU was used.
+fn told_of(mut world: World, hours: u64, cpu_seconds: u64) -> World {
     let from = of_day(DAY).expect("a day").from;
     let mut placed = placed(1, 1);
     let seconds = hours * 3600;
     placed.end = from + Duration::from_secs(seconds);
     (placed.heartbeat.start, placed.heartbeat.end) = (clock(0), clock(seconds));
+    placed.heartbeat.workload.cpu = Some(CpuTime::from_millis(cpu_seconds * 1_000));
     placed.heartbeat.steps.clear();
     world.take(&placed);
     world
@@ -68,7 +76,7 @@ fn with_run(world: World, hours: i64) -> World {
 
 #[test]
 fn the_parts_of_a_day_are_its_bill() {
-    let check = |change: &dyn Fn(World) -> World, told: Option<BilledDay>, expect: [i64; 6]| {
+    let check = |change: &dyn Fn(World) -> World, told: Option<BilledDay>, expect: [i64; 7]| {
         let mut world = change(World::with([instance(1)]));
         world.billed = told.into_iter().collect();
         let facts = world.facts();
@@ -85,34 +93,43 @@ fn the_parts_of_a_day_are_its_bill() {
         }
     };
     // Nobody watches it.
-    check(&bill(4_800_000), None, [0, 0, 0, 4_800_000, 0, 0]);
+    check(&bill(4_800_000), None, [0, 0, 0, 0, 4_800_000, 0, 0]);
     let watched = |world: World| bill(4_800_000)(seen(world, 24));
-    check(&watched, None, [0, 0, 4_800_000, 0, 0, 0]);
+    check(&watched, None, [0, 0, 0, 4_800_000, 0, 0, 0]);
     // What nobody saw is not idle: the probe came later, or saw a part.
     let later = |mut world: World| {
         world.watch(1, 0, 1, |_, _| {});
         bill(4_800_000)(world)
     };
-    check(&later, None, [0, 0, 0, 4_800_000, 0, 0]);
+    check(&later, None, [0, 0, 0, 0, 4_800_000, 0, 0]);
     let partly = |world: World| bill(4_800_000)(seen(world, 6));
-    check(&partly, None, [0, 0, 1_200_000, 3_600_000, 0, 0]);
+    check(&partly, None, [0, 0, 0, 1_200_000, 3_600_000, 0, 0]);
     // Half of it for half of the day.
     let ran = |world: World| with_run(watched(world), 12);
-    check(&ran, None, [1_200_000, 0, 3_600_000, 0, 0, 0]);
+    check(&ran, None, [1_200_000, 0, 0, 3_600_000, 0, 0, 0]);
+    // A service worked for eight hours; for six of them a run was there too.
+    let served = |world: World| bill(4_800_000)(told_of(world, 8, 8 * 3_600));
+    check(&served, None, [0, 0, 1_600_000, 0, 3_200_000, 0, 0]);
+    let both = |world: World| with_run(served(world), 6);
+    check(&both, None, [600_000, 0, 400_000, 600_000, 3_200_000, 0, 0]);
     // Other services, and a millionth that rounding left.
     let day = told(10_000_001, 4_800_001);
-    check(&ran, Some(day), [1_200_000, 0, 3_600_000, 0, 5_200_000, 1]);
+    check(
+        &ran,
+        Some(day),
+        [1_200_000, 0, 0, 3_600_000, 0, 5_200_000, 1],
+    );
     // A machine that is gone.
     let gone = |mut world: World| {
         world.inventory.instances.clear();
         bill(7)(world)
     };
-    check(&gone, None, [0, 0, 0, 0, 7, 0]);
+    check(&gone, None, [0, 0, 0, 0, 0, 7, 0]);
 }
 
 #[test]
 fn a_finding_takes_what_no_step_had_and_never_more() {
-    let check = |hours: i64, found_hours: i64, expect: [i64; 6]| {
+    let check = |hours: i64, found_hours: i64, expect: [i64; 7]| {
         let mut world = World::with([instance(1)]);
         world.watch(1, 0, 120, |_, _| {});
         let mut finding = world.verdict().expect("it is idle");
@@ -133,8 +150,8 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
         let day = days.iter().find(|day| day.day == DAY).expect("that day");
         assert_eq!(parts(day), expect);
     };
-    check(12, 6, [600_000, 600_000, 1_200_000, 0, 0, 0]);
-    check(24, 24, [1_200_000, 1_200_000, 0, 0, 0, 0]);
+    check(12, 6, [600_000, 600_000, 0, 1_200_000, 0, 0, 0]);
+    check(24, 24, [1_200_000, 1_200_000, 0, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Verdict, rest};
+use super::{Questions, Verdict, rest};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
     Window,
@@ -185,6 +185,22 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
     to.duration_since(from).try_into().ok()
 }
 
+/// Asks whether what a node may have been busy with was seen: no rule takes hours at rest
+/// from a probe that cannot tell.
+pub(super) fn sees_all(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    latest: &Latest,
+    q: &mut Questions,
+) -> bool {
+    let unseen = unseen_signal(facts, instance, latest);
+    q.holds(
+        "does its probe see all that the machine may be busy with?",
+        (unseen.unwrap_or("yes"), ""),
+        unseen.is_none().then_some(true),
+    )
+}
+
 /// Hardware that the node has and that its probe cannot see.
 fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
     let seen = &latest.coverage;
@@ -201,13 +217,19 @@ fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Opt
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
         return Some("it has an accelerator that no probe sees");
     }
-    let by_type = || spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
     let unwatched = seen.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
-    match latest.hardware.gpus.or_else(by_type) {
+    match gpus(facts, instance, latest) {
         Some(0) => None,
         Some(_) => unwatched.then_some("it has a GPU and its probe sees no GPU use"),
         None => unwatched.then_some("whether it has a GPU is not known"),
     }
+}
+
+/// How many GPUs the machine has, by its probe, else by its type; `None` when neither knows.
+pub(super) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<u32> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let by_type = || spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
+    latest.hardware.gpus.or_else(by_type)
 }
 
 fn evidence(

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Check, Questions, Verdict};
+use super::{Check, Questions, Verdict, idle};
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, LowDuty, Remedy, Resource,
     Window,
@@ -64,7 +64,7 @@ fn judge_one(
         (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
         (first <= window.from && is_fresh).then_some(true),
     );
-    if !is_known {
+    if !is_known || !idle::sees_all(facts, instance, latest, q) {
         return None;
     }
     let tick = facts.policy.activity.tick();
@@ -107,7 +107,7 @@ fn judge_one(
     // Asked last, because a fortnight is read for it.
     let is_idle = quiet_for >= policy.after().try_into().ok()?
         && super::rest::usual(facts, instance, node).is_none();
-    let stands_by = super::idle::standby_tag(facts, instance).is_some()
+    let stands_by = idle::standby_tag(facts, instance).is_some()
         || super::off_hours::of(facts, instance).is_some();
     let meant = if stands_by {
         "it stands by, or has its hours"
@@ -129,7 +129,11 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What 95 % of a week's hours never used more of than, when that is a small part of
 /// all cores. Of each hour the busiest interval counts, so no burst is averaged away.
+/// A machine with GPUs is not held to its cores: it is there for the GPUs.
 fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<Verdict> {
+    if idle::gpus(facts, instance, latest) != Some(0) {
+        return None;
+    }
     let window = Window {
         from: latest
             .end
@@ -291,6 +295,29 @@ mod tests {
         let often = |m: u64| if m % 480 < 60 { 120_000 } else { 12_000 };
         check("and half of them in three hours a day", week, often, None);
         check("a twentieth for two days", 2 * 24 * 60, |_| 12_000, None);
+    }
+
+    #[test]
+    fn a_machine_with_gpus_is_not_held_to_its_cores_nor_judged_where_they_are_not_seen() {
+        let check = |works: fn(u64) -> bool, gpu: Option<Share>, expect: Option<FindingKind>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, 7 * 24 * 60 + 60, |minute, h| {
+                let cpu = if works(minute) { 12_000 } else { 0 };
+                h.workload.cpu = Some(CpuTime::from_millis(cpu));
+                h.hardware.gpus = Some(1);
+                h.coverage.gpu = gpu.map(|_| Share::ALL);
+                h.workload.gpu = gpu;
+            });
+            let kinds = [KIND, FindingKind::IdleGpu];
+            let found = world.judge().findings.into_iter();
+            let found = found.map(|f| f.kind).find(|kind| kinds.contains(kind));
+            assert_eq!(found, expect, "{gpu:?}");
+        };
+        check(|_| true, Some(Share::ALL), None);
+        check(|_| true, Some(Share::NONE), Some(FindingKind::IdleGpu));
+        check(|_| true, None, None);
+        check(|m| m % 29 == 0, None, None);
+        check(|m| m % 29 == 0, Some(Share::NONE), Some(KIND));
     }
 
     #[test]

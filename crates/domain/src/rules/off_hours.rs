@@ -161,26 +161,29 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         "does it run?",
         (format_args!("{:?}", instance.state), "Running"),
         instance.state == InstanceState::Running,
-    ) && q.holds(
-        "is it meant to stand by?",
-        (tag.as_deref().unwrap_or("no such tag"), ""),
-        tag.is_none().then_some(true),
-    ) && q.holds(
-        "how many hours of each week could it be off, by two weeks?",
-        (spared, facts.policy.hours.least_off_a_week),
-        schedule.is_some(),
-    ) && q.holds(
-        "does it rest no longer than it is used to?",
-        (
-            if is_usual {
-                "yes"
-            } else {
-                "no: the idle rule judges it"
-            },
-            "",
-        ),
-        is_usual,
-    );
+    ) && idle::sees_all(facts, instance, node.latest.as_ref()?, q)
+        && q.holds(
+            "is it meant to stand by?",
+            (tag.as_deref().unwrap_or("no such tag"), ""),
+            tag.is_none().then_some(true),
+        )
+        && q.holds(
+            "how many hours of each week could it be off, by two weeks?",
+            (spared, facts.policy.hours.least_off_a_week),
+            schedule.is_some(),
+        )
+        && q.holds(
+            "does it rest no longer than it is used to?",
+            (
+                if is_usual {
+                    "yes"
+                } else {
+                    "no: the idle rule judges it"
+                },
+                "",
+            ),
+            is_usual,
+        );
     let schedule = schedule.filter(|_| goes_on)?;
     Some(found(facts, instance, hours, &schedule))
 }

@@ -3,6 +3,7 @@
 //! own syntax is the form's.
 
 mod beside;
+mod bill;
 mod card;
 mod groups;
 mod history;

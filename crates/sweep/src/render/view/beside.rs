@@ -1,14 +1,13 @@
 //! What stands beside the findings, a line each: where the bill went, of which runs the
 //! steps are, and what the cloud's own advisers say of the same machines.
 
-use ebb_domain::ledger::LedgerDay;
 use ebb_domain::report::{Report, SecondOpinion};
 use ebb_domain::runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
-use ebb_domain::units::Usd;
 use serde::Serialize;
 
 use super::super::text::{clip, counted, one_line};
 use super::LINE_CHARS;
+use super::bill::{self, BillDay};
 
 /// Opinions that are shown; the report as JSON has all.
 const MAX_OPINIONS: usize = 20;
@@ -23,6 +22,19 @@ pub(crate) struct Beside {
     pub(crate) title: &'static str,
     /// Its lines.
     pub(crate) lines: Vec<String>,
+    /// What a page draws above them; the other forms have the lines alone.
+    pub(crate) drawn: Vec<BillDay>,
+}
+
+impl Beside {
+    fn of_lines(title: &'static str, lines: Vec<String>) -> Self {
+        let drawn = Vec::new();
+        Self {
+            title,
+            lines,
+            drawn,
+        }
+    }
 }
 
 /// The sections that there is something to say in.
@@ -40,56 +52,17 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
     let sections = [
         Beside {
             title: "Where the bill went",
-            lines: bill(&report.ledger),
+            lines: bill::lines(&report.ledger),
+            drawn: bill::days(&report.ledger),
         },
-        Beside {
-            title: "Runs",
-            lines: runs(&report.runs),
-        },
-        Beside {
-            title: "Labels from schedulers",
-            lines: handed(&report.runs),
-        },
-        Beside {
-            title: "Second opinions",
-            lines: opinions,
-        },
+        Beside::of_lines("Runs", runs(&report.runs)),
+        Beside::of_lines("Labels from schedulers", handed(&report.runs)),
+        Beside::of_lines("Second opinions", opinions),
     ];
     sections
         .into_iter()
         .filter(|section| !section.lines.is_empty())
         .collect()
-}
-
-/// Closed days together, and those that the cloud still changes together.
-fn bill(days: &[LedgerDay]) -> Vec<String> {
-    let together = |open: bool| {
-        let of_it = || days.iter().filter(move |day| day.estimated == open);
-        let sum = |part: fn(&LedgerDay) -> Usd| of_it().map(part).sum::<Usd>();
-        let (first, last) = (of_it().next()?, of_it().next_back()?);
-        let span = match first.day == last.day {
-            true => one_line(&first.day),
-            false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
-        };
-        let unwatched = match sum(|day| day.unwatched) {
-            Usd::ZERO => String::new(),
-            usd => format!(" ({usd} of it on machines while no probe watched)"),
-        };
-        let open = if open {
-            ", estimated: the bill is open"
-        } else {
-            ""
-        };
-        Some(format!(
-            "{span}: {} billed = {} steps + {} findings + {} idle + {} not allocated{unwatched}{open}",
-            sum(|day| day.billed),
-            sum(|day| day.steps),
-            sum(|day| day.findings),
-            sum(|day| day.idle),
-            sum(LedgerDay::unallocated),
-        ))
-    };
-    [false, true].into_iter().filter_map(together).collect()
 }
 
 /// The share of steps that is joined to a run, and the newest runs.
@@ -136,7 +109,8 @@ fn run(run: &RunSeen) -> String {
     if samples > 0 {
         line.push_str(&format!(", {}", counted(samples, "sample", "samples")));
     }
-    line.push_str(&format!(", {} of CPU", run.cpu));
+    let [from, to] = [run.from, run.to].map(|at| at.strftime("%-d %b %H:%M"));
+    line.push_str(&format!(", {} of CPU, {from} to {to} UTC", run.cpu));
     line
 }
 
@@ -188,23 +162,15 @@ mod tests {
     use ebb_domain::report::Adviser;
     use ebb_domain::runs::JoinedBy;
     use ebb_domain::step::Handed;
-    use ebb_domain::units::CpuTime;
+    use ebb_domain::units::{CpuTime, Usd};
 
     use super::*;
     use crate::render::sample;
 
     #[test]
-    fn the_bill_and_second_opinions_are_a_few_lines() {
+    fn second_opinions_are_a_line_each() {
         assert!(of(&sample::small()).is_empty());
         let mut report = sample::small();
-        report.ledger.push(LedgerDay {
-            day: "2026-03-01".to_owned(),
-            estimated: true,
-            billed: Usd::from_micros(3_000_000),
-            steps: Usd::from_micros(1_000_000),
-            elsewhere: Usd::from_micros(2_000_000),
-            ..LedgerDay::default()
-        });
         let said = SecondOpinion {
             adviser: Adviser::ComputeOptimizer,
             resource: "i-1".to_owned(),
@@ -215,9 +181,8 @@ mod tests {
         };
         report.second_opinions = vec![said; 22];
         let shown = of(&report);
-        insta::assert_snapshot!(shown[0].lines[0], @"2026-03-01: $3.00 billed = $1.00 steps + $0.00 findings + $0.00 idle + $2.00 not allocated, estimated: the bill is open");
-        insta::assert_snapshot!(shown[1].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
-        assert_eq!(shown[1].lines[20], "and 2 opinions more");
+        insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
+        assert_eq!(shown[0].lines[20], "and 2 opinions more");
     }
 
     #[test]
@@ -264,9 +229,9 @@ mod tests {
         let shown = of(&report);
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
-        insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU");
+        insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(lines[11], @"and 7 runs more");
-        insta::assert_snapshot!(lines[12], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU");
+        insta::assert_snapshot!(lines[12], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
         assert_eq!(shown[1].lines[10], "and 1 step more");
     }
