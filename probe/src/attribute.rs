@@ -4,6 +4,7 @@
 pub mod arguments;
 mod launcher;
 pub mod path;
+pub mod pod;
 pub mod script;
 
 use ebb_domain::step::{RunName, StepId, StepKind};
@@ -86,13 +87,13 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
         return Placement::Background(rule.children);
     }
     if let Some(step) = facts.cgroup.and_then(path::job) {
-        return in_cgroup(step);
+        return Placement::Step(in_cgroup(step));
     }
     if let Some(folder) = facts.work_folder {
-        return launcher::nextflow_task(folder, facts.parent);
+        return Placement::Step(launcher::nextflow_task(folder, facts.parent));
     }
     if let Some(job) = launcher::snakemake_job(facts).or_else(|| launcher::cwl_job(facts, rules)) {
-        return job;
+        return Placement::Step(job);
     }
     let unit = facts.cgroup.and_then(path::unit);
     match facts.inherited {
@@ -110,7 +111,7 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     {
         return Placement::Background(rule.children);
     }
-    unit.map_or_else(|| tree(facts, rules), in_cgroup)
+    Placement::Step(unit.map_or_else(|| tree(facts, rules), in_cgroup))
 }
 
 /// A session or service step is left for another unit; any other step is left
@@ -120,18 +121,18 @@ fn moved(step: &Step, unit: Option<&path::CgroupStep>) -> bool {
     of_unit && unit.is_some_and(|unit| unit.id != step.id)
 }
 
-fn in_cgroup(step: path::CgroupStep) -> Placement {
-    Placement::Step(Step {
+fn in_cgroup(step: path::CgroupStep) -> Step {
+    Step {
         id: step.id,
         name: step.name,
         cgroup: Some(step.cgroup),
         run: None,
-    })
+    }
 }
 
-fn tree(facts: &Facts<'_>, rules: &Rules) -> Placement {
+fn tree(facts: &Facts<'_>, rules: &Rules) -> Step {
     let script = facts.script.filter(|script| rules.show(script.as_str()));
-    Placement::Step(Step {
+    Step {
         id: StepId {
             kind: StepKind::Tree,
             key: tree_key(facts.key),
@@ -139,7 +140,7 @@ fn tree(facts: &Facts<'_>, rules: &Rules) -> Placement {
         name: script.map_or(facts.program, Script::as_str).to_owned(),
         cgroup: None,
         run: None,
-    })
+    }
 }
 
 fn tree_key(ProcessKey { pid, start }: ProcessKey) -> String {

@@ -162,6 +162,7 @@ impl Collector {
         if let Some((look, since)) = self.gpus.as_mut().and_then(|gpus| gpus.pass(at)) {
             self.fold.gpus(&look, since);
         }
+        self.fold.name_pods(node::pod_folders);
         self.look_into_steps();
         self.fold.pass(at, &samples, |path, wanted| {
             reading::read(&self.hierarchy, path, wanted)

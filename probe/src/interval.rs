@@ -8,6 +8,7 @@ mod label;
 mod network;
 mod opened;
 mod placing;
+mod pods;
 mod processes;
 mod sockets;
 mod steps;

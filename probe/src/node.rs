@@ -237,6 +237,19 @@ pub fn files_of(key: ProcessKey, program: Comm, room: &mut usize) -> Vec<String>
     }
 }
 
+/// What the folders are called in which the kubelet keeps its pods' logs; none where
+/// there is no kubelet, or it keeps them elsewhere (`podLogsDir`).
+pub fn pod_folders() -> Vec<String> {
+    // A node has 110 pods unless it is told otherwise, and those that are not collected yet.
+    const MOST_FOLDERS: usize = 4_096;
+    let found = fs::read_dir("/var/log/pods")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = found.filter_map(|entry| entry.file_name().into_string().ok());
+    names.take(MOST_FOLDERS).collect()
+}
+
 fn script_in(process: &Process, arguments: &[u8]) -> Option<Script> {
     let arguments = arguments
         .split(|b| *b == 0)

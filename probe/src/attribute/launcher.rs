@@ -2,7 +2,7 @@
 
 use ebb_domain::step::{RunName, StepId, StepKind};
 
-use super::{Facts, Parent, Placement, Step, tree, tree_key};
+use super::{Facts, Parent, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
 use crate::rules::Rules;
 
@@ -10,9 +10,9 @@ use crate::rules::Rules;
 /// executor starts tasks from the one JVM that is the run.
 ///
 /// Source: `LocalTaskHandler` and `TaskBean` of Nextflow.
-pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Placement {
+pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Step {
     let WorkFolder { parent: hash, leaf } = folder;
-    Placement::Step(Step {
+    Step {
         id: StepId {
             kind: StepKind::NextflowTask,
             key: format!("{hash}/{leaf}"),
@@ -20,14 +20,14 @@ pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> 
         name: format!("{hash}/{}", leaf.chars().take(6).collect::<String>()),
         cgroup: None,
         run: run_of("nextflow", &["java", "nextflow"], parent),
-    })
+    }
 }
 
 /// A rule's shell, which Snakemake starts from the one process that is the run. What
 /// it starts otherwise, as by its Python children, stays in its own tree.
 ///
 /// Source: `snakemake.shell`, whose commands run in `/bin/bash`.
-pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
+pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
     const SHELLS: [&str; 4] = ["bash", "sh", "dash", "zsh"];
     let is_shell = SHELLS.contains(&facts.program);
     let run = run_of(
@@ -35,7 +35,7 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
         &["snakemake"],
         facts.parent.filter(|_| is_shell),
     )?;
-    Some(Placement::Step(Step {
+    Some(Step {
         id: StepId {
             kind: StepKind::SnakemakeJob,
             key: tree_key(facts.key),
@@ -43,7 +43,7 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
         name: facts.program.to_owned(),
         cgroup: None,
         run: Some(run),
-    }))
+    })
 }
 
 /// A command of a CWL step, which cwltool starts from the one process that is the run,
@@ -51,7 +51,7 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Placement> {
 /// runs in a container is told by its cgroup.
 ///
 /// Source: `cwltool.job._job_popen`, and `toil.cwl.cwltoil.CWLJob`, which calls it.
-pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Placement> {
+pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
     const HELPERS: [&str; 7] = [
         "node",
         "nodejs",
@@ -64,11 +64,10 @@ pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Placement> {
     let parent = facts.parent.filter(|_| !HELPERS.contains(&facts.program));
     let run = run_of("cwltool", &["cwltool", "cwl-runner"], parent)
         .or_else(|| run_of("toil", &["_toil_worker"], parent))?;
-    let Placement::Step(step) = tree(facts, rules) else {
-        return None;
-    };
-    let run = Some(run);
-    Some(Placement::Step(Step { run, ..step }))
+    Some(Step {
+        run: Some(run),
+        ..tree(facts, rules)
+    })
 }
 
 /// The run that a launcher's process is; none is guessed.

@@ -133,7 +133,7 @@ pub(super) struct State {
     totals: Totals,
     disk_unseen: bool,
     window: Totals,
-    windows: u32,
+    pub(super) windows: u32,
     peak_cores: Option<MilliCores>,
     last_progress: BootClock,
     last_end: BootClock,

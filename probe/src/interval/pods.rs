@@ -1,0 +1,100 @@
+//! Gives pods the names that the kubelet knows them by.
+
+use std::collections::HashMap;
+
+use ebb_domain::step::StepKind;
+
+use super::Fold;
+use super::steps::State;
+use crate::attribute::pod::LogFolder;
+
+/// Passes at which a pod's name is looked for: the kubelet makes the folder before it
+/// starts anything in the pod, so that one that is not there at first never will be.
+const LOOKS: u32 = 3;
+
+impl Fold {
+    /// Names the pods that began lately by their folders of logs, which `list` tells and
+    /// which is asked only where there is such a pod. One without a folder keeps its uid.
+    pub fn name_pods(&mut self, list: impl FnOnce() -> Vec<String>) {
+        let awaits = |step: &State| {
+            let id = &step.step.id;
+            id.kind == StepKind::Pod && step.step.name == id.key && step.windows < LOOKS
+        };
+        if !self.steps.iter_mut().any(|step| awaits(step)) {
+            return;
+        }
+        let names = list();
+        let folders = names.iter().filter_map(|name| LogFolder::parse(name));
+        let by_uid: HashMap<&str, LogFolder<'_>> = folders.map(|one| (one.uid, one)).collect();
+        for step in self.steps.iter_mut().filter(|step| awaits(step)) {
+            let Some(folder) = by_uid.get(step.step.id.key.as_str()) else {
+                continue;
+            };
+            let chosen = folder.chosen();
+            if self.rules.show(folder.pod) && self.rules.show(&chosen) {
+                step.step.name = format!("{}/{chosen}", folder.namespace);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ebb_domain::heartbeat::BootClock;
+
+    use super::*;
+    use crate::cgroup::Paths;
+    use crate::cgroup::reading::Reading;
+    use crate::kernel::{CgroupId, Comm, Process, ProcessEvent, ProcessKey, Start};
+    use crate::rules::Rules;
+
+    const UID: &str = "7f1c2d3e-0000-4abc-8def-0123456789ab";
+
+    fn at(seconds: u64) -> BootClock {
+        BootClock::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// A pod that began, and what its step goes by after so many passes without a folder
+    /// and one with `folder`.
+    fn named(mask: &str, passes: u64, folder: &str) -> String {
+        let rules = Rules::parse(mask).expect("valid");
+        let rules = rules.before(Rules::built_in());
+        let mut paths = Paths::default();
+        paths.learn(CgroupId(9), format!("/kubepods/burstable/pod{UID}/c"));
+        let period = Duration::from_secs(10);
+        let mut fold = Fold::begin(rules, paths, period, at(1), &[], |_| Start::default());
+        fold.event(ProcessEvent::Forked(Process {
+            key: ProcessKey {
+                pid: 7,
+                start: at(2),
+            },
+            parent: 1,
+            cgroup: Some(CgroupId(9)),
+            comm: Comm::new("bwa"),
+        }));
+        for n in 0..passes {
+            fold.name_pods(Vec::new);
+            fold.pass(at(10 + n), &[], |_, _| Reading::default());
+        }
+        fold.name_pods(|| vec!["lost+found".into(), folder.into()]);
+        let step = fold.steps.iter_mut().next().expect("a step");
+        step.step.name.clone()
+    }
+
+    #[test]
+    fn a_pod_goes_by_its_folder_s_name_and_without_one_by_its_uid() {
+        let folder = format!("lab_align-x7k2p_{UID}");
+        let check = |mask: &str, passes: u64, folder: &str, expect: &str| {
+            assert_eq!(named(mask, passes, folder), expect, "{mask} {folder}");
+        };
+        check("", 0, &folder, "lab/align");
+        check("", 1, &folder, "lab/align");
+        check("", 0, "lab_align-x7k2p_7f1c2d3e", UID);
+        check("", 0, "0.log", UID);
+        check("mask = ['align*']", 0, &folder, UID);
+        check("mask = ['*-x7k2p']", 0, &folder, UID);
+        check("mask = ['secret*']", 0, &folder, "lab/align");
+    }
+}
