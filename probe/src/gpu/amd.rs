@@ -1,0 +1,359 @@
+//! AMD's GPUs, by what their driver (`amdgpu`) tells in sysfs of each device, and in
+//! procfs of each process that has one open. No library is needed, and nothing hangs.
+//!
+//! Source: Linux, `Documentation/gpu/amdgpu/thermal.rst` (`gpu_busy_percent`),
+//! `driver-misc.rst` beside it (`mem_info_vram_*`, `product_name`), and
+//! `Documentation/gpu/drm-usage-stats.rst` (`drm-*` in `/proc/PID/fdinfo`). Not seen on a
+//! machine with such a GPU yet.
+
+mod client;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ebb_domain::gpu::{GpuDevice, GpuLook, GpuProcess};
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::units::{Bytes, Share};
+
+use self::client::{Client, ClientId, Engines};
+
+/// AMD's number on the PCI bus.
+const VENDOR: &str = "0x1002";
+
+/// Open files that are looked at for a device; on a node with more nothing is told of
+/// processes.
+const MOST_FILES: usize = 50_000;
+
+/// Reads.
+#[derive(Debug)]
+pub(super) struct Amd {
+    sys: PathBuf,
+    proc: PathBuf,
+    /// The time that each client's engines were busy for it, as the last look saw it.
+    before: HashMap<ClientId, Engines>,
+    last: Option<BootClock>,
+}
+
+/// One device.
+struct Card {
+    number: u32,
+    folder: PathBuf,
+    /// Its place on the PCI bus, such as `0000:03:00.0`.
+    address: String,
+}
+
+impl Amd {
+    /// `None` where there is no device.
+    pub(super) fn find(sys: impl Into<PathBuf>, proc: impl Into<PathBuf>) -> Option<Self> {
+        let amd = Self {
+            sys: sys.into(),
+            proc: proc.into(),
+            before: HashMap::new(),
+            last: None,
+        };
+        (!amd.cards().is_empty()).then_some(amd)
+    }
+
+    /// All devices since the look before.
+    pub(super) fn look(&mut self, at: BootClock) -> GpuLook {
+        let since = self.last.replace(at).and_then(|last| at.since(last));
+        let clients = self.clients();
+        let mut by_card: BTreeMap<String, BTreeMap<u32, GpuProcess>> = BTreeMap::new();
+        let mut now = HashMap::new();
+        for (pid, mut client) in clients.iter().flatten().cloned() {
+            let before = self.before.remove(&client.id).unwrap_or_default();
+            client.not_less_than(&before);
+            let told = GpuProcess {
+                pid,
+                memory: client.memory,
+                busy: busy(&client, &before, since),
+            };
+            let of_card = by_card.entry(client.id.card.clone()).or_default();
+            of_card
+                .entry(pid)
+                .and_modify(|sum| *sum = both(sum, &told))
+                .or_insert(told);
+            now.insert(client.id, client.engines);
+        }
+        self.before = now;
+        let tell = |card: &Card| {
+            let processes = clients.as_ref().map(|_| {
+                let of_card = by_card.remove(&card.address).unwrap_or_default();
+                of_card.into_values().collect()
+            });
+            tell(card, processes)
+        };
+        GpuLook {
+            devices: self.cards().iter().map(tell).collect(),
+        }
+    }
+
+    fn cards(&self) -> Vec<Card> {
+        let listed = fs::read_dir(self.sys.join("class/drm"));
+        let card = |entry: fs::DirEntry| {
+            // `card0-DP-1` is a plug of it.
+            let number = entry.file_name().to_str()?.strip_prefix("card")?.parse();
+            let folder = entry.path().join("device");
+            let address = fs::canonicalize(&folder).ok()?;
+            (text(&folder.join("vendor"))? == VENDOR).then_some(Card {
+                number: number.ok()?,
+                folder,
+                address: address.file_name()?.to_str()?.to_owned(),
+            })
+        };
+        let listed = listed.into_iter().flatten().flatten();
+        let mut cards: Vec<Card> = listed.filter_map(card).collect();
+        cards.sort_by_key(|card| card.number);
+        cards
+    }
+
+    /// Who has a device open, each opening once; `None` when not all could be asked.
+    fn clients(&self) -> Option<Vec<(u32, Client)>> {
+        let mut pids: Vec<u32> = fs::read_dir(&self.proc)
+            .ok()?
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        // A parent before its children, which may have the same opening.
+        pids.sort_unstable();
+        let (mut room, mut seen, mut clients) = (MOST_FILES, BTreeSet::new(), Vec::new());
+        for pid in pids {
+            let process = self.proc.join(pid.to_string());
+            let files = match fs::read_dir(process.join("fd")) {
+                Ok(files) => files,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
+                // It has ended.
+                Err(_) => continue,
+            };
+            for file in files.flatten() {
+                room = room.checked_sub(1)?;
+                if !fs::read_link(file.path()).is_ok_and(|to| to.starts_with("/dev/dri")) {
+                    continue;
+                }
+                let info = fs::read_to_string(process.join("fdinfo").join(file.file_name()));
+                let client = info.ok().and_then(|info| Client::parse(&info));
+                clients.extend(
+                    client
+                        .filter(|client| seen.insert(client.id.clone()))
+                        .map(|client| (pid, client)),
+                );
+            }
+        }
+        Some(clients)
+    }
+}
+
+fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// The driver tells how busy a device is now, and of processes how long it was busy for
+/// them since: it was busy for at least so long.
+fn tell(card: &Card, processes: Option<Vec<GpuProcess>>) -> GpuDevice {
+    let file = |name: &str| text(&card.folder.join(name));
+    let bytes = |name: &str| file(name)?.parse().ok().map(Bytes);
+    let percent = file("gpu_busy_percent").and_then(|text| text.parse::<u32>().ok());
+    let of_processes = processes
+        .iter()
+        .flatten()
+        .filter_map(|process| process.busy);
+    let least = of_processes.fold(0, |sum, busy| sum + u64::from(busy.ppm()));
+    let least = u32::try_from(least)
+        .unwrap_or(u32::MAX)
+        .min(Share::ALL.ppm());
+    let model = file("product_name").filter(|name| !name.is_empty());
+    GpuDevice {
+        number: card.number,
+        model: model.unwrap_or_else(|| format!("AMD {}", file("device").unwrap_or_default())),
+        busy: percent.map(|now| Share::from_ppm((now.min(100) * 10_000).max(least))),
+        memory_held: bytes("mem_info_vram_used"),
+        memory: bytes("mem_info_vram_total"),
+        processes,
+    }
+}
+
+/// The share of the time since the last look in which the busiest engine worked for a
+/// client; a first look stands for no time. Without engines nothing is known: what goes
+/// by the compute driver's own queues (ROCm) is not counted there.
+fn busy(client: &Client, before: &Engines, since: Option<Duration>) -> Option<Share> {
+    let more = |(name, now): (&String, &u64)| now - before.get(name).unwrap_or(&0).min(now);
+    let longest = client.engines.iter().map(more).max()?;
+    let Some(since) = since else {
+        return Some(Share::NONE);
+    };
+    let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+    Share::of(longest.min(since), since)
+}
+
+fn both(a: &GpuProcess, b: &GpuProcess) -> GpuProcess {
+    let busy = a.busy.zip(b.busy).map(|(a, b)| {
+        let sum = a.ppm().saturating_add(b.ppm());
+        Share::from_ppm(sum.min(Share::ALL.ppm()))
+    });
+    GpuProcess {
+        pid: a.pid,
+        memory: a.memory.zip(b.memory).map(|(a, b)| a.saturating_add(b)),
+        busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// MADE UP after the kernel's documentation: a machine's files, nothing of which was
+    /// copied from one.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            let machine = Self(tempfile::tempdir().expect("a folder"));
+            machine.device("card0", "0000:00:02.0", "0x1af4");
+            machine.device("card1", "0000:03:00.0", VENDOR);
+            fs::create_dir_all(machine.path("sys/class/drm/card1-DP-1")).expect("a folder");
+            fs::create_dir_all(machine.path("proc/self")).expect("a folder");
+            machine
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn device(&self, card: &str, address: &str, vendor: &str) {
+            let device = self.path("sys/devices/pci0000:00").join(address);
+            fs::create_dir_all(&device).expect("a folder");
+            fs::write(device.join("vendor"), format!("{vendor}\n")).expect("a file");
+            let card = self.path("sys/class/drm").join(card);
+            fs::create_dir_all(&card).expect("a folder");
+            symlink(device, card.join("device")).expect("a link");
+        }
+
+        fn says(&self, name: &str, text: &str) {
+            let folder = self.path("sys/devices/pci0000:00/0000:03:00.0");
+            fs::write(folder.join(name), text).expect("a file");
+        }
+
+        fn opens(&self, pid: u32, fd: u32, file: &str, info: &str) {
+            let process = self.path("proc").join(pid.to_string());
+            for name in ["fd", "fdinfo"] {
+                fs::create_dir_all(process.join(name)).expect("a folder");
+            }
+            let link = process.join("fd").join(fd.to_string());
+            let _ = fs::remove_file(&link);
+            symlink(file, link).expect("a link");
+            fs::write(process.join("fdinfo").join(fd.to_string()), info).expect("a file");
+        }
+
+        fn amd(&self) -> Option<Amd> {
+            Amd::find(self.path("sys"), self.path("proc"))
+        }
+    }
+
+    fn info(client: u32, engines: &str) -> String {
+        let head = "pos:\t0\npasid:\t32771\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\n";
+        format!("{head}drm-client-id:\t{client}\ndrm-memory-vram:\t2048 KiB\n{engines}")
+    }
+
+    fn at(seconds: u64) -> BootClock {
+        BootClock::from_nanos(seconds * 1_000_000_000)
+    }
+
+    const DRI: &str = "/dev/dri/renderD128";
+
+    #[test]
+    fn a_device_tells_how_busy_it_is_and_what_it_holds() {
+        let machine = Machine::new();
+        let check = |files: &[(&str, &str)], busy: Option<u32>, held: Option<u64>, model: &str| {
+            for (name, text) in files {
+                machine.says(name, text);
+            }
+            let look = machine.amd().expect("a device").look(at(1));
+            let [device] = look.devices.as_slice() else {
+                panic!("{look:?}");
+            };
+            assert_eq!(device.number, 1);
+            assert_eq!(device.busy, busy.map(Share::from_ppm), "{files:?}");
+            assert_eq!(device.memory_held, held.map(Bytes), "{files:?}");
+            assert_eq!(device.model, model);
+            assert_eq!(device.processes.as_deref(), Some(&[][..]));
+        };
+        check(&[("device", "0x740f\n")], None, None, "AMD 0x740f");
+        let used = ("mem_info_vram_used", "1048576\n");
+        check(
+            &[("gpu_busy_percent", "37\n"), used],
+            Some(370_000),
+            Some(1 << 20),
+            "AMD 0x740f",
+        );
+        check(
+            &[
+                ("gpu_busy_percent", "400\n"),
+                ("product_name", "AMD Instinct MI210\n"),
+            ],
+            Some(1_000_000),
+            Some(1 << 20),
+            "AMD Instinct MI210",
+        );
+        check(
+            &[("gpu_busy_percent", "nonsense")],
+            None,
+            Some(1 << 20),
+            "AMD Instinct MI210",
+        );
+    }
+
+    #[test]
+    fn a_machine_without_such_a_device_is_not_asked() {
+        let machine = Machine::new();
+        fs::remove_dir_all(machine.path("sys/class/drm/card1")).expect("removed");
+        assert!(machine.amd().is_none());
+        assert!(Amd::find("/nowhere", "/nowhere").is_none());
+    }
+
+    #[test]
+    fn a_process_was_busy_as_long_as_its_busiest_engine_since_the_last_look() {
+        let machine = Machine::new();
+        machine.says("gpu_busy_percent", "5");
+        machine.opens(7, 3, "/dev/null", "");
+        machine.opens(7, 4, DRI, &info(1, "drm-engine-gfx:\t5000000000 ns\n"));
+        machine.opens(7, 5, DRI, "drm-driver:\ti915\ndrm-client-id:\t9\n");
+        let mut amd = machine.amd().expect("a device");
+        let mut look = |second: u64| {
+            let mut look = amd.look(at(second));
+            let device = look.devices.remove(0);
+            let processes = device.processes.expect("all could be asked");
+            let told = processes.iter().map(|process| {
+                let memory = process.memory.map(|bytes| bytes.0 >> 20);
+                (process.pid, process.busy.map(Share::ppm), memory)
+            });
+            (device.busy.map(Share::ppm), told.collect::<Vec<_>>())
+        };
+        // What was before the first look is of no time that was seen.
+        assert_eq!(look(10), (Some(50_000), vec![(7, Some(0), Some(2))]));
+        let engines = "drm-engine-gfx:\t5100000000 ns\ndrm-engine-compute:\t4000000000 ns\ndrm-engine-capacity-gfx:\t9\n";
+        machine.opens(7, 4, DRI, &info(1, engines));
+        // A child with the same opening, and one with its own, which is new.
+        machine.opens(8, 4, DRI, &info(1, engines));
+        machine.opens(9, 4, DRI, &info(2, "drm-engine-compute:\t1000000000 ns\n"));
+        let (busy, processes) = look(20);
+        assert_eq!(busy, Some(500_000));
+        assert_eq!(
+            processes,
+            vec![(7, Some(400_000), Some(2)), (9, Some(100_000), Some(2))]
+        );
+        // Counters may go back for a while, and ROCm's queues are in none.
+        machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t3000000000 ns\n"));
+        machine.opens(9, 4, DRI, &info(3, ""));
+        let (_, processes) = look(30);
+        assert_eq!(processes, vec![(7, Some(0), Some(2)), (9, None, Some(2))]);
+        // Both of a process's openings count.
+        machine.opens(7, 6, DRI, &info(4, "drm-engine-gfx:\t2000000000 ns\n"));
+        machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t5000000000 ns\n"));
+        let (_, processes) = look(40);
+        assert_eq!(processes[0], (7, Some(300_000), Some(4)));
+    }
+}

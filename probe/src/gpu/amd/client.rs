@@ -1,0 +1,105 @@
+//! One opening of a device, as `/proc/PID/fdinfo` tells it.
+
+use std::collections::BTreeMap;
+
+use ebb_domain::units::Bytes;
+
+/// Nanoseconds that each engine worked for a client, since the client began.
+pub(super) type Engines = BTreeMap<String, u64>;
+
+/// Tells an opening from all others, also where processes share it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ClientId {
+    /// The device's place on the PCI bus.
+    pub(super) card: String,
+    number: u64,
+}
+
+/// What an opening says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Client {
+    pub(super) id: ClientId,
+    /// The device's memory that it holds.
+    pub(super) memory: Option<Bytes>,
+    pub(super) engines: Engines,
+}
+
+impl Client {
+    /// `None` of a file of another driver's, and of what cannot be told from others.
+    pub(super) fn parse(info: &str) -> Option<Self> {
+        let lines = info.lines().filter_map(|line| line.split_once(':'));
+        let keys: BTreeMap<&str, &str> = lines.map(|(key, said)| (key, said.trim())).collect();
+        if keys.get("drm-driver") != Some(&"amdgpu") {
+            return None;
+        }
+        let engine = |(key, said): (&&str, &&str)| {
+            let name = key.strip_prefix("drm-engine-")?;
+            let ns = said.strip_suffix(" ns")?.parse().ok()?;
+            (!name.starts_with("capacity-")).then(|| (name.to_owned(), ns))
+        };
+        // `drm-memory-` is the older name of the same.
+        let memory = ["drm-resident-vram", "drm-memory-vram"];
+        let memory = memory.iter().find_map(|key| keys.get(key));
+        Some(Self {
+            id: ClientId {
+                card: (*keys.get("drm-pdev")?).to_owned(),
+                number: keys.get("drm-client-id")?.parse().ok()?,
+            },
+            memory: memory.and_then(|said| bytes(said)),
+            engines: keys.iter().filter_map(engine).collect(),
+        })
+    }
+
+    /// A counter may fall behind for a while: the greater value holds until then.
+    pub(super) fn not_less_than(&mut self, before: &Engines) {
+        for (name, ns) in before {
+            let now = self.engines.entry(name.clone()).or_default();
+            *now = (*now).max(*ns);
+        }
+    }
+}
+
+/// Bytes, unless a unit says otherwise.
+fn bytes(said: &str) -> Option<Bytes> {
+    let (number, unit) = said.split_once(' ').unwrap_or((said, ""));
+    let unit = match unit {
+        "" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_of_the_newer_key_and_in_the_unit_that_is_said() {
+        let check = |lines: &str, expect: Option<u64>| {
+            let head = "drm-driver: amdgpu\ndrm-pdev: 0000:03:00.0\ndrm-client-id: 1\n";
+            let client = Client::parse(&format!("{head}{lines}")).expect("a client");
+            assert_eq!(client.memory, expect.map(Bytes), "{lines}");
+        };
+        check("", None);
+        check("drm-memory-vram:\t12 KiB", Some(12 << 10));
+        check(
+            "drm-memory-vram: 7\ndrm-resident-vram: 3 MiB",
+            Some(3 << 20),
+        );
+        check("drm-memory-vram: 7", Some(7));
+        check("drm-memory-vram: 7 furlongs", None);
+        check("drm-memory-vram: 99999999999999999999 KiB", None);
+    }
+
+    #[test]
+    fn what_cannot_be_told_from_others_is_left_out() {
+        let check = |info: &str| assert_eq!(Client::parse(info), None, "{info}");
+        check("");
+        check("drm-driver: i915\ndrm-pdev: 0000:00:02.0\ndrm-client-id: 1");
+        check("drm-driver: amdgpu\ndrm-client-id: 1");
+        check("drm-driver: amdgpu\ndrm-pdev: 0000:03:00.0");
+        check("drm-driver: amdgpu\ndrm-pdev: 0000:03:00.0\ndrm-client-id: x");
+    }
+}
