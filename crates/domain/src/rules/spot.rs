@@ -126,7 +126,16 @@ fn judge_one(
     let mut sums = Sums::default();
     for machine in &known.machines {
         match on_spot(facts, machine, longest) {
-            Ok((price, spot, often)) => sums.add(price, spot, often.chance_within(hours(longest))),
+            Ok((price, spot, often)) => {
+                let there = there(machine, window);
+                let part = |price: UsdPerHour| price.part(there.ppm().into(), 1_000_000);
+                let price = Price {
+                    list: price.list.map(part),
+                    per_hour: part(price.per_hour),
+                    ..price
+                };
+                sums.add(price, part(spot), often.chance_within(hours(longest)));
+            }
             Err(reason) => {
                 q.holds("what would its machines cost on spot?", (&reason, ""), None);
                 let id = format!("environment/{name}");
@@ -193,7 +202,19 @@ fn judge_one(
     })))
 }
 
-/// What the machines of an environment cost together.
+/// The part of a window in which a machine was there; none where that is not known. What
+/// Batch started an hour ago is no saving of a month.
+fn there(machine: &Instance, window: Window) -> Share {
+    let lived = machine.launched_at.map(|launched| Window {
+        from: launched.max(window.from),
+        to: window.to.max(launched),
+    });
+    let seconds = |window: Window| window.length().as_secs();
+    let share = lived.and_then(|lived| Share::of(seconds(lived), seconds(window)));
+    share.unwrap_or(Share::NONE)
+}
+
+/// What the machines of an environment cost together, on the average of the window.
 #[derive(Default)]
 struct Sums {
     now: UsdPerHour,

@@ -15,7 +15,7 @@ pub enum Bought {
     OnDemand {
         /// How many machines.
         machines: u32,
-        /// What they cost together.
+        /// What they cost together, on the average of the window.
         now: UsdPerHour,
         /// What they would on spot, with what interruptions make run again.
         spot: UsdPerHour,
@@ -47,7 +47,8 @@ impl fmt::Display for Bought {
                 interrupted,
             } => write!(
                 f,
-                "{machines} on demand for {now} an hour, {spot} on spot with what would run again: \
+                "{machines} on demand for {now} an hour on average, {spot} on spot with what would \
+                 run again: \
                  the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
                 Spoken(*longest)
             ),

@@ -88,6 +88,26 @@ fn spot_carries_what_runs_for_shorter_than_it_is_taken_back() {
 }
 
 #[test]
+fn a_machine_counts_for_as_long_as_it_was_there() {
+    let check = |launched: Option<u64>, expect: Result<i64, &str>| {
+        let mut world = world(30, 60, 70_000, 100_000);
+        let mut second = instance(2);
+        second.launched_at = launched.map(at);
+        second.controller = Some(Controller::BatchEnvironment("env".to_owned()));
+        world.inventory.instances.insert(second.id.clone(), second);
+        let got = said(&world);
+        match (&got, expect) {
+            (Ok(got), Ok(want)) => assert!((got - want).abs() < 2_000, "{got} of {want}"),
+            _ => assert_eq!(got.as_ref().map_err(String::as_str).copied(), expect),
+        }
+    };
+    check(Some(0), Ok(2 * 122_000));
+    check(Some(36 * 3600), Ok(122_000 + 122_000 / 4));
+    check(Some(3 * 86_400), Ok(122_000));
+    check(None, Ok(122_000));
+}
+
+#[test]
 fn long_runs_that_are_often_interrupted_stay_on_demand() {
     let mut hard = world(30, 60, 150_000, 990_000);
     // A run of forty hours, of which a quarter would begin anew.
