@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, FindingKind, Window};
 use crate::identity::NodeId;
 use crate::judge::{BilledDay, Facts};
-use crate::placement::share_of_price;
 use crate::profile::gather::{Profiles, SeenRun};
 use crate::units::{Usd, UsdPerHour};
 
@@ -201,8 +200,7 @@ fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
 /// nothing had all of it.
 fn share(facts: &Facts<'_>, run: &SeenRun<'_>) -> u128 {
     let whole = UsdPerHour::from_micros(1_000_000);
-    let spec = facts.catalogue.spec(&run.instance.instance_type);
-    let part = spec.and_then(|spec| share_of_price(spec, whole, run.requested().into()));
+    let part = run.part_of(facts, whole, run.requested().into());
     part.map_or(WHOLE, |part| u128::try_from(part.0.micros()).unwrap_or(0))
 }
 

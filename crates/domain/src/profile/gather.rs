@@ -11,6 +11,7 @@ use crate::catalogue::Architecture;
 use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
 use crate::identity::Region;
 use crate::judge::Facts;
+use crate::placement::share_of_price;
 use crate::placement::speed::Speeds;
 use crate::sizing::{Need, SizedRequest};
 use crate::step::{PlacedStep, Requested, StepKind};
@@ -55,6 +56,38 @@ impl<'a> SeenRun<'a> {
 
     pub(crate) fn profiled(&self) -> Run {
         Run::of(self.step, self.requested(), &self.instance.instance_type)
+    }
+
+    /// The part of its machine's price that such a request of it takes: the greatest of its
+    /// shares of cores, memory and GPUs. `None` when the type or the request is not known.
+    pub(crate) fn part_of(
+        &self,
+        facts: &Facts<'_>,
+        per_hour: UsdPerHour,
+        request: SizedRequest,
+    ) -> Option<UsdPerHour> {
+        let spec = facts.catalogue.spec(&self.instance.instance_type)?;
+        let part = share_of_price(spec, per_hour, request)?;
+        if spec.accelerators.is_some() {
+            // No probe sees who computes on them.
+            return Some(per_hour);
+        }
+        let gpus = spec.gpus.as_ref().map_or(0, |gpus| gpus.count);
+        let of_gpus = per_hour.part(self.gpus(facts, gpus).into(), gpus.into());
+        Some(part.max(of_gpus))
+    }
+
+    /// GPUs that it takes of so many: all where nobody looked, because another step that
+    /// needs one may have found none.
+    fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
+        let node = facts.state.nodes.get(&self.step.node);
+        let latest = node.and_then(|node| node.latest.as_ref());
+        let unseen = latest.is_none_or(|latest| latest.coverage.gpu.is_none());
+        match self.step.usage.detail.gpu {
+            Some(gpu) => gpu.devices.min(all),
+            None if unseen => all,
+            None => 0,
+        }
     }
 
     /// Whom to ask about it.

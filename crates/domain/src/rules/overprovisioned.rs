@@ -104,8 +104,8 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
             format!("no price is known for {kind}"),
         ));
     };
-    let now = share(facts, newest.instance, price, requested.into())?;
-    let then = share(facts, newest.instance, price, sized)?;
+    let now = newest.part_of(facts, price.per_hour, requested.into())?;
+    let then = newest.part_of(facts, price.per_hour, sized)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
     let seen = Seen::of(runs)?;
@@ -129,7 +129,8 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
         current_per_hour: Some(now),
         recommended_per_hour: Some(then),
         assumptions: vec![
-            "a step costs the greater of its shares of the machine's cores and memory".into(),
+            "a step costs the greatest of its shares of the machine's cores, memory and GPUs"
+                .into(),
             "it goes on running as often as since its first run, or in a day if that is longer"
                 .into(),
         ],
@@ -162,22 +163,17 @@ fn worded(request: SizedRequest) -> String {
     format!("{cores} and {memory}")
 }
 
-fn share(
-    facts: &Facts<'_>,
-    instance: &Instance,
-    price: Price,
-    request: SizedRequest,
-) -> Option<UsdPerHour> {
-    let spec = facts.catalogue.spec(&instance.instance_type)?;
-    placement::share_of_price(spec, price.per_hour, request)
-}
-
+/// The cheapest type that holds it; not told of a step from a machine with GPUs, which it
+/// may need.
 fn place(
     facts: &Facts<'_>,
     instance: &Instance,
     request: SizedRequest,
 ) -> Option<placement::Placement> {
     let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.gpus.is_some()) {
+        return None;
+    }
     let architecture = spec.map_or(Architecture::X86_64, |spec| spec.architecture);
     placement::cheapest(
         facts.catalogue,

@@ -29,7 +29,6 @@ use crate::finding::{
 use crate::fleet::JobStatus;
 use crate::identity::Region;
 use crate::judge::{Facts, Price};
-use crate::placement;
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
 use crate::sizing::SizedRequest;
 use crate::step::{StepEnd, StepKind};
@@ -326,13 +325,12 @@ fn greatest_tool(step: &Step<'_>, run: &SeenRun<'_>) -> Option<String> {
 /// What the part of its machine costs that a run asked for, or held at most.
 fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
     let whole = facts.price_of(run.instance)?;
-    let spec = facts.catalogue.spec(&run.instance.instance_type)?;
     let (asked, used) = (run.requested(), &run.step.usage);
     let request = SizedRequest {
         cores: asked.cores.or(used.peak_cores),
         memory: asked.memory.or(used.peak_memory.map(|peak| peak.bytes)),
     };
-    let part = placement::share_of_price(spec, whole.per_hour, request)?;
+    let part = run.part_of(facts, whole.per_hour, request)?;
     Some(whole.scaled(part, whole.per_hour))
 }
 

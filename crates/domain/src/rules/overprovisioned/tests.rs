@@ -5,8 +5,8 @@ use crate::fleet::JobStatus;
 use crate::judge::{Check, Speaks, explain};
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, placed_step};
-use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepUsage};
-use crate::units::{Bytes, MilliCores};
+use crate::step::{MemorySource, PeakMemory, Requested, StepEnd, StepGpu, StepUsage};
+use crate::units::{Bytes, MilliCores, Share};
 
 fn peak(mib: u64) -> Option<PeakMemory> {
     Some(PeakMemory {
@@ -144,4 +144,30 @@ fn the_last_question_about_a_step_is_the_one_that_decides() {
     check(asked(16, 4), need, Speaks::Against);
     let runs = "how many of its runs asked for something and tell what they need?";
     check(Requested::default(), runs, Speaks::Unknown);
+}
+
+#[test]
+fn a_step_that_holds_the_gpus_of_its_machine_saves_nothing_by_fewer_cores() {
+    let check = |sees: bool, devices: Option<u32>, expect: bool| {
+        let mut machine = instance(1);
+        machine.instance_type = crate::identity::InstanceType::new("g5.4xlarge").expect("a type");
+        let mut world = World::with([machine]).with_job(JobStatus::Running, asked(16, 32));
+        world.watch(1, 0, 30, |minute, h| {
+            h.coverage.gpu = sees.then_some(Share::ALL);
+            h.steps = vec![step(minute * 60 + 60, |s| {
+                s.peak_cores = Some(MilliCores(1_900));
+                s.peak_memory = peak(2_000);
+                s.detail.gpu = devices.map(|devices| StepGpu {
+                    devices,
+                    ..StepGpu::default()
+                });
+            })];
+        });
+        let found = world.judge().findings.into_iter();
+        let found = found.filter(|found| found.kind == super::KIND).count() == 1;
+        assert_eq!(found, expect, "{sees} {devices:?}");
+    };
+    check(true, None, true);
+    check(true, Some(1), false);
+    check(false, None, false);
 }
