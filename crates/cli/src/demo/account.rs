@@ -1,11 +1,12 @@
 //! The form of the file that holds the account. Times are minutes before `now`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
 use ebb_domain::fleet::{Gap, InstanceState, JobStatus, Market};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::step::{Requested, StepKind};
+use ebb_domain::step::{Requested, StepKind, TaskState};
 use ebb_domain::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -178,6 +179,9 @@ pub(super) struct StepSpec {
     pub(super) asked: Asked,
     pub(super) peak_cores: f64,
     pub(super) peak_mib: u64,
+    /// What it did, in percent of its time; empty where that was not seen.
+    #[serde(default)]
+    pub(super) doing: BTreeMap<TaskState, u64>,
 }
 
 /// Cores as the file writes them.

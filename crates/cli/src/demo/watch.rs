@@ -12,7 +12,7 @@ use ebb_domain::identity::{BootId, ProbeStart};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, RunName, StepDetail, StepEnd, StepId,
+    MemorySource, PeakMemory, PlacedStep, Requested, RunName, Sampled, StepDetail, StepEnd, StepId,
     StepKind, StepUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
@@ -20,6 +20,9 @@ use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use super::account::{Account, Node, ProbeSpec, RunSpec, StepSpec, milli};
 
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// From one look at what a step does to the next.
+const SAMPLED_EACH: Duration = Duration::from_secs(10);
 
 /// From the end of an interval to its arrival.
 const ON_THE_WAY: Duration = Duration::from_secs(2);
@@ -171,6 +174,13 @@ fn finished_run(account: &Account, spec: &StepSpec, node: &Node, run: u64) -> Re
     usage.requested = spec.asked.into();
     usage.peak_cores = Some(MilliCores(peak_cores - run * 37 % 300));
     usage.peak_memory = Some(peak(spec.peak_mib - run * 53 % 200));
+    let wall = INTERVAL * u32::try_from(spec.minutes)?;
+    let doing = spec.doing.iter().map(|(state, percent)| {
+        let time = wall.mul_f64(*percent as f64 / 100.0);
+        let samples = time.as_secs() / SAMPLED_EACH.as_secs();
+        (*state, Sampled { samples, time })
+    });
+    usage.detail.states = doing.collect();
     usage.detail.run = spec
         .launched
         .map(|minutes| Box::new(launched(node, ended / minutes)));

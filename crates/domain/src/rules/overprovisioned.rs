@@ -280,7 +280,10 @@ fn found(
         }),
         confidence: Confidence {
             level,
-            reason: format!("{} of {enough} runs seen", seen.samples.min(enough)),
+            reason: match seen.samples < enough {
+                true => format!("{} of {enough} runs seen", seen.samples),
+                false => format!("{} runs seen", seen.samples),
+            },
         },
         cost: Some(cost),
         remedy: Remedy {

@@ -1,6 +1,7 @@
 //! Advice on steps for a terminal: a line of figures each, and beneath it why, how it may
 //! go wrong, what it rests on, where it would run and what was taken for granted.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -116,7 +117,7 @@ fn chance(step: &StepAdvice) -> String {
 /// What is told beneath a step's line, with its heads.
 fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let reasons = Reasons::of(step);
-    let mut all = vec![("why", why(step, &reasons))];
+    let mut all = vec![("why", why(step, &reasons)), ("time", time(step))];
     if step.should_ask != step.asks {
         all.push(("risk", risk(step, &reasons)));
     }
@@ -156,6 +157,18 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
         ));
     }
     all.join("; ")
+}
+
+/// What it did at how many of the samples, the most first; what is less than a
+/// hundredth is left out.
+fn time(step: &StepAdvice) -> String {
+    let mut doing: Vec<_> = step.bound.doing.iter().collect();
+    doing.retain(|(_, share)| share.ppm() >= 10_000);
+    doing.sort_by_key(|(state, share)| (Reverse(share.ppm()), *state));
+    let each = doing
+        .iter()
+        .map(|(state, share)| format!("{share} {state}"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn risk(step: &StepAdvice, reasons: &Reasons) -> String {

@@ -13,7 +13,7 @@ use super::bill::{self, BillDay};
 const MAX_OPINIONS: usize = 20;
 
 /// Runs that are shown, and as many steps with labels.
-const MAX_RUNS: usize = 10;
+const MAX_RUNS: usize = 5;
 
 /// A small section.
 #[derive(Debug, Serialize)]
@@ -230,9 +230,9 @@ mod tests {
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
         insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
-        insta::assert_snapshot!(lines[11], @"and 7 runs more");
-        insta::assert_snapshot!(lines[12], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[6], @"and 12 runs more");
+        insta::assert_snapshot!(lines[7], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
         insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
-        assert_eq!(shown[1].lines[10], "and 1 step more");
+        assert_eq!(shown[1].lines[5], "and 6 steps more");
     }
 }
