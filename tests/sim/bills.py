@@ -26,7 +26,7 @@ _LOAD = {
 
 
 # What the account's other services cost a day, and what belongs to no resource.
-_OTHER_SERVICES = {"Amazon Simple Storage Service": 3.1415926535, "Amazon Elastic Block Store": 0.8}
+_OTHER_SERVICES = {"Amazon Simple Storage Service": 3.1415926535, "Amazon Elastic Block Store": 0.8, "Amazon SageMaker": 1.25}
 _NO_RESOURCE_USD = 0.07
 
 

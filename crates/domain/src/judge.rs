@@ -30,11 +30,12 @@ use crate::targets::Targets;
 use crate::timeline;
 
 /// Rules that need the facts alone.
-const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 13] = [
+const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
     rules::idle::judge,
     rules::batch::judge,
     rules::long_queued::judge,
     rules::low_duty::judge,
+    rules::no_probe::judge,
     rules::off_hours::judge,
     rules::gpu::judge,
     rules::old_generation::judge,
