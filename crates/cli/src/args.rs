@@ -66,6 +66,7 @@ Examples:
   ebb scan --format csv --no-bill > waste.csv
   ebb scan --demo --explain i-0b7d3f5a9c1e2d406  why that node is called idle, or not
   ebb scan --gcp my-project --price-per-hour 0.35
+  ebb scan --gcp my-project --billing bill.csv   prices by Google's billing export, see below
   ebb scan --metrics fleet.csv --price-per-hour 0.35
   ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
 
@@ -73,6 +74,19 @@ Metrics of your own (--metrics): a row says what a machine did in the time since
 row before, with bytes as sums of that time and per cents of the whole machine. Times are
 RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970. A field may be empty, and so unknown.
 A line that cannot be read is named and left out.
+
+The bill of Google Cloud (--billing): rows of the billing export to BigQuery, as JSON of a row a
+line or as CSV, of a fortnight. The detailed export names instances; without it days are told,
+and no prices. What has no price by the bill has the one that you state, else none.
+  bq query --nouse_legacy_sql --format=csv --max_rows=1000000 '
+    SELECT service.description AS service_description,
+      TIMESTAMP_TRUNC(usage_start_time, DAY) AS usage_start_time,
+      resource.global_name AS resource_global_name, currency, currency_conversion_rate,
+      SUM(cost) AS cost,
+      SUM((SELECT SUM(amount) FROM UNNEST(credits))) AS credits_amount
+    FROM `DATASET.gcp_billing_export_resource_v1_ACCOUNT`
+    WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
+    GROUP BY 1, 2, 3, 4, 5' > bill.csv
 
 What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7;
 Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
@@ -98,6 +112,9 @@ pub(crate) struct ScanArgs {
     /// Look at a project of Google Cloud instead, with the credentials of its tools
     #[arg(long, value_name = "PROJECT", conflicts_with_all = ["demo", "profile"])]
     pub(crate) gcp: Option<String>,
+    /// What it is billed: a file of its billing export, as JSON lines or CSV
+    #[arg(long, value_name = "FILE", requires = "gcp")]
+    pub(crate) billing: Option<PathBuf>,
     /// Where a simulator plays its APIs, without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true)]
     pub(crate) gcp_endpoint: Option<String>,

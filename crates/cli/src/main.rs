@@ -2,11 +2,14 @@
 //! the modules, one a command.
 
 mod args;
+#[cfg(any(feature = "gcp", feature = "sweep"))]
+mod billing;
 mod catalog;
 mod demo;
 mod doctor;
 mod findings;
 mod import;
+mod lines;
 mod output;
 mod policy;
 mod scan;

@@ -96,6 +96,54 @@ fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
     assert_eq!(found["remedy"]["command"], command);
 }
 
+/// What both instances are billed by the hour, up to this one, and a row that is none.
+fn billing() -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    for hour in 0..96 {
+        let at = Timestamp::now() - (hour * 60).minutes();
+        for (id, cost) in [("11", 0.5), ("12", 2.0)] {
+            let name = "//compute.googleapis.com/projects/4/zones/europe-west6-a/instances";
+            let row = json!({
+                "service": {"description": "Compute Engine"},
+                "usage_start_time": at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+                "resource": {"name": "a", "global_name": format!("{name}/{id}")},
+                "cost": cost, "currency": "USD", "credits": [{"amount": -0.1}],
+            });
+            writeln!(file, "{row}").expect("written");
+        }
+    }
+    writeln!(file, "{{}}").expect("written");
+    file
+}
+
+#[test]
+fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_give_it() {
+    let address = start();
+    let file = billing();
+    let path = file.path().display().to_string();
+    let output = scan(&["--gcp-endpoint", &address, "--billing", &path]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let bad = format!("{path}:193: service.description: is missing; left out");
+    assert!(said.contains(&bad), "{said}");
+    assert!(said.contains("those of the billing export"), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let cost = &report["findings"][0]["cost"];
+    assert_eq!(cost["basis"], "bill", "{report:#}");
+    assert_eq!(cost["per_hour"], 400_000);
+    let days = report["ledger"].as_array().expect("days");
+    assert!(days.len() >= 3, "{days:?}");
+    let whole = days.iter().filter(|day| day["billed"] == 24 * 2_300_000);
+    assert!(whole.count() >= 2, "{days:?}");
+
+    let output = scan(&["--gcp-endpoint", &address]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["findings"][0]["cost"], Value::Null);
+    let gap = &report["gaps"][0];
+    assert_eq!(gap["scope"], "lab: prices", "{report:#}");
+    let reason = gap["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("--billing FILE"), "{reason}");
+}
+
 #[test]
 fn a_project_that_does_not_answer_fails_and_says_what_it_takes() {
     let output = scan(&["--gcp-endpoint", "http://127.0.0.1:9"]);

@@ -145,6 +145,16 @@ pub trait BillSource: Send + Sync {
     fn requests(&self) -> u64 {
         0
     }
+
+    /// False where asking is free, so that no budget is needed and nothing is kept.
+    fn is_charged_for(&self) -> bool {
+        true
+    }
+
+    /// What of the bill could not be read, by the parts that it came in.
+    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
+        Vec::new()
+    }
 }
 
 /// The key of what the bill charges to no resource.

@@ -180,7 +180,7 @@ fn worked(
 }
 
 /// How long of a window a probe saw the node, in nanoseconds.
-fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
+pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
     let Some(hours) = facts.hours.nodes.get(node) else {
         return 0;
     };

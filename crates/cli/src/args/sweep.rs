@@ -15,6 +15,8 @@ states what an hour of them costs:
   node = \"rack3-*\"
   usd_micros_per_hour = 350000
 
+or --billing reads it from Google's billing export (ebb scan --help says how).
+
 People are told when something is new, grew or ended, if the environment says where:
   EBB_SLACK_WEBHOOK_URL          the incoming webhook
   EBB_EVENTS_WEBHOOK             signed CloudEvents: {\"url\": \"https://…\", \"key\": \"whsec_…\"}
@@ -33,6 +35,9 @@ pub(crate) struct SweepArgs {
     /// The place, as a URL
     #[arg(long, value_name = "URL")]
     pub(crate) lake: String,
+    /// What machines of Google Cloud are billed: a file of its billing export
+    #[arg(long, value_name = "FILE")]
+    pub(crate) billing: Option<PathBuf>,
     /// A policy file instead of the place's own
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,

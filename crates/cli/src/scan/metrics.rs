@@ -16,23 +16,19 @@ use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 
 use super::Scanned;
-use read::{BadLine, Metrics};
-
-/// Lines that are named one by one; more of them are counted.
-const NAMED: usize = 20;
+use crate::lines::file_name;
+use read::Metrics;
 
 /// Reads the file and judges as of its newest row.
 pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;
-    for line in read.bad_lines.iter().take(NAMED) {
-        eprintln!("{shown}:{line}");
-    }
+    read.bad_lines.tell(path);
     let Some(now) = read.newest() else {
         bail!(
             "{shown} has no row that can be used; {} were refused",
-            read.bad_lines.len() as u64 + read.more_bad_lines
+            read.bad_lines.count()
         );
     };
     let inventory = Inventory {
@@ -63,22 +59,8 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
 
 /// What of the file could not be used, as the report says it.
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
-    let file = path.file_name().unwrap_or(path.as_os_str());
-    let file = file.to_string_lossy();
-    let named = read.bad_lines.iter().take(NAMED);
-    let mut gaps: Vec<Gap> = named
-        .map(|BadLine { line, field, why }| Gap {
-            scope: format!("{file}:{line}: {field}"),
-            reason: why.clone(),
-        })
-        .collect();
-    let more = read.bad_lines.len().saturating_sub(NAMED) as u64 + read.more_bad_lines;
-    if more > 0 {
-        gaps.push(Gap {
-            scope: file.to_string(),
-            reason: format!("{more} more lines cannot be used"),
-        });
-    }
+    let file = file_name(path);
+    let mut gaps = read.bad_lines.gaps(path);
     for column in &read.unread_columns {
         gaps.push(Gap {
             scope: format!("{file}: {column}"),

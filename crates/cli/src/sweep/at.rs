@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::events::SignedWebhook;
-use ebb_cloud::ports::{Chat, Events, Mailer};
+use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
 use ebb_cloud::slack::SlackChat;
 use ebb_domain::state::Shard;
 use ebb_sweep::deadline::Deadline;
@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::args::SweepArgs;
+use crate::billing::BillingExport;
 
 /// A sweep that takes longer than the time between two has fallen behind; what it leaves
 /// is the next one's.
@@ -47,10 +48,14 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         None => None,
     };
     let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
+    let tags = &config.policy.metrics.cost_tags;
+    let billing = args.billing.as_deref();
+    let billing = billing.map(|file| BillingExport::read(file, tags));
+    let billing = billing.transpose()?;
     let account = Account {
         inventory: &NoCloud,
         metrics: None,
-        bill: None,
+        bill: billing.as_ref().map(|billing| billing as &dyn BillSource),
         markets: None,
         regions: &[],
     };

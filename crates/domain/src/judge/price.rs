@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
 use crate::fleet::{Instance, Market};
+use crate::ledger;
 use crate::policy::StatedPrice;
 use crate::units::{Usd, UsdPerHour};
 
@@ -91,31 +92,41 @@ impl Facts<'_> {
     }
 
     fn billed_full_day(&self, instance: &Instance) -> Option<Usd> {
-        let launched = instance.launched_at?;
         let full = |day: &str| {
-            let begin = day
-                .parse::<Date>()
-                .ok()?
-                .to_zoned(TimeZone::UTC)
-                .ok()?
-                .timestamp();
-            let end = begin.checked_add(DAY).ok()?;
+            let date = day.parse::<Date>().ok()?;
+            let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+            let to = from.checked_add(DAY).ok()?;
             // Bills close about a day after the day ends.
-            let closed = end.checked_add(DAY).ok()? <= self.now;
-            (begin >= launched && closed).then_some(())
+            let closed = to.checked_add(DAY).ok()? <= self.now;
+            (closed && self.ran_during(instance, Window { from, to })).then_some(())
         };
         let days = self.bill.get(&instance.id)?.by_day.iter().rev();
         days.filter(|(day, _)| full(day).is_some())
             .map(|(_, cost)| *cost)
             .next()
     }
+
+    /// Whether it ran from begin to end: since its launch, or where no inventory tells that,
+    /// as far as its probe saw.
+    fn ran_during(&self, instance: &Instance, window: Window) -> bool {
+        match instance.launched_at {
+            Some(launched) => window.from >= launched,
+            None => {
+                let needed = u128::from(self.policy.idle.min_coverage().ppm());
+                let seen = ledger::seen(self, &instance.id, window);
+                seen * 1_000_000 >= window.length().as_nanos() * needed
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::finding::PriceBasis;
+    use crate::fleet::Instance;
     use crate::fleet::{Market, SpotTerms};
     use crate::rules::testing::{World, instance};
+    use crate::state::testing::node;
     use crate::units::{Usd, UsdPerHour};
 
     #[test]
@@ -170,5 +181,30 @@ mod tests {
             192_000,
             PriceBasis::ListPrice,
         );
+    }
+
+    #[test]
+    fn a_host_whose_launch_nobody_tells_costs_what_a_day_was_billed_that_its_probe_saw() {
+        let check = |hours: std::ops::Range<u64>, expect: Option<i64>| {
+            let mut world = World::default();
+            world.watch(1, hours.start * 60, hours.end * 60, |_, _| ());
+            let host = Instance::host(node(1));
+            let begin = crate::state::testing::at(0);
+            let days = [0, 24].map(|hour| begin + jiff::Span::new().hours(hour));
+            let costs = &mut world.bill.entry(host.id.clone()).or_default().by_day;
+            for day in days {
+                let day = day.strftime("%Y-%m-%d").to_string();
+                costs.insert(day, Usd::from_micros(2_400_000));
+            }
+            world.now = begin + jiff::Span::new().hours(96);
+            let price = world.facts().price_of(&host);
+            assert_eq!(
+                price.map(|price| price.per_hour.0.micros()),
+                expect,
+                "{hours:?}"
+            );
+        };
+        check(0..48, Some(100_000));
+        check(30..40, None);
     }
 }

@@ -115,8 +115,13 @@ impl Paid {
         wanted: &Wanted<'_>,
         gaps: &mut Vec<Gap>,
     ) {
-        let fresh = |bill: &Bill| !is_older(bill.at, wanted.now, BILL_AGE);
-        let Some(source) = account.bill else { return };
+        let Some(source) = account.bill else {
+            // What is not told anew is no longer known.
+            self.bill = None;
+            return;
+        };
+        let paid = source.is_charged_for();
+        let fresh = |bill: &Bill| paid && !is_older(bill.at, wanted.now, BILL_AGE);
         let mut gap = |scope: &str, reason| {
             gaps.push(Gap {
                 scope: scope.to_owned(),
@@ -135,7 +140,7 @@ impl Paid {
         // last time where that is known.
         let least = 2 + tags.len() as u64;
         let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
-        if self.left(wanted.policy) < requests_for(least.max(likely)) {
+        if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
             return gap(
                 BY_RESOURCE,
                 "today's budget for paid calls is spent".to_owned(),
@@ -165,6 +170,7 @@ impl Paid {
             Ok(days) => bill.days = days,
             Err(error) => gap("bill by service", error.to_string()),
         }
+        gaps.extend(source.gaps(wanted.now));
         self.bill = Some(bill);
     }
 

@@ -2,7 +2,6 @@
 //! and the rest goes on. Decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::Read;
 
 use anyhow::{Result, bail};
@@ -11,6 +10,8 @@ use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
+
+use crate::lines::{BadLine, BadLines, shown};
 
 const TIMESTAMP: &str = "timestamp";
 const RESOURCE: &str = "resource_id";
@@ -26,35 +27,13 @@ const VALUES: [&str; 6] = [
 /// Rows that are kept, at about 100 bytes each; later ones are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
-/// Lines of which more than their number is kept.
-const MAX_BAD_LINES: usize = 1_000;
-
-/// A line that is left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BadLine {
-    /// Its number, counted from one.
-    pub(super) line: u64,
-    /// The field, as the header names it.
-    pub(super) field: &'static str,
-    /// What is wrong with it.
-    pub(super) why: String,
-}
-
-impl fmt::Display for BadLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}; left out", self.line, self.field, self.why)
-    }
-}
-
 /// What a file says.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
     /// By machine, in order of time.
     pub(super) series: BTreeMap<NodeId, MetricSeries>,
-    /// Lines that are left out, the first ones in words.
-    pub(super) bad_lines: Vec<BadLine>,
-    /// How many more there are.
-    pub(super) more_bad_lines: u64,
+    /// Lines that are left out.
+    pub(super) bad_lines: BadLines,
     /// Columns that mean nothing here.
     pub(super) unread_columns: Vec<String>,
 }
@@ -67,13 +46,6 @@ impl Metrics {
             .values()
             .filter_map(|series| series.points().next_back());
         last.map(|point| point.end).max()
-    }
-
-    fn refuse(&mut self, bad: BadLine) {
-        match self.bad_lines.len() < MAX_BAD_LINES {
-            true => self.bad_lines.push(bad),
-            false => self.more_bad_lines += 1,
-        }
     }
 }
 
@@ -95,7 +67,9 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             // What is not UTF-8 is skipped as a line; a file that cannot be read ends it.
             Err(error) if !matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => bail!(error),
             Err(_) => {
-                metrics.refuse(bad(line, TIMESTAMP, "the line is not UTF-8"));
+                metrics
+                    .bad_lines
+                    .add(BadLine::new(line, TIMESTAMP, "the line is not UTF-8"));
                 continue;
             }
             Ok(true) => {}
@@ -103,28 +77,31 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
         let line = record.position().map_or(line, csv::Position::line);
         let taken = columns.row(&record, line).and_then(|(id, at, values)| {
             if kept == MAX_ROWS {
-                return Err(bad(line, RESOURCE, format!("more than {MAX_ROWS} rows")));
+                return Err(BadLine::new(
+                    line,
+                    RESOURCE,
+                    format!("more than {MAX_ROWS} rows"),
+                ));
             }
             let of_machine = rows.entry(id).or_default();
             if of_machine.contains_key(&at) {
-                return Err(bad(line, TIMESTAMP, "the machine has a row of this time"));
+                return Err(BadLine::new(
+                    line,
+                    TIMESTAMP,
+                    "the machine has a row of this time",
+                ));
             }
             of_machine.insert(at, values);
             kept += 1;
             Ok(())
         });
         if let Err(refused) = taken {
-            metrics.refuse(refused);
+            metrics.bad_lines.add(refused);
         }
     }
     let series = rows.into_iter().map(|(id, rows)| (id, series(&rows)));
     metrics.series = series.collect();
     Ok(metrics)
-}
-
-fn bad(line: u64, field: &'static str, why: impl Into<String>) -> BadLine {
-    let why = why.into();
-    BadLine { line, field, why }
 }
 
 /// What a row says beside machine and time; `None` where it says nothing.
@@ -175,17 +152,18 @@ impl Columns {
         line: u64,
     ) -> Result<(NodeId, Timestamp, Values), BadLine> {
         let field = |at: usize| record.get(at).unwrap_or_default();
-        let time = timestamp(field(self.timestamp)).map_err(|why| bad(line, TIMESTAMP, why))?;
+        let time =
+            timestamp(field(self.timestamp)).map_err(|why| BadLine::new(line, TIMESTAMP, why))?;
         let id = NodeId::new(field(self.resource))
-            .map_err(|error| bad(line, RESOURCE, error.to_string()))?;
+            .map_err(|error| BadLine::new(line, RESOURCE, error.to_string()))?;
         let value = |n: usize| {
             let text = self.values[n].map_or("", field);
-            number(text).map_err(|why| bad(line, VALUES[n], why))
+            number(text).map_err(|why| BadLine::new(line, VALUES[n], why))
         };
         let percent = |n: usize| match value(n)? {
             Some(percent) if percent > 100.0 => {
                 let why = format!("{percent} is more than 100 per cent of the whole machine");
-                Err(bad(line, VALUES[n], why))
+                Err(BadLine::new(line, VALUES[n], why))
             }
             percent => Ok(percent.map(|p| Share::from_ppm((p * 10_000.0).round() as u32))),
         };
@@ -212,8 +190,10 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
         None => text.parse().ok(),
     };
     told.ok_or_else(|| {
-        let shown: String = text.escape_default().take(40).collect();
-        format!("'{shown}' is no time such as 2026-09-01T00:05:00Z, nor seconds since 1970")
+        format!(
+            "'{}' is no time such as 2026-09-01T00:05:00Z, nor seconds since 1970",
+            shown(text)
+        )
     })
 }
 
@@ -223,10 +203,9 @@ fn number(text: &str) -> Result<Option<f64>, String> {
     }
     let number = text.parse::<f64>().ok();
     let number = number.filter(|n| n.is_finite() && *n >= 0.0);
-    number.map(Some).ok_or_else(|| {
-        let shown: String = text.escape_default().take(40).collect();
-        format!("'{shown}' is no number from 0 up")
-    })
+    number
+        .map(Some)
+        .ok_or_else(|| format!("'{}' is no number from 0 up", shown(text)))
 }
 
 /// A row is about the time since the row before. Where that is longer than twice the
@@ -256,6 +235,8 @@ fn series(rows: &BTreeMap<Timestamp, Values>) -> MetricSeries {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn of(text: &str) -> Metrics {
@@ -270,7 +251,7 @@ mod tests {
              a,,2026-09-01T02:10:00+02:00,,7,\n",
         );
         assert_eq!(read.unread_columns, ["colour"]);
-        assert!(read.bad_lines.is_empty(), "{:?}", read.bad_lines);
+        assert_eq!(read.bad_lines.count(), 0, "{:?}", read.bad_lines);
         let series = read.series.values().next().expect("one machine");
         let points: Vec<_> = series.points().collect();
         let seen = points.iter().map(|p| {
@@ -296,9 +277,13 @@ mod tests {
                 "timestamp,resource_id,cpu_pct,memory_pct,disk_read_bytes\n0,a,1,1,1\n{row}\n600,a,1,1,1\n"
             );
             let read = of(&text);
-            let said: Vec<String> = read.bad_lines.iter().map(ToString::to_string).collect();
-            assert_eq!(said.len(), 1, "{row}: {said:?}");
-            assert!(said[0].starts_with(expect), "{row}: {said:?}");
+            let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
+            assert_eq!(gaps.len(), 1, "{row}: {gaps:?}");
+            let said = format!("{}: {}", gaps[0].scope, gaps[0].reason);
+            assert!(
+                said.starts_with(&format!("f.csv:{expect}")),
+                "{row}: {said}"
+            );
             let points = read.series.values().map(|series| series.points().len());
             assert_eq!(points.sum::<usize>(), 2, "{row}");
         };

@@ -154,4 +154,20 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     ask(&mut paid, 6 * HOUR, told(6, false)).await;
     assert_eq!(paid.days(), told(6, false));
     assert_eq!(paid.spent, Usd::from_micros(60_000));
+    // Whoever asks for no bill any more goes by none of before.
+    let nobody = Account {
+        inventory: &FakeInventory::default(),
+        metrics: None,
+        bill: None,
+        markets: None,
+        regions: &[],
+    };
+    let wanted = Wanted {
+        inventory: &Inventory::default(),
+        fleet: &FleetState::default(),
+        policy: &policy,
+        now: at(7 * HOUR),
+    };
+    paid.refresh(&nobody, &wanted).await;
+    assert!(paid.days().is_empty());
 }

@@ -1,0 +1,167 @@
+//! The bill as the user has it in a file: rows of Google's billing export. What is asked of
+//! it costs nothing, and nothing is kept of it between sweeps.
+
+mod read;
+mod row;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use async_trait::async_trait;
+use ebb_cloud::ports::{BillSource, CloudResult};
+use ebb_domain::fleet::Gap;
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{BilledDay, ResourceCost};
+use ebb_domain::units::Usd;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+
+use crate::lines::file_name;
+use read::{Bill, Day};
+
+/// As far back as a bill of AWS goes.
+const DAYS: i32 = 14;
+
+/// What a day cost is known about a day after its end.
+///
+/// Source: Cloud Billing, "View your billing reports and cost trends": costs are there within
+/// a day as a rule, and may take longer; late rows come with the next export.
+const CLOSES_AFTER: Duration = Duration::from_secs(86_400);
+
+/// A file of the billing export.
+#[derive(Debug)]
+pub(crate) struct BillingExport {
+    path: PathBuf,
+    bill: Bill,
+}
+
+/// How far a day is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Rows of the day before and of the next but one are there.
+    Whole,
+    /// It ended less than a day ago.
+    Open,
+    /// The file begins with it, or is from before it was billed in whole.
+    Part,
+}
+
+impl BillingExport {
+    /// Reads a file; `tags` are the labels by whose values days are told, too.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no such export. Lines that cannot are named, and left
+    /// out.
+    pub(crate) fn read(path: &Path, tags: &BTreeSet<String>) -> Result<Self> {
+        let shown = path.display();
+        let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+        let bill = read::read(BufReader::new(file), tags).with_context(|| shown.to_string())?;
+        bill.bad_lines.tell(path);
+        let path = path.to_owned();
+        Ok(Self { path, bill })
+    }
+
+    /// The fortnight before the day of `to`, which has not been billed yet.
+    fn days(&self, to: Timestamp) -> impl Iterator<Item = (&Date, &Day, Known)> {
+        let today = to.to_zoned(TimeZone::UTC).date();
+        let first = today.saturating_sub(DAYS.days());
+        let newest = self.bill.newest.unwrap_or(Timestamp::MIN).min(to);
+        let oldest = self.bill.days.keys().next();
+        let days = self.bill.days.range(first..today);
+        days.filter_map(move |(date, day)| {
+            let end = date.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
+            let closes = end.timestamp().checked_add(CLOSES_AFTER).ok()?;
+            let is_first = oldest == Some(date);
+            let known = match closes <= newest {
+                true if !is_first => Known::Whole,
+                false if !is_first && closes > to => Known::Open,
+                _ => Known::Part,
+            };
+            Some((date, day, known))
+        })
+    }
+}
+
+#[async_trait]
+impl BillSource for BillingExport {
+    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
+        let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
+        for (date, day, known) in self.days(to) {
+            for (node, nanos) in day.by_node.iter().filter(|_| known != Known::Part) {
+                let by_day = &mut costs.entry(node.clone()).or_default().by_day;
+                by_day.insert(date.to_string(), usd(*nanos));
+            }
+        }
+        Ok(costs)
+    }
+
+    async fn by_day(&self, to: Timestamp, _tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        let days = self.days(to).filter(|(.., known)| *known != Known::Part);
+        let days = days.map(|(date, day, known)| {
+            let by_service = in_dollars(&day.by_service);
+            let by_tag = day.by_tag.iter();
+            BilledDay {
+                day: date.to_string(),
+                total: by_service.values().copied().sum(),
+                of_machines: Some(day.by_node.values().map(|nanos| usd(*nanos)).sum()),
+                estimated: known == Known::Open,
+                by_service,
+                by_tag: by_tag
+                    .map(|(tag, by_value)| (tag.clone(), in_dollars(by_value)))
+                    .collect(),
+            }
+        });
+        Ok(days.collect())
+    }
+
+    fn is_charged_for(&self) -> bool {
+        false
+    }
+
+    fn gaps(&self, to: Timestamp) -> Vec<Gap> {
+        let file = file_name(&self.path);
+        let mut gaps = self.bill.bad_lines.gaps(&self.path);
+        let mut gap = |scope: String, reason: &str| {
+            gaps.push(Gap {
+                scope,
+                reason: reason.to_owned(),
+            });
+        };
+        for (date, ..) in self.days(to).filter(|(.., known)| *known == Known::Part) {
+            gap(
+                format!("{file}: {date}"),
+                "the file begins or ends too near to that day to have all of it: export more",
+            );
+        }
+        let mut days = self.days(to).peekable();
+        if days.peek().is_none() {
+            gap(file.clone(), "it has no row of the last 14 days");
+        } else if days.all(|(_, day, _)| day.by_node.is_empty()) {
+            gap(
+                file,
+                "no row names an instance (resource.global_name), so none has a price by it: \
+                 the detailed export does, the standard one does not",
+            );
+        }
+        gaps
+    }
+}
+
+fn in_dollars(sums: &BTreeMap<String, i128>) -> BTreeMap<String, Usd> {
+    let sums = sums.iter().map(|(key, nanos)| (key.clone(), usd(*nanos)));
+    sums.filter(|(_, usd)| *usd != Usd::ZERO).collect()
+}
+
+/// To the nearest millionth.
+fn usd(nanos: i128) -> Usd {
+    let micros = (nanos + nanos.signum() * 500) / 1_000;
+    Usd::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Reads rows of the billing export and sums them by day. A row that cannot be read is named
+//! by its line and field, and the rest goes on. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, Read};
+
+use anyhow::{Context, Result, bail};
+use csv::StringRecord;
+use ebb_domain::identity::NodeId;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::row::{self, Columns, LINE, Row};
+use crate::lines::{BadLine, BadLines};
+
+/// A row takes some kilobytes; what is longer is none.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// Sums that are kept, at about 100 bytes each; rows after that are refused and counted.
+const MAX_SUMS: usize = 2_000_000;
+
+/// The sums of one day in thousand-millionths of a dollar.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Day {
+    pub(super) by_service: BTreeMap<String, i128>,
+    pub(super) by_node: BTreeMap<NodeId, i128>,
+    /// By the value of each tag asked for; `""` where a row has none.
+    pub(super) by_tag: BTreeMap<String, BTreeMap<String, i128>>,
+}
+
+/// What a file says.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Bill {
+    pub(super) days: BTreeMap<Date, Day>,
+    /// When the usage of each row began, the newest of them.
+    pub(super) newest: Option<Timestamp>,
+    /// Lines that are left out.
+    pub(super) bad_lines: BadLines,
+    sums: usize,
+}
+
+impl Bill {
+    fn take(&mut self, row: Row, tags: &BTreeSet<String>, line: u64) -> Result<(), BadLine> {
+        if self.sums >= MAX_SUMS {
+            let why = format!("more than {MAX_SUMS} services and resources by day");
+            return Err(BadLine::new(line, LINE, why));
+        }
+        let date = row.start.to_zoned(TimeZone::UTC).date();
+        let day = self.days.entry(date).or_default();
+        self.sums += add(&mut day.by_service, row.service, row.net_nanos);
+        if let Some(node) = row.node {
+            self.sums += add(&mut day.by_node, node, row.net_nanos);
+        }
+        for tag in tags {
+            let value = row.labels.get(tag).cloned().unwrap_or_default();
+            let by_value = day.by_tag.entry(tag.clone()).or_default();
+            self.sums += add(by_value, value, row.net_nanos);
+        }
+        self.newest = self.newest.max(Some(row.start));
+        Ok(())
+    }
+
+    fn read(&mut self, row: Result<Row, BadLine>, tags: &BTreeSet<String>, line: u64) {
+        if let Err(bad) = row.and_then(|row| self.take(row, tags, line)) {
+            self.bad_lines.add(bad);
+        }
+    }
+}
+
+/// Adds to a sum; tells how many sums that made.
+fn add<K: Ord>(sums: &mut BTreeMap<K, i128>, key: K, nanos: i128) -> usize {
+    let before = sums.len();
+    *sums.entry(key).or_default() += nanos;
+    sums.len() - before
+}
+
+/// Reads all of it: JSON of an object a line, or CSV.
+///
+/// # Errors
+/// Where the file ends in the middle, or is neither.
+pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<Bill> {
+    let begin = source.fill_buf()?;
+    let first = begin.iter().copied().find(|b| !b.is_ascii_whitespace());
+    match first {
+        Some(b'{') => of_lines(source, tags),
+        Some(b'[') => bail!("rows are read one a line; `jq -c '.[]'` makes such of a list"),
+        _ => of_csv(source, tags),
+    }
+}
+
+fn of_lines(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<Bill> {
+    let mut bill = Bill::default();
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        let mut part = source.by_ref().take(MAX_LINE_BYTES);
+        if part.read_until(b'\n', &mut text)? == 0 {
+            break;
+        }
+        if text.len() as u64 == MAX_LINE_BYTES && text.last() != Some(&b'\n') {
+            source.skip_until(b'\n')?;
+            let why = format!("is longer than {MAX_LINE_BYTES} bytes");
+            bill.bad_lines.add(BadLine::new(line, LINE, why));
+            continue;
+        }
+        if text.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let row = std::str::from_utf8(&text)
+            .map_err(|_| BadLine::new(line, LINE, "is not UTF-8"))
+            .and_then(|text| row::of_json(text, line));
+        bill.read(row, tags, line);
+    }
+    Ok(bill)
+}
+
+fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(source);
+    let columns = Columns::of(reader.headers()?).with_context(|| {
+        format!(
+            "the first line must name the columns, {} (with . or _)",
+            Columns::READ.join(",")
+        )
+    })?;
+    let (mut bill, mut record) = (Bill::default(), StringRecord::new());
+    loop {
+        let line = reader.position().line();
+        match reader.read_record(&mut record) {
+            Ok(false) => break,
+            // What is not UTF-8 is skipped as a line; a file that cannot be read ends it.
+            Err(error) if !matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => bail!(error),
+            Err(_) => bill.bad_lines.add(BadLine::new(line, LINE, "is not UTF-8")),
+            Ok(true) => {
+                let line = record.position().map_or(line, csv::Position::line);
+                bill.read(columns.row(&record, line), tags, line);
+            }
+        }
+    }
+    // Labels are lists, which CSV has none of.
+    bill.days.values_mut().for_each(|day| day.by_tag.clear());
+    Ok(bill)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn of(text: &str) -> Bill {
+        let tags = BTreeSet::from(["project".to_owned()]);
+        read(text.as_bytes(), &tags).expect("it is read")
+    }
+
+    fn json(day: u8, cost: f64, label: &str) -> String {
+        format!(
+            r#"{{"service":{{"description":"Compute Engine"}},"usage_start_time":"2026-09-{day:02} 05:00:00 UTC","cost":{cost},"currency":"USD","labels":[{{"key":"{label}","value":"tides"}}],"resource":{{"global_name":"//compute.googleapis.com/projects/4/zones/z-a/instances/11"}}}}"#
+        )
+    }
+
+    fn gaps(bill: &Bill) -> Vec<String> {
+        let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
+        gaps.into_iter().map(|gap| gap.scope).collect()
+    }
+
+    #[test]
+    fn rows_are_summed_by_day_service_instance_and_label() {
+        let lines = [
+            json(1, 0.25, "project"),
+            json(1, 0.5, "team"),
+            json(2, 1.0, "team"),
+        ];
+        let bill = of(&lines.join("\n\n"));
+        assert_eq!(gaps(&bill), [""; 0]);
+        let newest = bill.newest.map(|at| at.to_string());
+        assert_eq!(newest.as_deref(), Some("2026-09-02T05:00:00Z"));
+        let [first, second] = &bill.days.values().collect::<Vec<_>>()[..] else {
+            panic!("two days: {bill:?}")
+        };
+        assert_eq!(first.by_service["Compute Engine"], 750_000_000);
+        assert_eq!(first.by_node.values().sum::<i128>(), 750_000_000);
+        assert_eq!(first.by_tag["project"]["tides"], 250_000_000);
+        assert_eq!(first.by_tag["project"][""], 500_000_000);
+        assert_eq!(second.by_service["Compute Engine"], 1_000_000_000);
+    }
+
+    #[test]
+    fn csv_of_a_query_reads_the_same_without_labels() {
+        let bill = of(
+            "\u{feff}service_description,usage_start_time,resource_global_name,cost,currency,credits_amount,sku\n\
+             Compute Engine,2026-09-01 05:00:00,//compute.googleapis.com/projects/4/zones/z-a/instances/11,0.25,USD,-0.05,x\n\
+             Cloud Storage,2026-09-01,,0.5,USD,,x\n",
+        );
+        assert_eq!(gaps(&bill), [""; 0]);
+        let day = bill.days.values().next().expect("a day");
+        assert_eq!(day.by_node.values().sum::<i128>(), 200_000_000);
+        assert_eq!(day.by_service["Cloud Storage"], 500_000_000);
+        assert!(day.by_tag.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_line_and_the_rest_goes_on() {
+        let good = json(1, 0.25, "team");
+        let long = format!("{{\"{}\":1}}", "x".repeat(1 << 20));
+        let bill = of(&[&*good, "{\"cost\":1}", &long, "", "nothing", &good].join("\n"));
+        assert_eq!(
+            gaps(&bill),
+            [
+                "bill:2: service.description",
+                "bill:3: line",
+                "bill:5: line"
+            ]
+        );
+        let day = bill.days.values().next().expect("a day");
+        assert_eq!(day.by_service["Compute Engine"], 500_000_000);
+        let bill = of(
+            "service.description,usage_start_time,cost,currency\na,2026-09-01,much,USD\na,2026-09-01,1,USD\n",
+        );
+        assert_eq!(gaps(&bill), ["bill:2: cost"]);
+    }
+
+    #[test]
+    fn what_is_no_export_is_refused_in_words() {
+        let check = |text: &str, expect: &str| {
+            let error = read(text.as_bytes(), &BTreeSet::new()).expect_err(expect);
+            assert!(format!("{error:#}").contains(expect), "{error:#}");
+        };
+        check("[{}]", "jq -c '.[]'");
+        check(
+            "time,host\n",
+            "service.description,usage_start_time,resource.global_name",
+        );
+        check("", "the first line must name the columns");
+    }
+}

@@ -1,0 +1,323 @@
+//! One row of the billing export, as JSON or as CSV tells it.
+//!
+//! Source: Google Cloud, "Structure of Detailed data export" and "Structure of Standard
+//! data export".
+
+use std::collections::BTreeMap;
+
+use csv::StringRecord;
+use ebb_domain::identity::NodeId;
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+
+use crate::lines::{BadLine, shown};
+
+pub(super) const LINE: &str = "line";
+const SERVICE: &str = "service.description";
+const START: &str = "usage_start_time";
+const COST: &str = "cost";
+const CREDITS: &str = "credits.amount";
+const CURRENCY: &str = "currency";
+const RATE: &str = "currency_conversion_rate";
+const GLOBAL_NAME: &str = "resource.global_name";
+
+/// What is read of a row.
+#[derive(Debug, PartialEq)]
+pub(super) struct Row {
+    /// When the usage began.
+    pub(super) start: Timestamp,
+    /// The service, as the bill names it.
+    pub(super) service: String,
+    /// The instance that it is charged for; `None` for all else.
+    pub(super) node: Option<NodeId>,
+    /// Cost and credits, in thousand-millionths of a dollar: a row may be about less
+    /// than the millionth that is kept of a day.
+    pub(super) net_nanos: i128,
+    /// Its labels.
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// A number that JSON tells as such, or as text where BigQuery has a decimal.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Plain(f64),
+    Text(String),
+}
+
+/// A row as it is told. What else a row has is not read.
+#[derive(Debug, Default, Deserialize)]
+struct Told {
+    service: Option<Service>,
+    usage_start_time: Option<String>,
+    resource: Option<Resource>,
+    cost: Option<Number>,
+    currency: Option<String>,
+    currency_conversion_rate: Option<Number>,
+    credits: Option<Vec<Credit>>,
+    labels: Option<Vec<Label>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Service {
+    description: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resource {
+    global_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Credit {
+    amount: Option<Number>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Label {
+    key: Option<String>,
+    value: Option<String>,
+}
+
+/// A line of JSON.
+pub(super) fn of_json(text: &str, line: u64) -> Result<Row, BadLine> {
+    let told: Told = serde_json::from_str(text)
+        .map_err(|error| BadLine::new(line, LINE, format!("no row of the export: {error}")))?;
+    told.row(line)
+}
+
+impl Told {
+    fn row(self, line: u64) -> Result<Row, BadLine> {
+        let bad = |field, why: String| BadLine::new(line, field, why);
+        let service = self.service.and_then(|service| service.description);
+        let service = service.filter(|name| !name.is_empty());
+        let service = service.ok_or_else(|| bad(SERVICE, "is missing".to_owned()))?;
+        let start = self.usage_start_time.unwrap_or_default();
+        let start = time(&start).map_err(|why| bad(START, why))?;
+        let number = |field, told: Option<&Number>| {
+            let told = told.map(Number::value).transpose();
+            told.map(Option::flatten).map_err(|why| bad(field, why))
+        };
+        let cost = number(COST, self.cost.as_ref())?;
+        let cost = cost.ok_or_else(|| bad(COST, "is missing".to_owned()))?;
+        let mut credits = 0.0;
+        for credit in self.credits.iter().flatten() {
+            credits += number(CREDITS, credit.amount.as_ref())?.unwrap_or(0.0);
+        }
+        let rate = number(RATE, self.currency_conversion_rate.as_ref())?;
+        let rate = match self.currency.as_deref() {
+            Some("USD") => 1.0,
+            None | Some("") => return Err(bad(CURRENCY, "is missing".to_owned())),
+            Some(other) => rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
+                let why = format!("without it {} is not known in dollars", shown(other));
+                bad(RATE, why)
+            })?,
+        };
+        let net_nanos = nanos((cost + credits) / rate);
+        let named = self.resource.and_then(|resource| resource.global_name);
+        let node = match named.as_deref().and_then(instance) {
+            Some(id) => Some(NodeId::new(id).map_err(|error| bad(GLOBAL_NAME, error.to_string()))?),
+            None => None,
+        };
+        let labels = self.labels.into_iter().flatten();
+        Ok(Row {
+            start,
+            service,
+            node,
+            net_nanos: net_nanos.ok_or_else(|| bad(COST, "is no amount of money".to_owned()))?,
+            labels: labels
+                .filter_map(|label| Some((label.key?, label.value?)))
+                .collect(),
+        })
+    }
+}
+
+impl Number {
+    /// `None` where the field is empty.
+    fn value(&self) -> Result<Option<f64>, String> {
+        let number = match self {
+            Self::Plain(number) => Some(*number),
+            Self::Text(text) if text.is_empty() => return Ok(None),
+            Self::Text(text) => text.parse().ok(),
+        };
+        let number = number.filter(|number| number.is_finite());
+        let text = || match self {
+            Self::Text(text) => shown(text),
+            Self::Plain(number) => number.to_string(),
+        };
+        number
+            .map(Some)
+            .ok_or_else(|| format!("'{}' is no number", text()))
+    }
+}
+
+/// Where each field stands in a row of CSV; CSV has no labels.
+#[derive(Debug)]
+pub(super) struct Columns(BTreeMap<&'static str, usize>);
+
+impl Columns {
+    /// The columns that are read, by the names of the export's fields; a query names them
+    /// with `_` where those have a point.
+    pub(super) const READ: [&'static str; 7] =
+        [SERVICE, START, GLOBAL_NAME, COST, CREDITS, CURRENCY, RATE];
+
+    /// `None` where one is missing that every row needs.
+    pub(super) fn of(header: &StringRecord) -> Option<Self> {
+        let plain = |name: &str| name.trim_start_matches('\u{feff}').replace('.', "_");
+        let names: Vec<String> = header.iter().map(plain).collect();
+        let at = |field: &str| names.iter().position(|name| *name == plain(field));
+        let found = Self::READ.into_iter();
+        let found: BTreeMap<_, _> = found
+            .filter_map(|field| Some((field, at(field)?)))
+            .collect();
+        let needed = [SERVICE, START, COST, CURRENCY];
+        needed
+            .iter()
+            .all(|field| found.contains_key(field))
+            .then_some(Self(found))
+    }
+
+    pub(super) fn row(&self, record: &StringRecord, line: u64) -> Result<Row, BadLine> {
+        let text = |field: &str| -> Option<String> {
+            let text = record.get(*self.0.get(field)?)?;
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        let number = |field| text(field).map(Number::Text);
+        let told = Told {
+            service: Some(Service {
+                description: text(SERVICE),
+            }),
+            usage_start_time: text(START),
+            resource: Some(Resource {
+                global_name: text(GLOBAL_NAME),
+            }),
+            cost: number(COST),
+            currency: text(CURRENCY),
+            currency_conversion_rate: number(RATE),
+            credits: Some(vec![Credit {
+                amount: number(CREDITS),
+            }]),
+            labels: None,
+        };
+        told.row(line)
+    }
+}
+
+/// The id of an instance out of
+/// `//compute.googleapis.com/projects/1/zones/europe-west6-a/instances/11`.
+fn instance(global_name: &str) -> Option<&str> {
+    let path = global_name.strip_prefix("//compute.googleapis.com/")?;
+    let (before, id) = path.rsplit_once('/')?;
+    before.ends_with("/instances").then_some(id)
+}
+
+/// As BigQuery writes it (`2026-09-01 05:00:00 UTC`, or without the zone, which is UTC),
+/// as RFC 3339, or a day.
+fn time(text: &str) -> Result<Timestamp, String> {
+    let plain = text.strip_suffix(" UTC").unwrap_or(text);
+    let in_utc = || {
+        let civil: DateTime = plain.parse().ok()?;
+        Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    let told = plain.parse().ok().or_else(in_utc);
+    told.ok_or_else(|| {
+        format!(
+            "'{}' is no time such as 2026-09-01 05:00:00 UTC",
+            shown(text)
+        )
+    })
+}
+
+fn nanos(dollars: f64) -> Option<i128> {
+    let nanos = (dollars * 1e9).round();
+    (nanos.is_finite() && nanos.abs() < 1e18).then_some(nanos as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row as Google documents it, of these values.
+    fn json(cost: &str, currency: &str, rate: &str, credits: &str, resource: &str) -> String {
+        format!(
+            r#"{{"billing_account_id":"0-0-0","service":{{"id":"6F81-5844-456A","description":"Compute Engine"}},
+            "sku":{{"description":"N2 Instance Core running in Zurich"}},
+            "usage_start_time":"2026-09-01 05:00:00 UTC","usage_end_time":"2026-09-01 06:00:00 UTC",
+            "project":{{"id":"lab"}},"labels":[{{"key":"project","value":"tides"}}],
+            "resource":{resource},"cost":{cost},"currency":"{currency}",
+            "currency_conversion_rate":{rate},"credits":[{credits}],"cost_type":"regular"}}"#
+        )
+    }
+
+    const OF_11: &str = r#"{"name":"quiet","global_name":"//compute.googleapis.com/projects/4/zones/europe-west6-a/instances/11"}"#;
+
+    #[test]
+    fn a_row_is_net_of_its_credits_in_dollars_and_names_its_instance() {
+        let check = |text: String, nanos: i128, node: Option<&str>| {
+            let row = of_json(&text, 1).expect("a row");
+            assert_eq!(row.net_nanos, nanos, "{text}");
+            assert_eq!(row.node.as_ref().map(NodeId::as_str), node, "{text}");
+            assert_eq!(row.start.to_string(), "2026-09-01T05:00:00Z");
+            assert_eq!(row.service, "Compute Engine");
+            assert_eq!(row.labels["project"], "tides");
+        };
+        let plain = json("0.25", "USD", "1", "", OF_11);
+        check(plain, 250_000_000, Some("11"));
+        let credits = r#"{"amount":-0.05},{"name":"free","amount":"-0.1"}"#;
+        let credited = json("\"0.25\"", "USD", "1", credits, OF_11);
+        check(credited, 100_000_000, Some("11"));
+        let francs = json("0.2", "CHF", "0.8", "", OF_11);
+        check(francs, 250_000_000, Some("11"));
+        let disk = OF_11.replace("instances", "disk");
+        check(json("1e-8", "USD", "1", "", &disk), 10, None);
+        check(json("0.25", "USD", "null", "", "null"), 250_000_000, None);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_named_by_its_field() {
+        let check = |text: &str, expect: &str| {
+            let bad = of_json(text, 7).expect_err(expect).to_string();
+            assert!(bad.starts_with(&format!("7: {expect}")), "{bad}");
+        };
+        check("{", "line: no row of the export");
+        check("{}", "service.description: is missing");
+        let whole = json("0.25", "USD", "1", "", OF_11);
+        let without = |from: &str, to: &str| whole.replace(from, to);
+        check(&without("05:00:00", "25:00:00"), "usage_start_time: '2026-");
+        check(&without("0.25", "\"much\""), "cost: 'much' is no number");
+        check(&without("0.25", "null"), "cost: is missing");
+        check(&without("\"USD\"", "null"), "currency: is missing");
+        check(
+            &json("1", "EUR", "null", "", OF_11),
+            "currency_conversion_rate: without it EUR",
+        );
+        check(
+            &json("1e300", "USD", "1", "", OF_11),
+            "cost: is no amount of money",
+        );
+        check(
+            &without("instances/11", "instances/a b"),
+            "resource.global_name: node id 'a b'",
+        );
+    }
+
+    #[test]
+    fn times_are_read_as_bigquery_and_others_write_them() {
+        let check = |text: &str, expect: Option<&str>| {
+            let read = time(text).ok().map(|at| at.to_string());
+            assert_eq!(read.as_deref(), expect, "{text}");
+        };
+        check("2026-09-01 05:00:00 UTC", Some("2026-09-01T05:00:00Z"));
+        check("2026-09-01 05:00:00", Some("2026-09-01T05:00:00Z"));
+        check("2026-09-01 05:00:00+00", Some("2026-09-01T05:00:00Z"));
+        check(
+            "2026-09-01T07:00:00.5+02:00",
+            Some("2026-09-01T05:00:00.5Z"),
+        );
+        check("2026-09-01", Some("2026-09-01T00:00:00Z"));
+        check("September", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Lines of a user's file that cannot be read: named one by one, then counted, and the
+//! rest of the file goes on.
+
+use std::fmt;
+use std::path::Path;
+
+use ebb_domain::fleet::Gap;
+
+/// Lines that a report names one by one.
+const NAMED: usize = 20;
+
+/// Lines of which more than their number is kept.
+const KEPT: usize = 1_000;
+
+/// A line that is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadLine {
+    /// Its number, counted from one.
+    pub(crate) line: u64,
+    /// The field, as the file names it.
+    pub(crate) field: &'static str,
+    /// What is wrong with it.
+    pub(crate) why: String,
+}
+
+impl BadLine {
+    pub(crate) fn new(line: u64, field: &'static str, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Self { line, field, why }
+    }
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}; left out", self.line, self.field, self.why)
+    }
+}
+
+/// All of a file that are left out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BadLines {
+    first: Vec<BadLine>,
+    more: u64,
+}
+
+impl BadLines {
+    pub(crate) fn add(&mut self, bad: BadLine) {
+        match self.first.len() < KEPT {
+            true => self.first.push(bad),
+            false => self.more += 1,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.first.len() as u64 + self.more
+    }
+
+    /// Names the first of them to whoever called the program.
+    pub(crate) fn tell(&self, path: &Path) {
+        for line in self.first.iter().take(NAMED) {
+            eprintln!("{}:{line}", path.display());
+        }
+    }
+
+    /// The same as a report says it.
+    pub(crate) fn gaps(&self, path: &Path) -> Vec<Gap> {
+        let file = file_name(path);
+        let named = self.first.iter().take(NAMED);
+        let mut gaps: Vec<Gap> = named
+            .map(|BadLine { line, field, why }| Gap {
+                scope: format!("{file}:{line}: {field}"),
+                reason: why.clone(),
+            })
+            .collect();
+        let more = self.count().saturating_sub(NAMED as u64);
+        if more > 0 {
+            gaps.push(Gap {
+                scope: file,
+                reason: format!("{more} more lines cannot be used"),
+            });
+        }
+        gaps
+    }
+}
+
+/// The file without the folders that it lies in.
+pub(crate) fn file_name(path: &Path) -> String {
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    file.to_string_lossy().into_owned()
+}
+
+/// A piece of a field for a message, on one line.
+pub(crate) fn shown(text: &str) -> String {
+    text.escape_default().take(40).collect()
+}
