@@ -1,5 +1,5 @@
 //! Without AWS: the real probe pushes to an object store, and `ebb sweep --lake` judges from
-//! there; a folder, and S3 as a simulator speaks it.
+//! there; a folder, S3 as a simulator speaks it, and Google's as a mock of ours does.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -138,7 +138,7 @@ fn a_host_that_pushes_to_a_folder_is_judged_from_there() -> Result<()> {
     watched_and_swept(&place, || Ok(fs::read(folder.path().join(REPORT))?))
 }
 
-/// The simulator asks whether a request is signed, not by whom.
+/// The simulator of S3 asks whether a request is signed, not by whom.
 const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, \
      SignedHeaders=host, Signature=0";
 
@@ -158,21 +158,22 @@ fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
     Ok(answer.split_off(end + 4))
 }
 
-#[test]
-fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
+/// Started, and with an empty bucket.
+fn with_bucket(script: &str) -> Result<Option<(Running, u16)>> {
     let python = ebb_tests::python().context("no HOME")?;
     if !python.exists() {
         println!("skipped: no {}", python.display());
-        return Ok(());
+        return Ok(None);
     }
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let server = Command::new(python)
-        .args(["moto_server.py", "--port", &port.to_string()])
+        .args([script, "--port", &port.to_string()])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sim"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn();
-    let _server = Running(server.context("the simulator")?);
+    let server = Running(server.context("the simulator")?);
     let begun = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         ensure!(
@@ -182,11 +183,40 @@ fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
         sleep(Duration::from_millis(200));
     }
     asked(port, "PUT /ebb-place")?;
+    Ok(Some((server, port)))
+}
+
+#[test]
+fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
+    let Some((_server, port)) = with_bucket("moto_server.py")? else {
+        return Ok(());
+    };
     let keys = KEYS.map(|(name, value)| (name, value.to_owned()));
     let endpoint = ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"));
     let place = Place {
         url: "s3://ebb-place/site".to_owned(),
         environment: keys.into_iter().chain([endpoint]).collect(),
+    };
+    let report = format!("GET /ebb-place/site/{REPORT}");
+    watched_and_swept(&place, || asked(port, &report))
+}
+
+#[test]
+fn a_host_that_pushes_to_google_cloud_storage_is_judged_from_there() -> Result<()> {
+    let Some((_server, port)) = with_bucket("gcs_server.py")? else {
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let account = folder.path().join("account.json");
+    let nobody = serde_json::json!({
+        "gcs_base_url": format!("http://127.0.0.1:{port}"), "disable_oauth": true,
+        "client_email": "", "private_key": "", "private_key_id": "",
+    });
+    fs::write(&account, nobody.to_string())?;
+    let account = account.display().to_string();
+    let place = Place {
+        url: "gs://ebb-place/site".to_owned(),
+        environment: vec![("GOOGLE_SERVICE_ACCOUNT", account)],
     };
     let report = format!("GET /ebb-place/site/{REPORT}");
     watched_and_swept(&place, || asked(port, &report))

@@ -12,7 +12,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::row::{self, Columns, LINE, Row};
-use crate::lines::{BadLine, BadLines};
+use crate::lines::{BadLine, BadLines, unclosed};
 
 /// A row takes some kilobytes; what is longer is none.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -136,7 +136,10 @@ fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
             Err(_) => bill.bad_lines.add(BadLine::new(line, LINE, "is not UTF-8")),
             Ok(true) => {
                 let line = record.position().map_or(line, csv::Position::line);
-                bill.read(columns.row(&record, line), tags, line);
+                let row = unclosed(&record, line, reader.position().line())
+                    .map_err(|why| BadLine::new(line, LINE, why))
+                    .and_then(|()| columns.row(&record, line));
+                bill.read(row, tags, line);
             }
         }
     }
@@ -221,6 +224,9 @@ mod tests {
             "service.description,usage_start_time,cost,currency\na,2026-09-01,much,USD\na,2026-09-01,1,USD\n",
         );
         assert_eq!(gaps(&bill), ["bill:2: cost"]);
+        let bill = of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
+        let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
+        assert_eq!(gaps[0].reason, "a quote is not closed: it takes 3 lines");
     }
 
     #[test]

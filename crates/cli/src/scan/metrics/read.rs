@@ -11,7 +11,7 @@ use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
 
-use crate::lines::{BadLine, BadLines, shown};
+use crate::lines::{BadLine, BadLines, shown, unclosed};
 
 const TIMESTAMP: &str = "timestamp";
 const RESOURCE: &str = "resource_id";
@@ -75,7 +75,10 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             Ok(true) => {}
         }
         let line = record.position().map_or(line, csv::Position::line);
-        let taken = columns.row(&record, line).and_then(|(id, at, values)| {
+        let row = unclosed(&record, line, reader.position().line())
+            .map_err(|why| BadLine::new(line, RESOURCE, why))
+            .and_then(|()| columns.row(&record, line));
+        let taken = row.and_then(|(id, at, values)| {
             if kept == MAX_ROWS {
                 return Err(BadLine::new(
                     line,
@@ -302,6 +305,14 @@ mod tests {
             "0,a,1,1,1",
             "3: timestamp: the machine has a row of this time",
         );
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_says_how_many_lines_it_takes() {
+        let read = of("timestamp,resource_id,cpu_pct\n0,a,1\n300,\"a,1\n600,a,1\n900,a,1\n");
+        let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
+        assert_eq!(gaps[0].scope, "f.csv:3: resource_id");
+        assert_eq!(gaps[0].reason, "a quote is not closed: it takes 3 lines");
     }
 
     #[test]
