@@ -4,17 +4,16 @@
 use std::collections::BTreeMap;
 
 use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
-};
+use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, Sent, Usage};
 use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
 use ebb_domain::policy::Policy;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage,
-    ToolUsage,
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
+
+use crate::detail;
 
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 /// Heartbeats of a node in the measured ten minutes.
@@ -79,8 +78,9 @@ pub(crate) fn region() -> Region {
     Region::new("eu-central-1").expect("a region")
 }
 
+/// A probe's intervals end some microseconds after the minute.
 fn after(minutes: u64) -> BootClock {
-    BootClock::from_nanos(minutes * MINUTE_NS)
+    BootClock::from_nanos(minutes * MINUTE_NS + mixed(minutes) % 1_000_000)
 }
 
 /// A clock that all nodes booted at, so that minute `m` of each is the same time.
@@ -143,9 +143,9 @@ pub(crate) fn heartbeat(number: u32, minute: u64) -> Heartbeat {
         },
         background: used(100 + noise, 512 * noise),
         typed_ago: None,
-        detail: Default::default(),
+        detail: detail::node(noise),
         steps,
-        probe: ProbeCost::default(),
+        probe: detail::probe(noise),
     }
 }
 
@@ -153,10 +153,11 @@ fn work(number: u32, minute: u64, n: u64) -> StepUsage {
     let begin = (minute - 1) / STEP_MINUTES * STEP_MINUTES;
     let seed = mixed(u64::from(number) << 24 | begin << 4 | n);
     let ran = minute - begin;
+    let cpu = CpuTime(ran * MINUTE_NS - seed % MINUTE_NS / 10);
     let tool = |name: &str, part: u64| ToolUsage {
         name: name.to_owned(),
         processes: 3 * part,
-        cpu: CpuTime(ran * MINUTE_NS / part),
+        cpu: CpuTime(cpu.0 / part),
         peak_memory: Some(Bytes(seed % 4_000_000_000 / part)),
         disk: Some(Bytes(ran * 1_000_000)),
     };
@@ -170,7 +171,7 @@ fn work(number: u32, minute: u64, n: u64) -> StepUsage {
         observed: after(minute),
         end: StepEnd::Running,
         processes: 3 + ran,
-        cpu: CpuTime(ran * MINUTE_NS),
+        cpu,
         peak_memory: Some(PeakMemory {
             bytes: Bytes(seed % 4_000_000_000),
             source: MemorySource::CgroupSampled,
@@ -184,7 +185,7 @@ fn work(number: u32, minute: u64, n: u64) -> StepUsage {
         peak_cores: Some(MilliCores(1_000 + seed % 2_000)),
         last_progress: after(minute),
         tools: vec![tool("bwa", 1), tool("samtools", 4)],
-        detail: StepDetail::default(),
+        detail: detail::step(ran, cpu, seed),
     }
 }
 

@@ -5,6 +5,7 @@
 //! too, the bucket in memory and the lake in a local folder.
 
 mod count;
+mod detail;
 mod fleet;
 mod fortnight;
 mod messages;

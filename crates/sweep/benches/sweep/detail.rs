@@ -1,0 +1,101 @@
+//! What else a probe says of the made-up fleet's nodes and steps: all that it tells with
+//! its defaults on a kernel that tells everything, which is what a sweep reads most of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_domain::heartbeat::{NetworkDetail, NodeDetail, Pressure, ProbeCost};
+use ebb_domain::step::{Parallelism, Sampled, StepDetail, StepNetwork, TaskState};
+use ebb_domain::units::{Bytes, CpuTime};
+
+/// A probe looks every ten seconds where nothing else is set.
+const PASSES_A_MINUTE: u64 = 6;
+const PASS_NS: u64 = crate::fleet::MINUTE_NS / PASSES_A_MINUTE;
+
+/// What a node's minute adds; `noise` below 1,000 makes one differ from the next.
+pub(crate) fn node(noise: u64) -> NodeDetail {
+    let stalled = |part: u64| Duration::from_micros(noise * 37_123 / part);
+    NodeDetail {
+        network: Some(NetworkDetail {
+            owned: Bytes(9 * noise),
+            unowned: Bytes(noise),
+            retransmits: noise % 3,
+            connections: Some(2 + noise % 5),
+        }),
+        pressure: Some(Pressure {
+            cpu_some: stalled(1),
+            memory_some: Duration::ZERO,
+            memory_full: Duration::ZERO,
+            disk_some: stalled(3),
+            disk_full: stalled(4),
+        }),
+        reclaimed: Some(Bytes(0)),
+        ..NodeDetail::default()
+    }
+}
+
+/// What the probe itself took.
+pub(crate) fn probe(noise: u64) -> ProbeCost {
+    ProbeCost {
+        cpu: CpuTime(80_000_000 + noise * 12_347),
+        resident: Some(Bytes::mib(14)),
+        ..ProbeCost::default()
+    }
+}
+
+/// Of a step that used `cpu` in so many minutes, since its start.
+pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
+    let passes = minutes * PASSES_A_MINUTE;
+    let system = CpuTime(cpu.0 / (20 + seed % 30));
+    StepDetail {
+        user_cpu: Some(CpuTime(cpu.0 - system.0)),
+        system_cpu: Some(system),
+        run_queue: Some(Duration::from_nanos(cpu.0 / (50 + seed % 100))),
+        voluntary_switches: Some(minutes * (300 + seed % 700)),
+        involuntary_switches: Some(minutes * (50 + seed % 90)),
+        minor_faults: Some(90_000 + minutes * (1_000 + seed % 7_000)),
+        major_faults: Some(seed % 20),
+        // Known only where `kernel.task_delayacct` is on.
+        disk_delay: None,
+        parallelism: parallelism(passes, cpu, seed),
+        states: states(passes, seed),
+        network: Some(StepNetwork {
+            received: Bytes(minutes * (seed % 2_000_000)),
+            sent: Bytes(minutes * (seed % 90_000)),
+            retransmits: seed % 7,
+            connections: 1 + seed % 3,
+        }),
+        ..StepDetail::default()
+    }
+}
+
+/// A step reads first, then computes on one core or two.
+fn parallelism(passes: u64, cpu: CpuTime, seed: u64) -> Parallelism {
+    let mut seen = Parallelism::default();
+    for pass in 1..passes {
+        let share = match (pass + seed) % 9 {
+            0 => 5,
+            1..7 => 1,
+            _ => 0,
+        };
+        let a_pass = cpu.0 / passes;
+        let used = a_pass.checked_div(share).unwrap_or(2 * a_pass);
+        seen.add(Duration::from_nanos(PASS_NS), CpuTime(used));
+    }
+    seen
+}
+
+fn states(passes: u64, seed: u64) -> BTreeMap<TaskState, Sampled> {
+    let rare = passes / (7 + seed % 5);
+    let all = [
+        (TaskState::Running, passes - 2 * rare),
+        (TaskState::Disk, rare),
+        (TaskState::Pipe, rare),
+    ];
+    let seen = all.into_iter().filter(|(_, samples)| *samples > 0);
+    seen.map(|(state, samples)| {
+        let time = Duration::from_nanos(samples * PASS_NS + seed % 1_000_000);
+        (state, Sampled { samples, time })
+    })
+    .collect()
+}
