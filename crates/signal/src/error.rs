@@ -82,7 +82,10 @@ pub enum DecodeError {
     },
     /// The protobuf layer is broken.
     #[error("the body is not the protobuf of its schema")]
-    Protobuf(#[source] prost::DecodeError),
+    Protobuf(#[from] prost::DecodeError),
+    /// The protobuf layer is not of its schema.
+    #[error("the body is not the protobuf of its schema: {0}")]
+    Malformed(&'static str),
     /// A field is missing or cannot be what it says.
     #[error("field {field}: {problem}")]
     Field {

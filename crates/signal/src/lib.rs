@@ -12,6 +12,7 @@ mod error;
 mod header;
 mod message;
 mod proto;
+mod read;
 
 pub use error::{DecodeError, EncodeError};
 pub use message::{

@@ -7,12 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use ebb_domain::heartbeat::{Heartbeat, Sent};
 use ebb_domain::step::StepBatch;
 use prost::Message;
-use prost::bytes::Bytes;
 use zstd::bulk::Decompressor;
 
 use crate::error::{DecodeError, EncodeError};
 use crate::header::{self, Schema};
 use crate::proto;
+use crate::read;
 
 /// Heartbeats in one message at most.
 pub const MAX_HEARTBEATS: usize = 5;
@@ -36,10 +36,17 @@ pub const MAX_GPUS: usize = 64;
 /// Level 3 is zstd's own default; higher ones cost the node CPU for few bytes.
 const ZSTD_LEVEL: i32 = 3;
 
+/// The working memory of zstd and room for what a message is on its way: as much for a
+/// small one as for a large one, so it is kept from one to the next.
+#[derive(Default)]
+struct Workspace {
+    zstd: Decompressor<'static>,
+    packed: Vec<u8>,
+    plain: Vec<u8>,
+}
+
 thread_local! {
-    /// The working memory of zstd and room for what it unpacks: as much for a small
-    /// message as for a large one, so it is kept from one to the next.
-    static UNPACKER: RefCell<(Decompressor<'static>, Vec<u8>)> = RefCell::default();
+    static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
 /// What one SQS message says.
@@ -99,17 +106,14 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
         "message",
         MAX_MESSAGE_BYTES,
     )?;
-    let packed = STANDARD.decode(rest).map_err(DecodeError::Base64)?;
-    let mut message = proto::Heartbeats::default();
-    message.heartbeats.reserve_exact(MAX_HEARTBEATS);
-    unpack(&mut message, &packed, MAX_UNPACKED_MESSAGE_BYTES)?;
-    allowed("heartbeats", message.heartbeats.len(), MAX_HEARTBEATS)?;
-    let sent = crate::convert::sent(message.sent)?;
-    let mut heartbeats = Vec::with_capacity(message.heartbeats.len());
-    for heartbeat in message.heartbeats {
-        heartbeats.push(crate::convert::heartbeat(heartbeat, heartbeats.last())?);
-    }
-    Ok(HeartbeatMessage { sent, heartbeats })
+    WORKSPACE.with_borrow_mut(|work| {
+        work.packed.clear();
+        STANDARD
+            .decode_vec(rest, &mut work.packed)
+            .map_err(DecodeError::Base64)?;
+        let plain = (&mut work.plain, MAX_UNPACKED_MESSAGE_BYTES);
+        read::heartbeats(unpack(&mut work.zstd, &work.packed, plain)?)
+    })
 }
 
 /// Encodes finished steps as one object.
@@ -137,10 +141,10 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
 /// As [`decode_heartbeats`], bounded by [`MAX_UNPACKED_OBJECT_BYTES`].
 pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
     let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
-    let mut message = proto::Steps::default();
-    unpack(&mut message, packed, MAX_UNPACKED_OBJECT_BYTES)?;
-    allowed("steps", message.steps.len(), MAX_STEPS_AN_OBJECT)?;
-    message.try_into()
+    WORKSPACE.with_borrow_mut(|work| {
+        let plain = (&mut work.plain, MAX_UNPACKED_OBJECT_BYTES);
+        read::steps(unpack(&mut work.zstd, packed, plain)?)
+    })
 }
 
 fn opened<'a>(
@@ -161,17 +165,17 @@ fn pack(message: &impl Message, max: usize) -> Result<Vec<u8>, EncodeError> {
     zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
 }
 
-/// Reads what is packed into an empty message.
-fn unpack(message: &mut impl Message, packed: &[u8], max: usize) -> Result<(), DecodeError> {
-    UNPACKER.with_borrow_mut(|(unpacker, plain)| {
-        plain.clear();
-        plain.reserve(max);
-        unpacker
-            .decompress_to_buffer(packed, plain)
-            .map_err(|source| DecodeError::Unpack { max, source })?;
-        let plain = Bytes::copy_from_slice(plain);
-        message.merge(plain).map_err(DecodeError::Protobuf)
-    })
+/// Unpacks into `plain`, at most so many bytes.
+fn unpack<'p>(
+    zstd: &mut Decompressor<'static>,
+    packed: &[u8],
+    (plain, max): (&'p mut Vec<u8>, usize),
+) -> Result<&'p [u8], DecodeError> {
+    plain.clear();
+    plain.reserve(max);
+    zstd.decompress_to_buffer(packed, plain)
+        .map_err(|source| DecodeError::Unpack { max, source })?;
+    Ok(plain)
 }
 
 fn fits(what: &'static str, count: usize, max: usize) -> Result<(), EncodeError> {

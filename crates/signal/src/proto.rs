@@ -1,4 +1,4 @@
-//! The protobuf messages of v1. Tags are for ever: a field that is dropped keeps
+//! The protobuf messages of v1, as they are written; `read` reads them. Tags are for ever: a field that is dropped keeps
 //! its tag reserved in a comment, a new one takes the next.
 
 mod one_three;
@@ -10,10 +10,6 @@ pub(crate) use one_three::{Files, Handed, Label, Opened};
 pub(crate) use one_two::{
     GpuUse, NetworkDetail, NodeDetail, Pressure, RunName, StepGpu, StepNetwork,
 };
-
-/// Text, which the wire holds as its bytes: a part of the message, so that reading it
-/// copies nothing. Whether it is text, is checked where it is taken over.
-pub(crate) type Text = prost::bytes::Bytes;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Heartbeats {
@@ -27,12 +23,12 @@ pub(crate) struct Heartbeats {
 pub(crate) struct Steps {
     #[prost(message, optional, tag = "1")]
     pub sent: Option<Sent>,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub node: Text,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub boot: Text,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub probe_start: Text,
+    #[prost(string, tag = "2")]
+    pub node: String,
+    #[prost(string, tag = "3")]
+    pub boot: String,
+    #[prost(string, tag = "4")]
+    pub probe_start: String,
     #[prost(uint64, tag = "5")]
     pub sequence: u64,
     #[prost(enumeration = "Origin", tag = "6")]
@@ -43,8 +39,8 @@ pub(crate) struct Steps {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Sent {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub boot: Text,
+    #[prost(string, tag = "1")]
+    pub boot: String,
     #[prost(uint64, tag = "2")]
     pub clock_ns: u64,
     #[prost(int64, tag = "3")]
@@ -53,12 +49,12 @@ pub(crate) struct Sent {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Heartbeat {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub node: Text,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub boot: Text,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub probe_start: Text,
+    #[prost(string, tag = "1")]
+    pub node: String,
+    #[prost(string, tag = "2")]
+    pub boot: String,
+    #[prost(string, tag = "3")]
+    pub probe_start: String,
     #[prost(uint64, tag = "4")]
     pub sequence: u64,
     #[prost(uint64, tag = "5")]
@@ -147,10 +143,10 @@ pub(crate) struct ProbeCost {
 pub(crate) struct Step {
     #[prost(enumeration = "StepKind", tag = "1")]
     pub kind: i32,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub key: Text,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub name: Text,
+    #[prost(string, tag = "2")]
+    pub key: String,
+    #[prost(string, tag = "3")]
+    pub name: String,
     #[prost(uint64, tag = "4")]
     pub started_ns: u64,
     #[prost(uint64, tag = "5")]
@@ -244,8 +240,8 @@ pub(crate) struct Sampled {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Tool {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub name: Text,
+    #[prost(string, tag = "1")]
+    pub name: String,
     #[prost(uint64, tag = "2")]
     pub processes: u64,
     #[prost(uint64, tag = "3")]

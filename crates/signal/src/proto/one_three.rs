@@ -2,28 +2,26 @@
 
 use prost::Message;
 
-use super::Text;
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Handed {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub trace_id: Option<Text>,
+    #[prost(string, optional, tag = "1")]
+    pub trace_id: Option<String>,
     #[prost(message, repeated, tag = "2")]
     pub labels: Vec<Label>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Label {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub key: Text,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub value: Text,
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Opened {
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub arguments: Vec<Text>,
+    #[prost(string, repeated, tag = "1")]
+    pub arguments: Vec<String>,
     #[prost(message, repeated, tag = "2")]
     pub files: Vec<Files>,
     #[prost(uint64, tag = "3")]
@@ -32,8 +30,8 @@ pub(crate) struct Opened {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Files {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub path: Text,
+    #[prost(string, tag = "1")]
+    pub path: String,
     #[prost(uint64, tag = "2")]
     pub count: u64,
 }

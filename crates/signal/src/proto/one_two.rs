@@ -2,12 +2,10 @@
 
 use prost::Message;
 
-use super::Text;
-
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NodeDetail {
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub sampled_because: Option<Text>,
+    #[prost(string, optional, tag = "1")]
+    pub sampled_because: Option<String>,
     #[prost(message, repeated, tag = "2")]
     pub gpus: Vec<GpuUse>,
     #[prost(uint64, tag = "3")]
@@ -27,8 +25,8 @@ pub(crate) struct NodeDetail {
 pub(crate) struct GpuUse {
     #[prost(uint32, tag = "1")]
     pub number: u32,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub model: Text,
+    #[prost(string, tag = "2")]
+    pub model: String,
     #[prost(uint32, optional, tag = "3")]
     pub busy_ppm: Option<u32>,
     #[prost(uint64, optional, tag = "4")]
@@ -91,10 +89,10 @@ pub(crate) struct StepGpu {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RunName {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub launcher: Text,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub key: Text,
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    pub pipeline: Option<Text>,
+    #[prost(string, tag = "1")]
+    pub launcher: String,
+    #[prost(string, tag = "2")]
+    pub key: String,
+    #[prost(string, optional, tag = "3")]
+    pub pipeline: Option<String>,
 }
