@@ -2,6 +2,7 @@
 //! that cannot be used is not an error; it is folded again from the lake.
 
 mod adopt;
+mod found;
 pub mod hours;
 pub mod parts;
 
@@ -16,6 +17,8 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use self::found::Unusable;
 
 /// The schema line; another one is read by another program, or never again.
 const SCHEMA: &str = "ebb.state/6";
@@ -106,11 +109,6 @@ impl Stored {
     /// `TooLarge` where that is not enough.
     pub fn pack(&mut self) -> Result<(Vec<u8>, usize), StoredError> {
         pack_what_fits(SCHEMA, self, MAX_PACKED_BYTES)
-    }
-
-    /// Reads what [`Stored::pack`] wrote; in words why it cannot be.
-    fn unpack(bytes: &[u8]) -> Result<Self, String> {
-        unpack(SCHEMA, bytes)
     }
 }
 
@@ -220,32 +218,25 @@ pub async fn load(
     shard: Shard,
     activity: &ActivityPolicy,
 ) -> Result<Loaded, StoredError> {
-    let key = key(shard);
-    let object = match objects.get(&key, MAX_PACKED_BYTES).await {
-        Ok(object) => object,
-        Err(CloudError::Missing { .. }) => {
-            let adopted = adopt::others::<Stored>(objects, shard, activity).await?;
-            return Ok(Loaded {
-                stored: adopted.unwrap_or_else(|| Stored::empty(activity)),
-                replaces: PutIf::Absent,
-                unusable: None,
-            });
-        }
-        Err(source) => return Err(StoredError::Cloud { key, source }),
+    let Some(found) = found::find(objects, &key(shard), activity).await? else {
+        let adopted = adopt::others::<Stored>(objects, shard, activity).await?;
+        return Ok(Loaded {
+            stored: adopted.unwrap_or_else(|| Stored::empty(activity)),
+            replaces: PutIf::Absent,
+            unusable: None,
+        });
     };
-    let replaces = PutIf::Matches(object.etag);
-    let empty = Stored::empty(activity);
-    let (stored, unusable) = match Stored::unpack(&object.bytes) {
-        Ok(stored) if stored.activity == *activity => (stored, None),
-        Ok(Stored { memory, .. }) => {
-            let why = "it was folded with another activity policy";
-            (Stored { memory, ..empty }, Some(why.to_owned()))
+    let (stored, unusable) = match found.part {
+        Ok(stored) => (stored, None),
+        Err(Unusable { why, other }) => {
+            let memory = other.map_or_else(Memory::default, |other: Stored| other.memory);
+            let empty = Stored::empty(activity);
+            (Stored { memory, ..empty }, Some(why))
         }
-        Err(why) => (empty, Some(why)),
     };
     Ok(Loaded {
         stored,
-        replaces,
+        replaces: found.replaces,
         unusable,
     })
 }

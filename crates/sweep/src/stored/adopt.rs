@@ -4,30 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use ebb_cloud::ports::{CloudError, Objects};
+use ebb_cloud::ports::Objects;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::{FleetState, Shard};
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
 
-use super::{FOLDER, Folded, MAX_PACKED_BYTES, Memory, SCHEMA, Stored, StoredError, in_folder};
+use super::found::{self, Part, Unusable};
+use super::{FOLDER, Folded, Memory, SCHEMA, Stored, StoredError, in_folder};
 
 /// States and hours of a few numbers of shards, and what is told of findings.
 const MAX_LISTED: usize = 1_000;
-
-/// What is kept a shard.
-pub(super) trait Part: DeserializeOwned {
-    const SCHEMA: &str;
-    /// What its name begins with.
-    const PREFIX: &str;
-
-    fn activity(&self) -> &ActivityPolicy;
-
-    /// Both, folded as far as both are.
-    fn join(self, other: Self) -> Self;
-
-    fn keep_shard(&mut self, shard: Shard);
-}
 
 impl Part for Stored {
     const SCHEMA: &str = SCHEMA;
@@ -87,21 +73,16 @@ pub(super) async fn others<T: Part>(
     let mut joined: Option<T> = None;
     for other in (Shard { index: 0, of }).all() {
         let key = in_folder(other, T::PREFIX);
-        let object = match objects.get(&key, MAX_PACKED_BYTES).await {
-            Ok(object) => object,
-            Err(CloudError::Missing { .. }) => return Ok(None),
-            Err(source) => return Err(StoredError::Cloud { key, source }),
+        let Some(found) = found::find::<T>(objects, &key, activity).await? else {
+            return Ok(None);
         };
-        let mut part: T = match super::unpack(T::SCHEMA, &object.bytes) {
+        let mut part = match found.part {
             Ok(part) => part,
-            Err(why) => {
+            Err(Unusable { why, .. }) => {
                 tracing::warn!(key, why, "it is folded anew from the lake");
                 return Ok(None);
             }
         };
-        if part.activity() != activity {
-            return Ok(None);
-        }
         part.keep_shard(shard);
         joined = Some(match joined {
             Some(before) => before.join(part),

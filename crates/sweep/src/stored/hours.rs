@@ -8,8 +8,8 @@ use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::Shard;
 use serde::{Deserialize, Serialize};
 
-use super::adopt::{self, Part};
-use super::{MAX_PACKED_BYTES, OfNodes, StoredError, in_folder, pack_what_fits, unpack};
+use super::found::{self, Found, Part, Unusable};
+use super::{MAX_PACKED_BYTES, OfNodes, StoredError, adopt, in_folder, pack_what_fits};
 
 const SCHEMA: &str = "ebb.hours/1";
 const PREFIX: &str = "hours.";
@@ -88,23 +88,19 @@ impl Hours {
             folded: None,
             fleet: FleetHours::default(),
         };
-        let (kept, replaces) = match objects.get(&key, MAX_PACKED_BYTES).await {
-            Ok(object) => {
-                let kept = match unpack::<Packed>(SCHEMA, &object.bytes) {
-                    Ok(kept) if kept.activity == *activity => kept,
-                    Ok(_) => empty,
-                    Err(why) => {
-                        tracing::warn!(key, why, "the hours are folded anew from the lake");
-                        empty
-                    }
+        let (kept, replaces) = match found::find(objects, &key, activity).await? {
+            Some(Found { part, replaces }) => {
+                let anew = |unusable: Unusable<Packed>| {
+                    let why = unusable.why;
+                    tracing::warn!(key, why, "the hours are folded anew from the lake");
+                    empty
                 };
-                (kept, PutIf::Matches(object.etag))
+                (part.unwrap_or_else(anew), replaces)
             }
-            Err(CloudError::Missing { .. }) => {
+            None => {
                 let adopted = adopt::others(objects, shard, activity).await?;
                 (adopted.unwrap_or(empty), PutIf::Absent)
             }
-            Err(source) => return Err(StoredError::Cloud { key, source }),
         };
         Ok(Self {
             kept,
