@@ -5,6 +5,7 @@ mod money;
 pub use money::{Usd, UsdPerHour};
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -125,20 +126,34 @@ impl fmt::Display for MilliCores {
     }
 }
 
-/// A share of a whole in parts per million, from none (0) to all (1,000,000).
+/// A share of a whole in parts per million, from none (0) to all (1,000,000). Held as one
+/// more than that, so that one that is unknown takes no more room than one that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Share(u32);
+#[serde(from = "u32", into = "u32")]
+pub struct Share(NonZeroU32);
+
+impl From<u32> for Share {
+    fn from(ppm: u32) -> Self {
+        Self::from_ppm(ppm)
+    }
+}
+
+impl From<Share> for u32 {
+    fn from(share: Share) -> Self {
+        share.ppm()
+    }
+}
 
 impl Share {
     /// Nothing of it.
-    pub const NONE: Self = Self(0);
+    pub const NONE: Self = Self::from_ppm(0);
     /// All of it.
-    pub const ALL: Self = Self(1_000_000);
+    pub const ALL: Self = Self::from_ppm(1_000_000);
 
     /// From parts per million; more than all is all.
     pub const fn from_ppm(ppm: u32) -> Self {
-        Self(if ppm > 1_000_000 { 1_000_000 } else { ppm })
+        let ppm = if ppm > 1_000_000 { 1_000_000 } else { ppm };
+        Self(NonZeroU32::MIN.saturating_add(ppm))
     }
 
     /// `part` of `whole`; `None` when `whole` is zero.
@@ -149,12 +164,12 @@ impl Share {
 
     /// Parts per million.
     pub const fn ppm(self) -> u32 {
-        self.0
+        self.0.get() - 1
     }
 
     /// From 0.0 to 1.0.
     pub fn as_f64(self) -> f64 {
-        f64::from(self.0) / 1e6
+        f64::from(self.ppm()) / 1e6
     }
 }
 
