@@ -125,14 +125,7 @@ pub struct NodeHours {
 }
 
 impl NodeHours {
-    /// What one heartbeat tells; nothing where it did not see what it is there to see.
-    pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
-        let mut hours = Self::default();
-        hours.fold(placed, policy);
-        hours
-    }
-
-    /// Takes in one heartbeat.
+    /// Takes in one heartbeat; nothing where it did not see what it is there to see.
     pub fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         let h = &placed.heartbeat;
         let Some(start) = placed.start().filter(|_| h.was_seen()) else {
@@ -269,15 +262,23 @@ pub struct FleetHours {
 }
 
 impl FleetHours {
-    /// Takes in one heartbeat.
-    pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
-        match self.nodes.get_mut(&placed.node) {
-            Some(known) => known.fold(placed, policy),
-            None => {
-                let hours = NodeHours::of_heartbeat(placed, policy);
-                self.nodes.insert(placed.node.clone(), hours);
+    /// Takes in heartbeats.
+    pub fn fold_heartbeats(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
+        for of_one in placed.chunk_by(|a, b| a.node == b.node) {
+            let Some(first) = of_one.first() else {
+                continue;
+            };
+            let fold = |hours: &mut NodeHours| of_one.iter().for_each(|h| hours.fold(h, policy));
+            match self.nodes.get_mut(&first.node) {
+                Some(known) => fold(known),
+                None => fold(self.nodes.entry(first.node.clone()).or_default()),
             }
         }
+    }
+
+    /// Takes in one heartbeat.
+    pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        self.fold_heartbeats(std::slice::from_ref(placed), policy);
     }
 
     /// Drops what is older than [`KEPT_HOURS`] before the newest hour of any node, so

@@ -17,6 +17,8 @@ pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 pub use series::{MetricPoint, MetricSeries};
 
+use std::cell::OnceCell;
+
 use crate::finding::Finding;
 use crate::fleet::InstanceState;
 use crate::heartbeat::Origin;
@@ -49,9 +51,10 @@ const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
 
 /// Judges all there is. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
+    let kept = OnceCell::new();
     let (by_facts, profiles) = both(
         || -> Vec<Verdict> { RULES.iter().flat_map(|rule| rule(facts)).collect() },
-        || gather::profiles(facts),
+        || gather::profiles(facts, kept.get_or_init(|| facts.state.steps())),
     );
     let verdicts = by_facts
         .into_iter()

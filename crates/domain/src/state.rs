@@ -10,6 +10,7 @@
 //! hear of begins a new life with the next that does: what was before is dropped.
 //! As no closed week can be filled, dropping it sooner or later comes to the same.
 
+mod kept;
 pub(crate) mod nanos;
 mod node;
 mod ranges;
@@ -27,10 +28,12 @@ pub use sequences::Sequences;
 pub use shard::Shard;
 pub use ticks::Ticks;
 
+use weeks::Weeks;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::heartbeat::{MAX_AGE, PlaceError, Placed};
 use crate::identity::{BootId, NodeId, ProbeStart};
@@ -42,6 +45,7 @@ use crate::step::PlacedStep;
 pub struct FleetState {
     /// By node, since it was last silent for a whole week. Boxed: a map that grows moves
     /// its values about, and holds room for more than it has.
+    #[serde(deserialize_with = "with_shared_names")]
     pub nodes: BTreeMap<NodeId, Box<NodeState>>,
     /// What was before such a week, oldest first, for as long as something late may
     /// still fill it.
@@ -52,9 +56,32 @@ pub struct FleetState {
 }
 
 impl FleetState {
+    /// Takes in heartbeats. A node is looked for once where several of its own follow
+    /// each other, as they do in a message.
+    pub fn fold_heartbeats(&mut self, mut placed: &[Placed], policy: &ActivityPolicy) {
+        while let [first, rest @ ..] = placed {
+            let known = self.nodes.get_mut(&first.node);
+            let goes_on = |known: &NodeState, next: &Placed| {
+                next.node == first.node && known.weeks.go_on_in(Weeks::of(next.end))
+            };
+            let Some(known) = known.filter(|known| goes_on(known, first)) else {
+                self.take(&first.node, NodeState::of_heartbeat(first, policy));
+                placed = rest;
+                continue;
+            };
+            while let [next, rest @ ..] = placed
+                && goes_on(known, next)
+            {
+                known.fold(next, policy);
+                self.newest = self.newest.max(Some(next.end));
+                placed = rest;
+            }
+        }
+    }
+
     /// Takes in one heartbeat.
     pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
-        self.take(&placed.node, NodeState::of_heartbeat(placed, policy));
+        self.fold_heartbeats(std::slice::from_ref(placed), policy);
     }
 
     /// Takes in one step as an object carried it.
@@ -62,16 +89,11 @@ impl FleetState {
         self.take(&step.node, NodeState::of_step(step));
     }
 
-    /// True when this very heartbeat was taken in before.
-    pub fn accepted_heartbeat(&self, placed: &Placed) -> bool {
-        let h = &placed.heartbeat;
-        self.accepted(
-            Stream::Heartbeats,
-            &placed.node,
-            &h.boot,
-            &h.probe_start,
-            h.sequence,
-        )
+    /// All that is known of a node: its life, and those before a silence.
+    pub fn lives(&self, node: &NodeId) -> impl Iterator<Item = &NodeState> + Clone {
+        let latest = self.nodes.get(node).map(Box::as_ref);
+        let earlier = self.earlier.get(node).into_iter().flatten();
+        latest.into_iter().chain(earlier)
     }
 
     /// True when the steps of this very batch were taken in before.
@@ -82,7 +104,13 @@ impl FleetState {
         probe_start: &ProbeStart,
         sequence: u64,
     ) -> bool {
-        self.accepted(Stream::Steps, node, boot, probe_start, sequence)
+        let key = (boot, probe_start, Stream::Steps);
+        self.lives(node).any(|life| life.accepted(key, sequence))
+    }
+
+    /// All steps of all nodes that are recent, ended ones too.
+    pub fn steps(&self) -> Vec<PlacedStep> {
+        self.nodes.values().flat_map(|node| node.steps()).collect()
     }
 
     /// Joins two states; see the module.
@@ -179,21 +207,15 @@ impl FleetState {
         }
         self.nodes.insert(node.clone(), Box::new(latest));
     }
+}
 
-    fn accepted(
-        &self,
-        stream: Stream,
-        node: &NodeId,
-        boot: &BootId,
-        probe_start: &ProbeStart,
-        sequence: u64,
-    ) -> bool {
-        let key = (boot, probe_start, stream);
-        let earlier = self.earlier.get(node).into_iter().flatten();
-        let latest = self.nodes.get(node).map(Box::as_ref);
-        let mut lives = latest.into_iter().chain(earlier);
-        lives.any(|life| life.accepted(key, sequence))
-    }
+/// As it was when it was written: each name there once, and not once a record.
+fn with_shared_names<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<NodeId, Box<NodeState>>, D::Error> {
+    let mut nodes = BTreeMap::<NodeId, Box<NodeState>>::deserialize(from)?;
+    nodes.iter_mut().for_each(|(id, node)| node.share_names(id));
+    Ok(nodes)
 }
 
 /// Takes out the nodes that were heard of longest ago, so that `max` are left; answers

@@ -184,20 +184,6 @@ pub struct StepUsage {
     pub detail: StepDetail,
 }
 
-impl StepUsage {
-    /// The same, its executables left out.
-    #[must_use]
-    pub fn without_tools(&self) -> Self {
-        Self {
-            id: self.id.clone(),
-            name: self.name.clone(),
-            tools: Vec::new(),
-            detail: self.detail.clone(),
-            ..*self
-        }
-    }
-}
-
 /// Steps that ended, as one object carries them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBatch {

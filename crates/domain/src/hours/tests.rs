@@ -61,7 +61,8 @@ fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
 fn what_was_not_seen_tells_nothing() {
     let mut blind = worked(3, 0);
     blind.heartbeat.coverage.cpu = Some(Share::from_ppm(500_000));
-    let hours = NodeHours::of_heartbeat(&blind, &ActivityPolicy::default());
+    let mut hours = NodeHours::default();
+    hours.fold(&blind, &ActivityPolicy::default());
     assert_eq!(hours, NodeHours::default());
 }
 

@@ -68,7 +68,8 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     checks.extend(address.map_or_else(Vec::new, |it| rules::idle_address::explain(facts, it)));
     checks.extend(snapshot.map_or_else(Vec::new, |it| rules::old_snapshot::explain(facts, it)));
     checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
-    let profiles = gather::profiles(facts);
+    let kept = facts.state.steps();
+    let profiles = gather::profiles(facts, &kept);
     let of_spot = rules::spot::explain(facts, &profiles, id);
     let is_environment = !of_spot.is_empty();
     checks.extend(of_spot);

@@ -80,7 +80,7 @@ fn the_parts_of_a_day_are_its_bill() {
         let mut world = change(World::with([instance(1)]));
         world.billed = told.into_iter().collect();
         let facts = world.facts();
-        let days = divide(&facts, &gather::profiles(&facts), &[]);
+        let days = divide(&facts, &gather::profiles(&facts, &facts.state.steps()), &[]);
         assert_eq!(days.len(), 1);
         assert_eq!(parts(&days[0]), expect);
         let sum: i64 = parts(&days[0]).iter().sum();
@@ -144,7 +144,7 @@ fn a_finding_takes_what_no_step_had_and_never_more() {
         let facts = world.facts();
         let days = divide(
             &facts,
-            &gather::profiles(&facts),
+            &gather::profiles(&facts, &facts.state.steps()),
             std::slice::from_ref(&finding),
         );
         let day = days.iter().find(|day| day.day == DAY).expect("that day");
@@ -172,7 +172,7 @@ fn an_open_day_is_estimated_until_the_cloud_closes_it() {
             .into_iter()
             .collect();
         let facts = world.facts();
-        let days = divide(&facts, &gather::profiles(&facts), &[]);
+        let days = divide(&facts, &gather::profiles(&facts, &facts.state.steps()), &[]);
         assert_eq!(days[0].estimated, expect, "{day} {told:?}");
     };
     check("2026-09-18", None, false);

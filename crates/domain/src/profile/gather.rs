@@ -146,10 +146,11 @@ pub(crate) struct Profiles<'a> {
     pub(crate) on_arm: BTreeSet<String>,
 }
 
-/// Profiles of all steps; sessions and services are no steps of a pipeline.
-pub(crate) fn profiles<'a>(facts: &Facts<'a>) -> Profiles<'a> {
+/// Profiles of all steps, of which the state holds those in `kept`; sessions and services
+/// are no steps of a pipeline.
+pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
     let mut by_name: BTreeMap<(Region, String), Vec<SeenRun<'a>>> = BTreeMap::new();
-    let all = seen(facts);
+    let all = seen(facts, kept);
     let neighbours = Neighbours::of(&all);
     for run in all {
         let key = (run.instance.region.clone(), run.name().to_owned());
@@ -232,9 +233,8 @@ fn tasks(job: &Job) -> impl Iterator<Item = (&str, &Job)> {
 
 /// Every run on a known machine, the newest record of it, whether the lake or the
 /// state has it or both.
-fn seen<'a>(facts: &Facts<'a>) -> Vec<SeenRun<'a>> {
-    let (state, inventory) = (facts.state, facts.inventory);
-    let kept = state.nodes.values().flat_map(|node| node.steps());
+fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
+    let inventory = facts.inventory;
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
     for step in facts.finished.iter().chain(kept) {
         if matches!(step.usage.id.kind, StepKind::Session | StepKind::Service) {

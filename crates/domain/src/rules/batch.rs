@@ -211,7 +211,7 @@ fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<Duration> {
 }
 
 /// The step of an ECS task, ended or not.
-fn step_of<'a>(state: &'a NodeState, task: &str) -> Option<&'a PlacedStep> {
+fn step_of(state: &NodeState, task: &str) -> Option<PlacedStep> {
     let is_task = |id: &StepId| id.kind == StepKind::EcsTask && id.key == task;
     state.steps().find(|step| is_task(&step.usage.id))
 }

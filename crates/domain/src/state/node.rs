@@ -6,13 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::kept::{KeptStep, Names};
 use super::weeks::Weeks;
 use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
-use crate::heartbeat::{Coverage, GpuUse, Hardware, Origin, Placed, Usage};
-use crate::identity::{BootId, ProbeStart};
+use crate::heartbeat::{Coverage, GpuUse, Hardware, Heartbeat, Origin, Placed, Usage};
+use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::policy::ActivityPolicy;
-use crate::step::{PlacedStep, StepEnd, StepId, StepUsage};
+use crate::step::{PlacedStep, StepEnd};
 
 /// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
 const MAX_STEPS: usize = 64;
@@ -47,10 +48,10 @@ pub struct NodeState {
     /// The newest heartbeat's facts; `None` before any heartbeat.
     pub latest: Option<Latest>,
     /// What was accepted, in order of boot, probe start and stream.
-    runs: Vec<Run>,
+    runs: Box<[Run]>,
     /// The newest record of each recent step, its executables left out, in order
     /// of boot and id. Whose they are, the names here tell.
-    steps: Vec<PlacedStep>,
+    steps: Box<[KeptStep]>,
     /// The weeks of all that is known here.
     pub(super) weeks: Weeks,
 }
@@ -113,6 +114,20 @@ pub struct Latest {
 }
 
 impl Latest {
+    fn of(placed: &Placed, length: Duration) -> Self {
+        let h = &placed.heartbeat;
+        Self {
+            end: placed.end,
+            length,
+            sequence: h.sequence,
+            origin: h.origin,
+            coverage: h.coverage,
+            hardware: h.hardware,
+            background: h.background,
+            gpus: h.detail.gpus.clone(),
+        }
+    }
+
     fn order(&self) -> (Timestamp, u64, Duration) {
         (self.end, self.sequence, self.length)
     }
@@ -121,65 +136,64 @@ impl Latest {
 impl NodeState {
     /// The state that one heartbeat makes.
     pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
-        let h = &placed.heartbeat;
-        let start = placed.start().unwrap_or(placed.end);
-        let seen = match h.was_seen() {
-            true => Ticks::with_middle_in(start, placed.end, policy.tick()),
-            false => Ticks::default(),
-        };
-        let active = activity::of(h, policy) != Activity::Quiet;
-        Self {
-            seen,
-            active: match active {
-                true => Ticks::with_middle_in(start, placed.end, policy.tick()),
-                false => Ticks::default(),
-            },
-            first_seen: Some(start),
-            active_until: active.then_some(placed.end),
-            gpu_watched_from: h.coverage.gpu.map(|_| start),
-            gpu_active_until: activity::computes(h, policy).then_some(placed.end),
-            latest: Some(Latest {
-                end: placed.end,
-                length: h.end.since(h.start).unwrap_or_default(),
-                sequence: h.sequence,
-                origin: h.origin,
-                coverage: h.coverage,
-                hardware: h.hardware,
-                background: h.background,
-                gpus: h.detail.gpus.clone(),
-            }),
-            runs: vec![Run {
-                boot: h.boot.clone(),
-                probe_start: h.probe_start.clone(),
-                stream: Stream::Heartbeats,
-                accepted: Sequences::one(h.sequence),
-                newest: placed.end,
-            }],
-            steps: running_steps(placed),
+        let mut state = Self {
             weeks: Weeks::of(placed.end),
+            ..Self::default()
+        };
+        state.fold(placed, policy);
+        state
+    }
+
+    /// Takes in one heartbeat, which comes to the same as to merge with its state.
+    pub(super) fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        let h = &placed.heartbeat;
+        let (start, end) = (placed.start().unwrap_or(placed.end), placed.end);
+        let active = activity::of(h, policy) != Activity::Quiet;
+        if h.was_seen() {
+            self.seen.add(start, end, policy.tick());
         }
+        if active {
+            self.active.add(start, end, policy.tick());
+            self.active_until = self.active_until.max(Some(end));
+        }
+        self.first_seen = earliest(self.first_seen, Some(start));
+        let watched = h.coverage.gpu.map(|_| start);
+        self.gpu_watched_from = earliest(self.gpu_watched_from, watched);
+        let computed = activity::computes(h, policy).then_some(end);
+        self.gpu_active_until = self.gpu_active_until.max(computed);
+        let length = h.end.since(h.start).unwrap_or_default();
+        let known = self.latest.as_ref().map(Latest::order);
+        if known < Some((end, h.sequence, length)) {
+            self.latest = Some(Latest::of(placed, length));
+        }
+        let key = (&h.boot, &h.probe_start, Stream::Heartbeats);
+        let accepted = |known: &mut Sequences| known.insert(h.sequence);
+        self.note(key, end, accepted);
+        let names = self.shared(Names {
+            node: placed.node.clone(),
+            boot: h.boot.clone(),
+            probe_start: h.probe_start.clone(),
+        });
+        for usage in &h.steps {
+            if let Some(step) = KeptStep::running(names.clone(), placed, usage) {
+                self.take_step(step);
+            }
+        }
+        self.weeks = self.weeks.join(Weeks::of(end));
+        self.bound();
     }
 
     /// The state that one step makes, as an object carried it.
     pub fn of_step(step: &PlacedStep) -> Self {
-        Self {
-            runs: vec![Run {
-                boot: step.boot.clone(),
-                probe_start: step.probe_start.clone(),
-                stream: Stream::Steps,
-                accepted: Sequences::one(step.sequence),
-                newest: step.observed_at,
-            }],
-            steps: vec![PlacedStep {
-                usage: step.usage.without_tools(),
-                node: step.node.clone(),
-                boot: step.boot.clone(),
-                probe_start: step.probe_start.clone(),
-                ..*step
-            }],
+        let mut state = Self {
+            steps: Box::new([KeptStep::from(step)]),
             weeks: Weeks::of(step.observed_at),
             ..Self::default()
-        }
+        };
+        let key = (&step.boot, &step.probe_start, Stream::Steps);
+        let accepted = |known: &mut Sequences| known.insert(step.sequence);
+        state.note(key, step.observed_at, accepted);
+        state
     }
 
     /// Joins two states of the same node.
@@ -191,12 +205,11 @@ impl NodeState {
 
     /// Takes in what another state of the same node knows.
     pub fn absorb(&mut self, other: Self) {
-        self.seen.absorb(other.seen);
-        self.active.absorb(other.active);
-        self.first_seen = self.first_seen.into_iter().chain(other.first_seen).min();
+        self.seen.absorb(&other.seen);
+        self.active.absorb(&other.active);
+        self.first_seen = earliest(self.first_seen, other.first_seen);
         self.active_until = self.active_until.max(other.active_until);
-        let watched = self.gpu_watched_from.into_iter();
-        self.gpu_watched_from = watched.chain(other.gpu_watched_from).min();
+        self.gpu_watched_from = earliest(self.gpu_watched_from, other.gpu_watched_from);
         self.gpu_active_until = self.gpu_active_until.max(other.gpu_active_until);
         let newer = |theirs: &Latest| {
             let ours = self.latest.as_ref();
@@ -205,9 +218,12 @@ impl NodeState {
         if let Some(theirs) = other.latest.filter(newer) {
             self.latest = Some(theirs);
         }
-        other.runs.into_iter().for_each(|run| self.take_run(run));
+        for run in &other.runs {
+            let accepted = |known: &mut Sequences| known.absorb(&run.accepted);
+            self.note(run.key(), run.newest, accepted);
+        }
         for mut step in other.steps {
-            self.share_names(&mut step);
+            step.names = self.shared(step.names);
             self.take_step(step);
         }
         self.weeks = self.weeks.join(other.weeks);
@@ -219,49 +235,56 @@ impl NodeState {
         self.runs.iter().map(|run| run.newest).max()
     }
 
-    /// Lets a step hold the copies of names that are held already: with every
-    /// heartbeat come new ones.
-    fn share_names(&self, step: &mut PlacedStep) {
-        let known = |run: &&Run| run.boot == step.boot && run.probe_start == step.probe_start;
+    /// Lets all that is known of the node `id` hold the same copies of names.
+    pub(super) fn share_names(&mut self, id: &NodeId) {
+        let mut steps = std::mem::take(&mut self.steps);
+        for step in &mut steps {
+            let node = id.clone();
+            let names = step.names.clone();
+            step.names = self.shared(Names { node, ..names });
+        }
+        self.steps = steps;
+    }
+
+    /// The copies of names that are held already: with every heartbeat come new ones.
+    fn shared(&self, mut names: Names) -> Names {
+        let known = |run: &&Run| run.boot == names.boot && run.probe_start == names.probe_start;
         if let Some(run) = self.runs.iter().find(known) {
-            step.boot = run.boot.clone();
-            step.probe_start = run.probe_start.clone();
+            names.boot = run.boot.clone();
+            names.probe_start = run.probe_start.clone();
         }
         if let Some(known) = self.steps.first() {
-            step.node = known.node.clone();
+            names.node = known.names.node.clone();
         }
+        names
     }
 
-    fn take_run(&mut self, run: Run) {
-        match self
-            .runs
-            .binary_search_by(|known| known.key().cmp(&run.key()))
-        {
-            Ok(at) => {
-                let known = &mut self.runs[at];
-                known.newest = known.newest.max(run.newest);
-                known.accepted.absorb(run.accepted);
-            }
-            Err(at) => {
-                // A vector grows by doubling, and most nodes have one.
-                self.runs.reserve_exact(1);
-                self.runs.insert(at, run);
-            }
-        }
+    /// Notes that of a run something was accepted that was observed `at`.
+    fn note(&mut self, key: RunKey<'_>, at: Timestamp, accepted: impl FnOnce(&mut Sequences)) {
+        let at_index = self.runs.binary_search_by(|known| known.key().cmp(&key));
+        let index = at_index.unwrap_or_else(|index| {
+            let (boot, probe_start, stream) = key;
+            let run = Run {
+                boot: boot.clone(),
+                probe_start: probe_start.clone(),
+                stream,
+                accepted: Sequences::default(),
+                newest: at,
+            };
+            insert(&mut self.runs, index, run);
+            index
+        });
+        let run = &mut self.runs[index];
+        run.newest = run.newest.max(at);
+        accepted(&mut run.accepted);
     }
 
-    fn take_step(&mut self, step: PlacedStep) {
-        let key = step_key(&step);
-        match self
-            .steps
-            .binary_search_by(|known| step_key(known).cmp(&key))
-        {
-            Ok(at) if order(&self.steps[at]) < order(&step) => self.steps[at] = step,
+    fn take_step(&mut self, step: KeptStep) {
+        let key = step.key();
+        match self.steps.binary_search_by(|known| known.key().cmp(&key)) {
+            Ok(at) if self.steps[at].is_older_than(&step) => self.steps[at] = step,
             Ok(_) => {}
-            Err(at) => {
-                self.steps.reserve_exact(1);
-                self.steps.insert(at, step);
-            }
+            Err(at) => insert(&mut self.steps, at, step),
         }
     }
 
@@ -277,16 +300,24 @@ impl NodeState {
         let ended = self.steps.iter().map(|step| step.observed_at);
         let newest = ended.chain(self.latest.as_ref().map(|l| l.end)).max();
         let oldest = newest.and_then(|at| at.checked_sub(STEPS_KEPT_FOR).ok());
-        if let Some(oldest) = oldest {
-            self.steps.retain(|step| step.observed_at >= oldest);
+        let is_old = |step: &KeptStep| oldest.is_some_and(|oldest| step.observed_at < oldest);
+        if self.steps.iter().any(is_old) {
+            let mut steps = std::mem::take(&mut self.steps).into_vec();
+            steps.retain(|step| !is_old(step));
+            self.steps = steps.into_boxed_slice();
         }
         newest_of(
             &mut self.steps,
             MAX_STEPS,
             |step| step.observed_at,
-            |a, b| step_key(a).cmp(&step_key(b)),
+            |a, b| a.key().cmp(&b.key()),
         );
-        self.steps.shrink_to_fit();
+    }
+
+    /// True when this very heartbeat was taken in before.
+    pub fn accepted_heartbeat(&self, heartbeat: &Heartbeat) -> bool {
+        let h = heartbeat;
+        self.accepted((&h.boot, &h.probe_start, Stream::Heartbeats), h.sequence)
     }
 
     /// True when this number of a run was taken in before.
@@ -296,12 +327,12 @@ impl NodeState {
     }
 
     /// Recent steps, ended ones too.
-    pub fn steps(&self) -> impl Iterator<Item = &PlacedStep> {
-        self.steps.iter()
+    pub fn steps(&self) -> impl Iterator<Item = PlacedStep> {
+        self.steps.iter().filter_map(KeptStep::unpack)
     }
 
     /// Steps that ran when last heard of.
-    pub fn running(&self) -> impl Iterator<Item = &PlacedStep> {
+    pub fn running(&self) -> impl Iterator<Item = PlacedStep> {
         self.steps()
             .filter(|step| step.usage.end == StepEnd::Running)
     }
@@ -316,56 +347,31 @@ impl NodeState {
     }
 }
 
-fn running_steps(placed: &Placed) -> Vec<PlacedStep> {
-    let h = &placed.heartbeat;
-    let placed_step = |usage: &StepUsage| {
-        Some(PlacedStep {
-            node: placed.node.clone(),
-            boot: h.boot.clone(),
-            probe_start: h.probe_start.clone(),
-            sequence: h.sequence,
-            origin: h.origin,
-            started_at: placed.place(usage.started)?,
-            observed_at: placed.place(usage.observed)?,
-            last_progress_at: placed.place(usage.last_progress)?,
-            usage: usage.without_tools(),
-        })
-    };
-    let mut steps = NodeState::default();
-    let placed = h.steps.iter().filter_map(placed_step);
-    placed.for_each(|step| steps.take_step(step));
-    steps.bound();
-    steps.steps
-}
-
-fn step_key(step: &PlacedStep) -> (&BootId, &StepId) {
-    (&step.boot, &step.usage.id)
-}
-
-/// Totals only grow, so the record observed last stands for the others; the
-/// rest of the order only makes it total. A record that says how the step ended
-/// beats one of the same moment that does not.
-fn order(step: &PlacedStep) -> impl Ord + '_ {
-    (
-        step.usage.observed,
-        step.usage.end,
-        &step.usage,
-        step.observed_at,
-        step.sequence,
-    )
+fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
 }
 
 /// Keeps the `max` newest of entries that are sorted by `key`.
 fn newest_of<T>(
-    entries: &mut Vec<T>,
+    all: &mut Box<[T]>,
     max: usize,
     newest: impl Fn(&T) -> Timestamp,
     key: impl Fn(&T, &T) -> Ordering,
 ) {
-    if entries.len() <= max {
+    if all.len() <= max {
         return;
     }
+    let mut entries = std::mem::take(all).into_vec();
     entries.sort_by(|a, b| newest(b).cmp(&newest(a)).then_with(|| key(b, a)));
     entries.truncate(max);
     entries.sort_by(key);
+    *all = entries.into_boxed_slice();
+}
+
+/// Puts one among others. Of most nodes there is one, and a vector keeps room for more.
+fn insert<T>(all: &mut Box<[T]>, at: usize, one: T) {
+    let mut entries = std::mem::take(all).into_vec();
+    entries.reserve_exact(1);
+    entries.insert(at, one);
+    *all = entries.into_boxed_slice();
 }

@@ -1,20 +1,88 @@
-//! Sorted ranges that neither touch nor overlap.
+//! Sorted ranges that neither touch nor overlap. A node that is seen all the time has
+//! one, which takes no memory of its own: a hundred thousand nodes have four sets each.
 
 use std::ops::Range;
 
-/// Puts `new` in the place of the ranges at `touched`, which touch or overlap it,
-/// as one with them; there is no room to spare, because millions of these are held.
-pub(super) fn put<T: Copy + Ord>(ranges: &mut Vec<(T, T)>, touched: Range<usize>, new: (T, T)) {
-    let Range { start, end } = touched;
-    match ranges.get_mut(start..end) {
-        Some([one, rest @ ..]) => {
-            let last = rest.last().map_or(one.1, |range| range.1);
-            *one = (one.0.min(new.0), last.max(new.1));
-            ranges.drain(start + 1..end);
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Both ends of each range; what they mean, the owner knows.
+#[derive(Debug, Clone)]
+pub(super) enum Ranges<T> {
+    One((T, T)),
+    Many(Vec<(T, T)>),
+}
+
+impl<T> Default for Ranges<T> {
+    fn default() -> Self {
+        Self::Many(Vec::new())
+    }
+}
+
+impl<T> Ranges<T> {
+    pub(super) fn as_slice(&self) -> &[(T, T)] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
         }
-        _ => {
-            ranges.reserve_exact(1);
-            ranges.insert(start, new);
+    }
+}
+
+impl<T: Copy + Ord> Ranges<T> {
+    /// Puts `new` in the place of the ranges at `touched`, which touch or overlap it,
+    /// as one with them; there is no room to spare, because many of these are held.
+    pub(super) fn put(&mut self, touched: Range<usize>, new: (T, T)) {
+        let touching = self.as_slice().get(touched.clone()).unwrap_or_default();
+        let new = match touching {
+            [] => new,
+            [first, ..] => {
+                let last = touching.last().map_or(first.1, |range| range.1);
+                (first.0.min(new.0), last.max(new.1))
+            }
+        };
+        if self.as_slice().len() == touched.len() {
+            *self = Self::One(new);
+            return;
         }
+        let mut many = std::mem::take(self).into_vec();
+        let grows = 1_usize.saturating_sub(touched.len());
+        many.reserve_exact(grows);
+        many.splice(touched, [new]);
+        *self = Self::from(many);
+    }
+
+    fn into_vec(self) -> Vec<(T, T)> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T: Copy> From<Vec<(T, T)>> for Ranges<T> {
+    fn from(many: Vec<(T, T)>) -> Self {
+        match many[..] {
+            [one] => Self::One(one),
+            _ => Self::Many(many),
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for Ranges<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<T: Eq> Eq for Ranges<T> {}
+
+impl<T: Serialize> Serialize for Ranges<T> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(out)
+    }
+}
+
+impl<'de, T: Copy + Deserialize<'de>> Deserialize<'de> for Ranges<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Vec::deserialize(from).map(Self::from)
     }
 }

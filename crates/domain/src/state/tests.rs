@@ -16,6 +16,11 @@ fn folded(heartbeats: &[(u8, u64)], steps: &[(u8, u64)]) -> FleetState {
     state
 }
 
+fn accepted(state: &FleetState, placed: &Placed) -> bool {
+    let mut lives = state.lives(&placed.node);
+    lives.any(|life| life.accepted_heartbeat(&placed.heartbeat))
+}
+
 type Arrivals = Vec<(u8, u64)>;
 
 fn arrivals() -> impl Strategy<Value = Arrivals> {
@@ -47,10 +52,20 @@ proptest! {
     }
 
     #[test]
+    fn folding_is_merging_with_the_state_of_one_heartbeat(arrived in arrivals()) {
+        let policy = ActivityPolicy::default();
+        let all: Vec<Placed> = arrived.iter().map(|(node, n)| placed(*node, *n)).collect();
+        let mut together = FleetState::default();
+        together.fold_heartbeats(&all, &policy);
+        let merged = arrived.iter().map(|one| folded(&[*one], &[]));
+        prop_assert_eq!(merged.fold(FleetState::default(), FleetState::merge), together);
+    }
+
+    #[test]
     fn what_was_folded_is_known_as_accepted(arrived in arrivals()) {
         let state = folded(&arrived, &[]);
         for (node, sequence) in arrived {
-            prop_assert!(state.accepted_heartbeat(&placed(node, sequence)));
+            prop_assert!(accepted(&state, &placed(node, sequence)));
         }
     }
 }
@@ -168,7 +183,7 @@ fn what_comes_for_a_closed_week_is_refused_as_too_late() {
 #[test]
 fn a_repeat_of_what_was_before_a_silence_is_known_until_its_week_is_closed() {
     let state = forgotten(folded(&[(0, 0), (0, 15 * DAY_MINUTES)], &[]));
-    assert!(state.accepted_heartbeat(&placed(0, 0)));
+    assert!(accepted(&state, &placed(0, 0)));
     assert_eq!(
         state.nodes[&testing::node(0)].first_seen,
         Some(testing::at(15 * DAY_MINUTES * 60))

@@ -1,19 +1,18 @@
-//! Which ticks of the recent past were seen, as ranges: a node that is seen all
-//! the time has one.
+//! Which ticks of the recent past were seen, as ranges.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::ranges;
+use super::ranges::Ranges;
 use crate::units::Share;
 
 /// A set of ticks since 1970, of which only those of the newest [`KEPT`] are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ticks {
     /// First and one past the last; sorted, neither touching nor overlapping.
-    ranges: Vec<(i64, i64)>,
+    ranges: Ranges<i64>,
 }
 
 /// At a tick of a minute the last 24.5 hours; at worst, every other tick seen,
@@ -21,28 +20,21 @@ pub struct Ticks {
 const KEPT: i64 = 1_472;
 
 impl Ticks {
-    /// The ticks whose middle lies in `from..to`. Every middle lies in exactly
+    /// Takes in the ticks whose middle lies in `from..to`. Every middle lies in exactly
     /// one of two intervals that touch, so intervals without a gap leave none,
     /// and nothing is counted twice.
-    pub fn with_middle_in(from: Timestamp, to: Timestamp, tick: Duration) -> Self {
+    pub(super) fn add(&mut self, from: Timestamp, to: Timestamp, tick: Duration) {
         let (first, end) = middles(from, to, tick);
-        let ranges = match first < end {
-            true => vec![(first, end)],
-            false => Vec::new(),
-        };
-        let mut ticks = Self { ranges };
-        ticks.trim();
-        ticks
+        if first < end {
+            self.insert((first, end));
+            self.trim();
+        }
     }
 
     /// Takes in the other set.
-    pub fn absorb(&mut self, other: Self) {
-        if self.ranges.is_empty() {
-            self.ranges = other.ranges;
-            return;
-        }
-        for range in other.ranges {
-            self.insert(range);
+    pub fn absorb(&mut self, other: &Self) {
+        for range in other.ranges.as_slice() {
+            self.insert(*range);
         }
         self.trim();
     }
@@ -52,32 +44,36 @@ impl Ticks {
     /// when no middle lies there at all.
     pub fn coverage(&self, from: Timestamp, to: Timestamp, tick: Duration) -> Option<Share> {
         let (first, end) = middles(from, to, tick);
-        let newest_end = self.ranges.last().map_or(0, |range| range.1);
+        let newest_end = self.ranges.as_slice().last().map_or(0, |range| range.1);
         let first = first.max(newest_end - KEPT);
-        let held: i64 = self
-            .ranges
-            .iter()
+        let ranges = self.ranges.as_slice().iter();
+        let held: i64 = ranges
             .map(|(begin, over)| ((*over).min(end) - (*begin).max(first)).max(0))
             .sum();
         Share::of(u64::try_from(held).ok()?, u64::try_from(end - first).ok()?)
     }
 
     fn insert(&mut self, (first, end): (i64, i64)) {
-        let from = self.ranges.partition_point(|range| range.1 < first);
-        let to = self.ranges.partition_point(|range| range.0 <= end);
-        ranges::put(&mut self.ranges, from..to, (first, end));
+        let ranges = self.ranges.as_slice();
+        let from = ranges.partition_point(|range| range.1 < first);
+        let to = ranges.partition_point(|range| range.0 <= end);
+        self.ranges.put(from..to, (first, end));
     }
 
     fn trim(&mut self) {
-        let Some(newest_end) = self.ranges.last().map(|range| range.1) else {
+        let Some(newest_end) = self.ranges.as_slice().last().map(|range| range.1) else {
             return;
         };
         let oldest = newest_end.saturating_sub(KEPT);
-        if self.ranges.first().is_some_and(|range| range.0 < oldest) {
-            self.ranges.retain(|range| range.1 > oldest);
-            if let Some(first) = self.ranges.first_mut() {
-                first.0 = first.0.max(oldest);
+        let is_old = |range: &(i64, i64)| range.0 < oldest;
+        match &mut self.ranges {
+            Ranges::One(one) => one.0 = one.0.max(oldest),
+            Ranges::Many(many) if many.first().is_some_and(is_old) => {
+                let kept = many.iter().filter(|range| range.1 > oldest);
+                let kept = kept.map(|range| (range.0.max(oldest), range.1));
+                self.ranges = Ranges::from(kept.collect::<Vec<_>>());
             }
+            Ranges::Many(_) => {}
         }
     }
 }
@@ -111,7 +107,7 @@ mod tests {
             let seen = intervals
                 .iter()
                 .fold(Ticks::default(), |mut ticks, (from, to)| {
-                    ticks.absorb(Ticks::with_middle_in(at(*from), at(*to), MINUTE));
+                    ticks.add(at(*from), at(*to), MINUTE);
                     ticks
                 });
             let coverage = seen.coverage(at(0), at(600), MINUTE).map(Share::ppm);
@@ -134,8 +130,14 @@ mod tests {
 
     #[test]
     fn only_the_newest_day_is_kept() {
-        let week = Ticks::with_middle_in(at(0), at(7 * 86_400), MINUTE);
-        let kept: i64 = week.ranges.iter().map(|(first, end)| end - first).sum();
+        let mut week = Ticks::default();
+        week.add(at(0), at(7 * 86_400), MINUTE);
+        let kept: i64 = week
+            .ranges
+            .as_slice()
+            .iter()
+            .map(|(first, end)| end - first)
+            .sum();
         assert_eq!(kept, KEPT);
         let coverage = week.coverage(at(0), at(7 * 86_400), MINUTE);
         assert_eq!(coverage, Some(Share::ALL));

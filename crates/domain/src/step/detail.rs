@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::units::{Bytes, CpuTime, MilliCores};
 
@@ -210,8 +210,8 @@ pub const PARALLELISM_CLASSES: usize = PARALLELISM_BOUNDS.len() + 1;
 
 /// A step's time by the cores that it kept busy from one sample to the next. What
 /// lies before its first and after its last sample is not in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Busy>", into = "Vec<Busy>")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
+#[serde(from = "Vec<Busy>")]
 pub struct Parallelism {
     /// By class, the fewest cores first; it ends with the last that has time, because
     /// most steps keep few cores busy and millions of these are held.
@@ -235,9 +235,9 @@ impl From<Vec<Busy>> for Parallelism {
     }
 }
 
-impl From<Parallelism> for Vec<Busy> {
-    fn from(parallelism: Parallelism) -> Self {
-        parallelism.classes
+impl Serialize for Parallelism {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        self.classes.serialize(out)
     }
 }
 

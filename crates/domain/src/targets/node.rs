@@ -61,8 +61,8 @@ fn advise(
     let seen = hours.map_or(0, |h| {
         h.hours().filter(|(_, h)| h.seen() > Share::NONE).count()
     });
-    let kept = state.into_iter().flat_map(|node| node.steps());
-    let steps = newest(finished.into_iter().chain(kept));
+    let kept: Vec<_> = state.map_or_else(Vec::new, |node| node.steps().collect());
+    let steps = newest(finished.into_iter().chain(&kept));
     let spec = facts.catalogue.spec(&instance.instance_type);
     let used = Used {
         cores: spec.and_then(|spec| cores(spec, hours?, &steps)),

@@ -11,7 +11,7 @@ use ebb_domain::judge::{Facts, judge};
 use ebb_domain::state::Shard;
 use ebb_sweep::stored::Stored;
 use ebb_sweep::stored::hours::Hours;
-use ebb_sweep::stored::parts::fold_heartbeats;
+use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
 use ebb_sweep::{place, render};
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         timed(&mut fold, || {
             let mut rows = Vec::with_capacity(opened.iter().map(|o| o.rows.len()).sum());
             rows.extend(opened.into_iter().flat_map(|o| o.rows));
-            rows.retain(|placed| !stored.fleet.accepted_heartbeat(placed));
+            keep_new(&stored.fleet, &mut rows);
             heartbeats += rows.len() as u64;
             let hours = hours.folding(Some(heartbeats));
             fold_heartbeats(&rows, (&mut stored.fleet, hours), &policy.activity);

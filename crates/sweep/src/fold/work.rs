@@ -4,7 +4,7 @@
 //! A batch number is what two sweeps race for: who wants to commit the next number
 //! has folded every batch before it, so what it calls news is news.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use ebb_cloud::ports::PutIf;
 use ebb_domain::heartbeat::Placed;
@@ -13,7 +13,7 @@ use ebb_lake::{Appended, Batch, Table};
 
 use super::{FoldError, Folder};
 use crate::stored::hours::Hours;
-use crate::stored::parts::fold_heartbeats;
+use crate::stored::parts::{fold_heartbeats, keep_new};
 use crate::stored::{self, Memory, Saved, Stored};
 
 /// Sweeps overlap at most by accident; losing this often in a row is a fault.
@@ -151,21 +151,6 @@ impl Work {
         Ok(())
     }
 
-    /// Leaves those heartbeats that neither the state nor an earlier one of these has.
-    fn keep_new(&self, heartbeats: &mut Vec<Placed>) {
-        let mut seen = HashSet::with_capacity(heartbeats.len());
-        let is_new: Vec<bool> = heartbeats
-            .iter()
-            .map(|placed| {
-                let h = &placed.heartbeat;
-                let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
-                !self.stored.fleet.accepted_heartbeat(placed) && seen.insert(key)
-            })
-            .collect();
-        let mut is_new = is_new.into_iter();
-        heartbeats.retain(|_| is_new.next().unwrap_or(false));
-    }
-
     /// Steps of objects that the state does not have.
     fn new_steps(&self, objects: &[Vec<PlacedStep>]) -> Vec<PlacedStep> {
         let mut seen = BTreeSet::new();
@@ -201,7 +186,7 @@ impl Folder<'_> {
         mut rows: Vec<Placed>,
     ) -> Result<usize, FoldError> {
         for _ in 0..ATTEMPTS {
-            work.keep_new(&mut rows);
+            keep_new(&work.stored.fleet, &mut rows);
             if rows.is_empty() {
                 return Ok(0);
             }

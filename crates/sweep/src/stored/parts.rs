@@ -1,44 +1,42 @@
-//! Folds on all cores: each core folds a part by itself, and the parts are merged,
-//! which comes to the same because states form semilattices.
+//! What is done with many heartbeats at once: what is not new is left out, and the rest
+//! is folded into state and hours side by side.
+
+use std::collections::HashSet;
 
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::FleetState;
 
-/// Fewer heartbeats than this are folded sooner than a thread starts.
-const ROWS_A_THREAD: usize = 1_000;
+/// Leaves those heartbeats that neither the state nor an earlier one of these has.
+pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {
+    let mut seen = HashSet::with_capacity(rows.len());
+    let mut is_new = Vec::with_capacity(rows.len());
+    for of_one in rows.chunk_by(|a, b| a.node == b.node) {
+        let Some(first) = of_one.first() else {
+            continue;
+        };
+        let lives = fleet.lives(&first.node);
+        is_new.extend(of_one.iter().map(|placed| {
+            let h = &placed.heartbeat;
+            let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
+            !lives.clone().any(|life| life.accepted_heartbeat(h)) && seen.insert(key)
+        }));
+    }
+    drop(seen);
+    let mut is_new = is_new.into_iter();
+    rows.retain(|_| is_new.next().unwrap_or(false));
+}
 
-/// Folds heartbeats into state and hours.
+/// Folds heartbeats into state and hours, each on a core of its own: neither asks for
+/// the other.
 pub fn fold_heartbeats(
     rows: &[Placed],
     (fleet, hours): (&mut FleetState, &mut FleetHours),
     activity: &ActivityPolicy,
 ) {
-    let cores = std::thread::available_parallelism().map_or(1, Into::into);
-    let each = rows.len().div_ceil(cores).max(ROWS_A_THREAD);
-    let fold = |part: &[Placed]| {
-        let (mut fleet, mut hours) = (FleetState::default(), FleetHours::default());
-        for placed in part {
-            fleet.fold_heartbeat(placed, activity);
-            hours.fold_heartbeat(placed, activity);
-        }
-        (fleet, hours)
-    };
     std::thread::scope(|scope| {
-        let mut parts = rows.chunks(each);
-        let first = parts.next().unwrap_or_default();
-        let others: Vec<_> = parts
-            .map(|part| (part, scope.spawn(move || fold(part))))
-            .collect();
-        let mut merge = |(theirs, their_hours)| {
-            *fleet = std::mem::take(fleet).merge(theirs);
-            *hours = std::mem::take(hours).merge(their_hours);
-        };
-        merge(fold(first));
-        for (part, other) in others {
-            // What panics on another thread would on this one, where it is told.
-            merge(other.join().unwrap_or_else(|_| fold(part)));
-        }
+        scope.spawn(|| hours.fold_heartbeats(rows, activity));
+        fleet.fold_heartbeats(rows, activity);
     });
 }

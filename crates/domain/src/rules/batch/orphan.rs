@@ -30,8 +30,8 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .running()
             .filter(|step| step.usage.id.kind == StepKind::EcsTask);
         let orphans = tasks.filter(|_| is_fresh).filter_map(|step| {
-            let from = orphan_since(facts, worker, step, &known)?;
-            found_one(facts, worker, step, from)
+            let from = orphan_since(facts, worker, &step, &known)?;
+            found_one(facts, worker, &step, from)
         });
         verdicts.extend(orphans);
     }

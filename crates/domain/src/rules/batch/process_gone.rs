@@ -17,13 +17,14 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let task = job.task_id()?;
     // The state forgets what ended a quarter of an hour ago; the lake does not.
     let in_lake = || {
-        let mut kept = facts.finished.iter();
-        kept.find(|step| {
+        let mut ended = facts.finished.iter();
+        ended.find(|step| {
             let id = &step.usage.id;
             step.node == *node && id.kind == StepKind::EcsTask && id.key == task
         })
     };
-    let step: Option<&PlacedStep> = step_of(state, task).or_else(in_lake);
+    let kept = step_of(state, task);
+    let step: Option<&PlacedStep> = kept.as_ref().or_else(in_lake);
     let ended = step.filter(|step| step.usage.end != StepEnd::Running);
     let gone = ended.and_then(|step| since(facts, step.observed_at));
     let shown = match (step, gone) {

@@ -1,0 +1,224 @@
+//! A step as the state of its node holds it. A hundred thousand of them are held and few
+//! are ever looked at, so each is packed, in much less memory than it takes unpacked.
+//! Where a state is stored it is written out as the step that it is.
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+use crate::heartbeat::{BootClock, Origin, Placed};
+use crate::identity::{BootId, NodeId, ProbeStart};
+use crate::step::{
+    PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage,
+};
+use crate::units::{Bytes, CpuTime, MilliCores};
+
+/// Most take less; it is given back when they are packed.
+const EXPECTED_BYTES: usize = 512;
+
+/// The newest record of a step, its executables left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptStep {
+    pub(super) names: Names,
+    observed: BootClock,
+    pub(super) observed_at: Timestamp,
+    /// [`Packed`], its [`StepId`] first.
+    packed: Box<[u8]>,
+}
+
+/// Whose a step is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    pub(super) node: NodeId,
+    pub(super) boot: BootId,
+    pub(super) probe_start: ProbeStart,
+}
+
+/// What of a step is packed: its usage but for `observed` and the executables, then the
+/// batch, the origin, and by how many nanoseconds start and last progress lay longer
+/// before `observed_at` than their clocks tell: none, as a rule.
+type Packed<Id, Name, Detail> = (
+    Id,
+    Name,
+    (BootClock, StepEnd, u64, CpuTime, Option<PeakMemory>),
+    (Option<Bytes>, Option<Bytes>, Requested),
+    (Option<MilliCores>, BootClock, Detail),
+    (u64, Origin, i128, i128),
+);
+
+impl KeptStep {
+    /// A step that a heartbeat names; `None` where a time of it lies outside the range
+    /// of a timestamp.
+    pub(super) fn running(names: Names, placed: &Placed, usage: &StepUsage) -> Option<Self> {
+        let h = &placed.heartbeat;
+        let times = [usage.started, usage.last_progress].map(|clock| placed.place(clock));
+        let [started_at, last_progress_at] = times;
+        let observed_at = placed.place(usage.observed)?;
+        let times = (started_at?, observed_at, last_progress_at?);
+        Some(Self::pack(names, usage, (h.sequence, h.origin), times))
+    }
+
+    fn pack(
+        names: Names,
+        usage: &StepUsage,
+        (sequence, origin): (u64, Origin),
+        (started_at, observed_at, last_progress_at): (Timestamp, Timestamp, Timestamp),
+    ) -> Self {
+        let u = usage;
+        let beyond = |at: Timestamp, clock: BootClock| {
+            let ago = observed_at.as_nanosecond() - at.as_nanosecond();
+            ago - clocks_apart(clock, u.observed)
+        };
+        let all: Packed<&StepId, &str, &StepDetail> = (
+            &u.id,
+            &u.name,
+            (u.started, u.end, u.processes, u.cpu, u.peak_memory),
+            (u.disk_read, u.disk_written, u.requested),
+            (u.peak_cores, u.last_progress, &u.detail),
+            (
+                sequence,
+                origin,
+                beyond(started_at, u.started),
+                beyond(last_progress_at, u.last_progress),
+            ),
+        );
+        let packed = postcard::to_extend(&all, Vec::with_capacity(EXPECTED_BYTES));
+        Self {
+            names,
+            observed: usage.observed,
+            observed_at,
+            // Memory takes whatever is written to it.
+            packed: packed.unwrap_or_default().into_boxed_slice(),
+        }
+    }
+
+    /// The step; what was packed here is always read here.
+    pub(super) fn unpack(&self) -> Option<PlacedStep> {
+        let all: Packed<StepId, String, StepDetail> = postcard::from_bytes(&self.packed).ok()?;
+        let (id, name, begin, disk, (peak_cores, last_progress, detail), times) = all;
+        let (started, end, processes, cpu, peak_memory) = begin;
+        let (disk_read, disk_written, requested) = disk;
+        let (sequence, origin, started_beyond, progress_beyond) = times;
+        let observed_ns = self.observed_at.as_nanosecond();
+        let placed = |beyond: i128, clock| {
+            let ago = beyond.checked_add(clocks_apart(clock, self.observed))?;
+            Timestamp::from_nanosecond(observed_ns.checked_sub(ago)?).ok()
+        };
+        let Names {
+            node,
+            boot,
+            probe_start,
+        } = self.names.clone();
+        Some(PlacedStep {
+            node,
+            boot,
+            probe_start,
+            sequence,
+            origin,
+            started_at: placed(started_beyond, started)?,
+            observed_at: self.observed_at,
+            last_progress_at: placed(progress_beyond, last_progress)?,
+            usage: StepUsage {
+                id,
+                name,
+                started,
+                observed: self.observed,
+                end,
+                processes,
+                cpu,
+                peak_memory,
+                disk_read,
+                disk_written,
+                requested,
+                peak_cores,
+                last_progress,
+                tools: Vec::new(),
+                detail,
+            },
+        })
+    }
+
+    /// What tells two steps of a node apart.
+    pub(super) fn key(&self) -> (&BootId, Option<(StepKind, &str)>) {
+        let id = postcard::take_from_bytes(&self.packed);
+        (&self.names.boot, id.ok().map(|(id, _)| id))
+    }
+
+    /// Totals only grow, so the record observed last stands for the others; the
+    /// rest of the order only makes it total. A record that says how the step ended
+    /// beats one of the same moment that does not.
+    pub(super) fn is_older_than(&self, other: &Self) -> bool {
+        let rest = |step: Option<PlacedStep>| {
+            let step = step?;
+            Some((step.usage.end, step.usage, step.observed_at, step.sequence))
+        };
+        match self.observed.cmp(&other.observed) {
+            Ordering::Equal => rest(self.unpack()) < rest(other.unpack()),
+            order => order.is_lt(),
+        }
+    }
+}
+
+/// From `clock` to `observed` in nanoseconds.
+fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
+    i128::from(observed.as_nanos()) - i128::from(clock.as_nanos())
+}
+
+impl From<&PlacedStep> for KeptStep {
+    fn from(step: &PlacedStep) -> Self {
+        let names = Names {
+            node: step.node.clone(),
+            boot: step.boot.clone(),
+            probe_start: step.probe_start.clone(),
+        };
+        let times = (step.started_at, step.observed_at, step.last_progress_at);
+        Self::pack(names, &step.usage, (step.sequence, step.origin), times)
+    }
+}
+
+impl Serialize for KeptStep {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let step = self.unpack();
+        step.ok_or_else(|| ser::Error::custom("a step cannot be unpacked"))?
+            .serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeptStep {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let step = PlacedStep::deserialize(from)?;
+        Some(Self::from(&step))
+            .filter(|kept| kept.unpack().is_some())
+            .ok_or_else(|| de::Error::custom("a step cannot be packed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::placed_step;
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked_as_it_was() {
+        let check = |change: fn(&mut PlacedStep)| {
+            let mut step = placed_step(3, 70);
+            change(&mut step);
+            let kept = KeptStep::from(&step);
+            assert_eq!(kept.unpack().as_ref(), Some(&step));
+            let id = (step.usage.id.kind, step.usage.id.key.as_str());
+            assert_eq!(kept.key(), (&step.boot, Some(id)));
+        };
+        check(|_| {});
+        check(|step| step.usage.name = "é".repeat(128));
+        check(|step| step.started_at = Timestamp::MIN);
+        check(|step| step.last_progress_at = Timestamp::MAX);
+        check(|step| {
+            let detail = &mut step.usage.detail;
+            detail.run_queue = Some(std::time::Duration::MAX);
+            detail
+                .parallelism
+                .add(std::time::Duration::from_secs(1), CpuTime(9));
+        });
+    }
+}
