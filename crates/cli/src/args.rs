@@ -113,7 +113,7 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "PROJECT", conflicts_with_all = ["demo", "profile"])]
     pub(crate) gcp: Option<String>,
     /// What it is billed: a file of its billing export, as JSON lines or CSV
-    #[arg(long, value_name = "FILE", requires = "gcp")]
+    #[arg(long, value_name = "FILE", requires = "gcp", conflicts_with_all = ["demo", "metrics"])]
     pub(crate) billing: Option<PathBuf>,
     /// Where a simulator plays its APIs, without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true)]
@@ -262,4 +262,22 @@ pub(crate) enum PolicyCommand {
     },
     /// Show the default thresholds, as a file to start from
     Show,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_of_google_cloud_is_of_a_project_of_it() {
+        let check = |more: &[&str], expect: bool| {
+            let words = ["ebb", "scan", "--billing", "b.csv"];
+            let words = words.iter().chain(more);
+            assert_eq!(Args::try_parse_from(words).is_ok(), expect, "{more:?}");
+        };
+        check(&["--gcp", "lab"], true);
+        check(&[], false);
+        check(&["--demo"], false);
+        check(&["--metrics", "m.csv"], false);
+    }
 }

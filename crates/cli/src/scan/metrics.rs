@@ -61,6 +61,13 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
 fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
     let mut gaps = read.bad_lines.gaps(path);
+    if !read.missing_columns.is_empty() {
+        gaps.push(Gap {
+            scope: format!("{file}: {}", read.missing_columns.join(", ")),
+            reason: "a verdict takes CPU and network: without these columns there is none"
+                .to_owned(),
+        });
+    }
     for column in &read.unread_columns {
         gaps.push(Gap {
             scope: format!("{file}: {column}"),
@@ -123,6 +130,21 @@ mod tests {
         let (report, explained) = scan(file.path(), Some("rack-2"), &policy).expect("it is read");
         assert_eq!(report.totals.waste_per_hour, price);
         assert!(explained.is_some_and(|e| e.findings.is_empty() && !e.checks.is_empty()));
+    }
+
+    #[test]
+    fn columns_that_a_verdict_takes_are_named_where_they_are_missing() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "timestamp,resource_id,cpu_pct\n0,a,1\n300,a,1").expect("written");
+        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        assert!(report.findings.is_empty());
+        let [gap] = &report.gaps[..] else {
+            panic!("one gap: {:?}", report.gaps)
+        };
+        assert!(
+            gap.scope.ends_with(": net_in_bytes, net_out_bytes"),
+            "{gap:?}"
+        );
     }
 
     #[test]

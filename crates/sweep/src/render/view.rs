@@ -106,8 +106,8 @@ pub(super) const SIMULATED_MEANS: &str =
     "SIMULATED: at least a part of this input was made by a generator, not measured.";
 
 /// How much a report is worth that rests on metrics alone.
-const WEAKER: &str = "No node has a probe: idle nodes are judged on CloudWatch metrics, which \
-     is weaker evidence, and what jobs and steps do is not seen.";
+const WEAKER: &str = "No node has a probe: idle nodes are judged on metrics, which is weaker \
+     evidence, and what jobs and steps do is not seen.";
 
 impl Page {
     pub(super) fn of(report: &Report) -> Self {

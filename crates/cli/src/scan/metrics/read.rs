@@ -24,6 +24,9 @@ const VALUES: [&str; 6] = [
     "disk_write_bytes",
 ];
 
+/// Without these no machine can be called idle.
+const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
+
 /// Rows that are kept, at about 100 bytes each; later ones are refused and counted.
 const MAX_ROWS: usize = 5_000_000;
 
@@ -36,6 +39,8 @@ pub(super) struct Metrics {
     pub(super) bad_lines: BadLines,
     /// Columns that mean nothing here.
     pub(super) unread_columns: Vec<String>,
+    /// Columns that are not there and that every verdict takes.
+    pub(super) missing_columns: Vec<&'static str>,
 }
 
 impl Metrics {
@@ -142,6 +147,8 @@ impl Columns {
         metrics.unread_columns = unread
             .map(|name| name.escape_default().to_string())
             .collect();
+        let missing = NEEDED.into_iter().filter(|name| at(name).is_none());
+        metrics.missing_columns = missing.collect();
         Ok(Self {
             timestamp,
             resource,
