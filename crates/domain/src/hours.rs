@@ -174,10 +174,14 @@ impl NodeHours {
     /// The slots of five minutes in which the workload was active, of the hours that a
     /// window touches.
     pub(crate) fn worked(&self, window: Window) -> impl Iterator<Item = Window> {
-        let [first, last] = [window.from, window.to].map(|at| hour_of(at.as_second()));
-        let known = self.numbered();
-        let within = known.filter(move |(number, _)| (first..=last).contains(number));
-        within.flat_map(|(number, hour)| {
+        let index = |at: Timestamp, beyond: i64| {
+            let index = hour_of(at.as_second()) + beyond - self.first;
+            usize::try_from(index).unwrap_or(0).min(self.hours.len())
+        };
+        let (first, last) = (index(window.from, 0), index(window.to, 1));
+        let within = self.hours.get(first..last).unwrap_or_default().iter();
+        within.enumerate().flat_map(move |(i, hour)| {
+            let number = self.first + (first + i) as i64;
             let active = (0..SLOTS).filter(move |slot| hour.active_slots() >> slot & 1 == 1);
             active.filter_map(move |slot| {
                 let begin = number * 3600 + i64::from(slot) * SLOT_SECONDS;

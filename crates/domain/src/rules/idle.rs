@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use self::keeper::LastEnds;
 use super::{Questions, Verdict, rest};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
@@ -34,13 +35,14 @@ const KIND: FindingKind = FindingKind::IdleNode;
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let running = |i: &&Instance| i.state == InstanceState::Running;
     let by_batch = judged_by_batch(facts);
+    let ends = keeper::last_ends(facts);
     facts
         .inventory
         .instances
         .values()
         .filter(running)
         .filter(|instance| !by_batch.contains(&instance.id))
-        .filter_map(|instance| judge_one(facts, instance))
+        .filter_map(|instance| judge_one(facts, instance, &ends))
         .collect()
 }
 
@@ -57,7 +59,7 @@ fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+fn judge_one(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Option<Verdict> {
     let undetermined = |reason: String| {
         Some(Verdict::undetermined(
             KIND,
@@ -74,7 +76,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
         None => metrics::judge(facts, instance),
         // In use, if not now: a schedule or its low duty is told instead.
         Some((node, _)) if rest::usual(facts, instance, node).is_some() => None,
-        Some((node, latest)) => match observe(facts, instance, node, latest) {
+        Some((node, latest)) => match observe(facts, instance, (node, latest), ends) {
             Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
             Ok(None) => None,
             Err(reason) => undetermined(reason),
@@ -106,8 +108,8 @@ struct Quiet {
 fn observe(
     facts: &Facts<'_>,
     instance: &Instance,
-    node: &NodeState,
-    latest: &Latest,
+    (node, latest): (&NodeState, &Latest),
+    ends: &LastEnds<'_>,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
     if let Some(silent) = elapsed(latest.end, facts.now).filter(|age| *age > policy.after()) {
@@ -120,8 +122,11 @@ fn observe(
         from,
         to: latest.end,
     };
+    if node.active_until.is_some() && window.length() < keeper::least_patience(facts) {
+        return Ok(None);
+    }
     let keeper = keeper::of(facts, instance, node);
-    let patience = match keeper::patience(facts, instance, keeper.as_ref()) {
+    let patience = match keeper::patience(facts, instance, keeper.as_ref(), ends) {
         keeper::Patience::For(time) => time,
         keeper::Patience::Meant(why) if window.length() >= policy.after() => return Err(why),
         keeper::Patience::Meant(_) => policy.after(),

@@ -84,7 +84,8 @@ fn by_probe(
     let keeps = keeper
         .as_ref()
         .map_or_else(|| "nothing that shows".to_owned(), ToString::to_string);
-    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref()) {
+    let ends = keeper::last_ends(facts);
+    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), &ends) {
         keeper::Patience::For(time) => (time, None),
         keeper::Patience::Meant(why) => (policy.after(), Some(why)),
     };

@@ -1,9 +1,13 @@
 //! Who keeps an idle node alive, and how long that is given.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::finding::KeptAliveBy;
-use crate::fleet::{ComputeEnvironment, Controller, Instance, Job, JobStatus};
+use crate::fleet::{ComputeEnvironment, Controller, Instance, JobStatus};
+use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::state::NodeState;
 use crate::step::StepKind;
@@ -66,39 +70,54 @@ pub(super) enum Patience {
     Meant(String),
 }
 
+/// Where a quiet node is given time, none is given less than this.
+pub(super) fn least_patience(facts: &Facts<'_>) -> Duration {
+    let daemons = Duration::from_secs(facts.policy.batch.daemon_task_seconds);
+    daemons.min(facts.policy.idle.after())
+}
+
 pub(super) fn patience(
     facts: &Facts<'_>,
     instance: &Instance,
     keeper: Option<&KeptAliveBy>,
+    ends: &LastEnds<'_>,
 ) -> Patience {
     let (idle, batch) = (facts.policy.idle.after(), &facts.policy.batch);
     match keeper {
-        Some(KeptAliveBy::DaemonTasks(_)) => {
-            Patience::For(Duration::from_secs(batch.daemon_task_seconds).min(idle))
-        }
+        Some(KeptAliveBy::DaemonTasks(_)) => Patience::For(least_patience(facts)),
         Some(KeptAliveBy::MinimumCapacity(_)) => {
             Patience::For(Duration::from_secs(batch.minimum_capacity_seconds).max(idle))
         }
-        _ => scale_in_delay(facts, instance).map_or(Patience::For(idle), Patience::Meant),
+        _ => scale_in_delay(facts, instance, ends).map_or(Patience::For(idle), Patience::Meant),
     }
+}
+
+/// When the last job of each machine ended, looked up once for all.
+pub(super) type LastEnds<'a> = BTreeMap<&'a NodeId, Timestamp>;
+
+pub(super) fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
+    let batch = &facts.inventory.batch;
+    let mut ends = LastEnds::new();
+    for job in batch.jobs.values() {
+        let over = matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
+        if let (Some(node), Some(at), true) = (batch.node_of(job), job.stopped_at, over) {
+            let known = ends.entry(node).or_insert(at);
+            *known = at.max(*known);
+        }
+    }
+    ends
 }
 
 /// While an environment keeps its machines on purpose after their last job, it is no
 /// waste yet.
-fn scale_in_delay(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Option<String> {
     let environment = environment(facts, instance)?;
     let minutes = environment
         .scale_down_delay_minutes
         .filter(|minutes| *minutes > 0)?;
     let grace = Duration::from_secs(facts.policy.batch.scale_in_grace_seconds);
     let delay = Duration::from_secs(u64::from(minutes) * 60) + grace;
-    let batch = &facts.inventory.batch;
-    let mine = |job: &&Job| batch.node_of(job) == Some(&instance.id);
-    let over = |job: &Job| match job.status {
-        JobStatus::Succeeded | JobStatus::Failed => job.stopped_at,
-        _ => None,
-    };
-    let ended = batch.jobs.values().filter(mine).filter_map(over).max()?;
+    let ended = *ends.get(&instance.id)?;
     let ago: Duration = facts.now.duration_since(ended).try_into().ok()?;
     (ago < delay).then(|| {
         format!(
