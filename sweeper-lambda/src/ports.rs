@@ -44,8 +44,6 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
     );
     let together = match &settings.beside {
         Beside::Nobody => None,
-        // What another shard folds is its own account's.
-        _ if !settings.shard.reports() => None,
         beside => {
             let who = aws::caller(&aws).await.context("the other accounts")?;
             let entered = aws::enter(&aws, &who, beside, &settings.member_role).await;

@@ -16,7 +16,8 @@ pub(crate) struct Settings {
     pub(crate) policy_key: String,
     /// None means all that are enabled.
     pub(crate) regions: Vec<Region>,
-    /// Accounts that are looked at too, and the role that is assumed in each.
+    /// Accounts that are looked at too, and the role that is assumed in each; none for a
+    /// shard that does not report, for what it folds is its own account's.
     pub(crate) beside: Beside,
     pub(crate) member_role: MemberRole,
     pub(crate) shard: Shard,
@@ -46,6 +47,11 @@ impl Settings {
             .collect::<Result<_>>()?;
         let beside = Beside::parse(&optional("EBB_ACCOUNTS").unwrap_or_default());
         let beside = beside.map_err(|what| anyhow!("EBB_ACCOUNTS: {what}"))?;
+        let shard = shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?;
+        let beside = match shard.reports() {
+            true => beside,
+            false => Beside::Nobody,
+        };
         let member_role = MemberRole {
             name: optional("EBB_ACCOUNT_ROLE").unwrap_or_else(|| "ebb-member".to_owned()),
             external_id: optional("EBB_ACCOUNT_EXTERNAL_ID"),
@@ -61,7 +67,7 @@ impl Settings {
             regions,
             beside,
             member_role,
-            shard: shard(optional("EBB_SHARD"), optional("EBB_SHARDS"))?,
+            shard,
             slack_secret_arn: optional("EBB_SLACK_WEBHOOK_SECRET_ARN"),
             events_secret_arn: optional("EBB_EVENTS_SECRET_ARN"),
             email: Addresses::of(optional("EBB_EMAIL_FROM"), listed("EBB_EMAIL_TO"))?,
@@ -138,6 +144,21 @@ mod tests {
         assert_eq!(bare.shard, Shard::ONLY);
         let third = read(&[("EBB_SHARD", "2"), ("EBB_SHARDS", "4")]);
         assert_eq!(third.expect("whole").shard, Shard { index: 2, of: 4 });
+    }
+
+    #[test]
+    fn only_the_shard_that_reports_enters_other_accounts() {
+        let check = |shard: &str, expect: Beside| {
+            let settings = read(&[
+                ("EBB_SHARD", shard),
+                ("EBB_SHARDS", "4"),
+                ("EBB_ACCOUNTS", "organization"),
+            ]);
+            assert_eq!(settings.expect("whole").beside, expect, "shard {shard}");
+        };
+        check("0", Beside::Organization);
+        check("1", Beside::Nobody);
+        check("3", Beside::Nobody);
     }
 
     #[test]
