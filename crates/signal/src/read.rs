@@ -100,7 +100,7 @@ pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> 
             1 => sender = Some(sent(value.bytes()?)?),
             2 => {
                 let bytes = value.bytes()?;
-                heartbeats.add(|before| heartbeat(bytes, before.last()))?;
+                heartbeats.add(|before| heartbeat(bytes, sender.as_ref(), before.last()))?;
             }
             _ => {}
         }
@@ -129,8 +129,12 @@ fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
     })
 }
 
-/// Reads one heartbeat; `before` is the one before it in the same message.
-fn heartbeat(bytes: &[u8], before: Option<&Heartbeat>) -> Result<Heartbeat, DecodeError> {
+/// Reads one heartbeat of a sender; `before` is the one before it in the same message.
+fn heartbeat(
+    bytes: &[u8],
+    sender: Option<&Sent>,
+    before: Option<&Heartbeat>,
+) -> Result<Heartbeat, DecodeError> {
     let (mut names, mut numbers) = ([NO_TEXT; 3], [0; 4]);
     let (mut source, mut typed_ago, mut detail) = (0, None, Default::default());
     let (mut coverage, mut hardware, mut probe) = (None, None, None);
@@ -164,8 +168,8 @@ fn heartbeat(bytes: &[u8], before: Option<&Heartbeat>) -> Result<Heartbeat, Deco
         }
     }
     let ([node, boot, probe_start], [sequence, start, end, wall_at_end]) = (names, numbers);
-    let (same_node, same_boot) = (before.map(|b| &b.node), before.map(|b| &b.boot));
-    let same_start = before.map(|b| &b.probe_start);
+    let (same_node, same_start) = (before.map(|b| &b.node), before.map(|b| &b.probe_start));
+    let same_boot = before.map(|b| &b.boot).or(sender.map(|sent| &sent.boot));
     Ok(Heartbeat {
         node: again("node", node, same_node, NodeId::as_str)?,
         boot: again("boot", boot, same_boot, BootId::as_str)?,
