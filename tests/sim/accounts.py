@@ -70,6 +70,37 @@ def _second_queue(home: dict[str, str]) -> None:
     batch.create_job_queue(jobQueueName="other", priority=1, state="ENABLED", computeEnvironmentOrder=order)
 
 
+def _watched(home: dict[str, str]) -> dict[str, str]:
+    """A node without a probe that tells of its credits, and whose agent tells of its memory
+    and two GPUs, the first of which works: the last half hour, by the dimensions that the
+    CloudWatch agent sends by default and once rolled up."""
+    node = next(n for n in filled().world["nodes"] if n["profile"] == "silent")
+    here = [{"Name": "InstanceId", "Value": node["instance_id"]}]
+    image = [{"Name": "ImageId", "Value": "ami-0ebb0000000000001"}, *here]
+    gpus = [[{"Name": "index", "Value": str(n)}, {"Name": "name", "Value": "Tesla T4"}, *image] for n in range(2)]
+    told = {
+        "AWS/EC2": [("CPUCreditBalance", here, 0.25), ("CPUSurplusCreditBalance", here, 0)],
+        "CWAgent": [
+            ("mem_used_percent", here, 37.5),
+            ("mem_used_percent", image, 37.5),
+            ("nvidia_smi_utilization_gpu", gpus[0], 80),
+            ("nvidia_smi_utilization_gpu", gpus[1], 0),
+            ("nvidia_smi_memory_used", gpus[0], 4096),
+            ("nvidia_smi_memory_used", gpus[1], 3),
+        ],
+    }
+    now = datetime.now(timezone.utc)
+    watch = _client("cloudwatch", node["region"], home)
+    for namespace, metrics in told.items():
+        data = [
+            {"MetricName": name, "Dimensions": on, "Timestamp": now - timedelta(minutes=5 * back), "Value": value}
+            for name, on, value in metrics
+            for back in range(1, 7)
+        ]
+        watch.put_metric_data(Namespace=namespace, MetricData=data)
+    return {"node": node["instance_id"], "region": node["region"]}
+
+
 def _billed(home: dict[str, str]) -> list[dict[str, Any]]:
     """What each of the last 14 days cost in all, as the bill itself sums it up."""
     today = datetime.now(timezone.utc).date()
@@ -99,6 +130,7 @@ def main() -> None:
         "role": MEMBER_ROLE,
         "regions": REGIONS,
         "instances": {region: _fill(region, keys) for region in REGIONS},
+        "watched": _watched(home),
         "billed": _billed(home),
         "world": filled().world,
     }

@@ -32,7 +32,7 @@ _CALLS = {
         "DescribeComputeEnvironments DescribeJobQueues ListJobs DescribeJobs GetJobQueueSnapshot",
     ),
     "ecs": ("ecs", "ListContainerInstances DescribeContainerInstances ListTasks DescribeTasks"),
-    "monitoring": ("cloudwatch", "GetMetricData"),
+    "monitoring": ("cloudwatch", "GetMetricData ListMetrics"),
     "ce": ("ce", "GetCostAndUsage GetCostAndUsageWithResources"),
     "compute-optimizer": ("compute-optimizer", "GetEC2InstanceRecommendations"),
     "cost-optimization-hub": ("cost-optimization-hub", "ListRecommendations"),

@@ -5,6 +5,8 @@
 mod examples;
 #[path = "accounts/markets.rs"]
 mod markets;
+#[path = "accounts/metrics.rs"]
+mod metrics;
 #[path = "accounts/money.rs"]
 mod money;
 #[path = "accounts/prices.rs"]
@@ -180,6 +182,7 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     );
     assert!(savings.contains(&None), "the Hub told none: {savings:?}");
     joined(&account, &found)?;
+    metrics::of_agents_are_found(&account).await?;
     one_that_vanishes_is_no_waste(&account, &all, &found).await?;
     money::adds_up(&account).await?;
     money::without_the_opt_in(&account).await

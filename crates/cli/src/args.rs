@@ -88,7 +88,9 @@ and no prices. What has no price by the bill has the one that you state, else no
     WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
     GROUP BY 1, 2, 3, 4, 5' > bill.csv
 
-What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7;
+What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7,
+with CPU credits 2 more, with a CloudWatch agent 1 for memory and 2 a GPU, which are listed
+at the price of a metric a page;
 Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
 policy is spent, $1 by default. All else is free.
 

@@ -3,6 +3,7 @@
 //! that names it.
 
 mod markets;
+mod metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::{AccountId, NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
@@ -71,23 +72,6 @@ impl Accounts {
             enabled.is_none_or(|enabled| enabled.contains(region))
         };
         self.members.iter().filter(has).cloned().collect()
-    }
-
-    /// By account, in the order of the accounts.
-    fn by_owner(&self, nodes: &[NodeId]) -> Vec<(Member, Vec<NodeId>)> {
-        let mut by_owner: BTreeMap<AccountId, Vec<NodeId>> = BTreeMap::new();
-        let learnt = self.learnt();
-        for node in nodes {
-            if let Some(owner) = learnt.owner.get(node) {
-                by_owner
-                    .entry(owner.clone())
-                    .or_default()
-                    .push(node.clone());
-            }
-        }
-        let each = self.members.iter();
-        each.filter_map(|member| Some((member.clone(), by_owner.remove(&member.id)?)))
-            .collect()
     }
 }
 
@@ -184,50 +168,6 @@ impl InventorySource for Accounts {
 
     fn not_entered(&self) -> Vec<Gap> {
         self.gaps.clone()
-    }
-}
-
-#[async_trait]
-impl MetricsSource for Accounts {
-    async fn utilization(
-        &self,
-        region: &Region,
-        nodes: &[NodeId],
-        from: Timestamp,
-        to: Timestamp,
-    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
-        let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
-        let calls = self
-            .by_owner(nodes)
-            .into_iter()
-            .filter_map(|(member, nodes)| {
-                let (source, region) = (member.metrics?, region.clone());
-                Some(async move {
-                    let told = source.utilization(&region, &nodes, from, to).await;
-                    (member.id, told)
-                })
-            });
-        for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls.collect::<Vec<_>>()).await {
-            match answer {
-                Ok(series) => {
-                    answered = true;
-                    all.extend(series);
-                }
-                Err(error) => failed.push((account, error)),
-            }
-        }
-        match failed.is_empty() || answered {
-            true => Ok(all),
-            false => Err(all_refused(failed)),
-        }
-    }
-
-    fn metrics_requested(&self) -> u64 {
-        let sources = self
-            .members
-            .iter()
-            .filter_map(|member| member.metrics.as_ref());
-        sources.map(|source| source.metrics_requested()).sum()
     }
 }
 

@@ -16,8 +16,8 @@ use jiff::Timestamp;
 
 use crate::ports::{
     BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, Events, InventorySource,
-    Listed, Mailer, MarketSource, MetricsSource, Object, Objects, PutOptions, Queue, Received,
-    Secrets, Topic,
+    Listed, Mailer, MarketSource, MetricsSource, NodeMetrics, Object, Objects, PutOptions, Queue,
+    Received, Secrets, Topic,
 };
 
 /// Whether the work was done when the failure is told.
@@ -166,15 +166,24 @@ impl<T: InventorySource> InventorySource for Failing<T> {
 
 #[async_trait]
 impl<T: MetricsSource> MetricsSource for Failing<T> {
+    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        let work = self.inner.beside(region, nodes);
+        self.fault.around("metrics.beside", work).await
+    }
+
     async fn utilization(
         &self,
         region: &Region,
-        nodes: &[NodeId],
+        nodes: &NodeMetrics,
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let work = self.inner.utilization(region, nodes, from, to);
         self.fault.around("metrics.utilization", work).await
+    }
+
+    fn least_pages(&self) -> u64 {
+        self.inner.least_pages()
     }
 
     fn metrics_requested(&self) -> u64 {

@@ -75,6 +75,7 @@ permissions! {
     }
     Metrics {
         GET_METRIC_DATA = "cloudwatch:GetMetricData",
+        LIST_METRICS = "cloudwatch:ListMetrics",
     }
     Bill {
         GET_COST = "ce:GetCostAndUsage",

@@ -1,6 +1,10 @@
 //! What Ebb asks of a cloud, as narrow traits over domain types. No SDK is named
 //! here, and nothing here changes a resource of the user's.
 
+mod metrics;
+
+pub use metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream, Tells};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -8,7 +12,7 @@ use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::{Usd, UsdPerHour};
 use jiff::Timestamp;
 use thiserror::Error;
@@ -94,33 +98,6 @@ pub trait PriceSource: Send + Sync {
     /// The price of each type that a region sells.
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
 }
-
-/// Reads utilization metrics of nodes without a probe. Every call costs money,
-/// so the caller says which nodes and how far back.
-#[async_trait]
-pub trait MetricsSource: Send + Sync {
-    /// Series by node, from `from` to `to`; a node without data is left out.
-    async fn utilization(
-        &self,
-        region: &Region,
-        nodes: &[NodeId],
-        from: Timestamp,
-        to: Timestamp,
-    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
-
-    /// Metrics asked for so far, which is what is paid for.
-    fn metrics_requested(&self) -> u64;
-}
-
-/// Metrics that one node's utilization takes, so that a budget can be kept
-/// before asking: CPU, network in and out, and bytes read and written of EBS and
-/// of instance storage.
-pub const METRICS_PER_NODE: u64 = 7;
-
-/// What a metric costs that is read through `GetMetricData`.
-///
-/// Source: "Amazon CloudWatch Pricing", 0.01 USD per 1,000 metrics requested.
-pub const PRICE_PER_METRIC: Usd = Usd::from_micros(10);
 
 /// What a request to Cost Explorer costs.
 ///

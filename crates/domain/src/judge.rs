@@ -15,7 +15,7 @@ pub(crate) use facts::labelled;
 pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG, disconnected_since};
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
-pub use series::{MetricPoint, MetricSeries};
+pub use series::{Credits, MetricPoint, MetricSeries};
 
 use std::cell::OnceCell;
 

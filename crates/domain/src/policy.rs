@@ -4,6 +4,7 @@
 mod batch;
 mod exempt;
 mod machine;
+mod metrics;
 mod names;
 mod placement;
 mod price;
@@ -16,6 +17,7 @@ mod storage;
 pub use batch::BatchPolicy;
 pub use exempt::{Exemptable, Exemption};
 pub use machine::{GpuPolicy, HoursPolicy};
+pub use metrics::MetricsPolicy;
 pub use names::{Drawn, Form, NameRule, NameSource};
 pub use placement::PlacementPolicy;
 pub use price::StatedPrice;
@@ -260,46 +262,6 @@ impl OverprovisionedPolicy {
     }
 }
 
-/// How nodes without a probe are judged on metrics of the cloud.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MetricsPolicy {
-    /// Seconds of quiet metrics before a node is called idle. Six hours: averages
-    /// over five minutes hide short work, so more of them are asked for.
-    pub idle_after_seconds: u64,
-    /// CPU of the whole machine below which a period is quiet, in parts per
-    /// million: 5 %, Compute Optimizer's bound.
-    pub cpu_floor_ppm: u32,
-    /// What paid API calls may cost a day, in millionths of a dollar.
-    pub paid_calls_usd_micros_a_day: i64,
-    /// Cost allocation tags by which the bill is divided too, such as `Project`; each
-    /// is a request of a cent more, four times a day.
-    pub cost_tags: BTreeSet<String>,
-}
-
-impl Default for MetricsPolicy {
-    fn default() -> Self {
-        Self {
-            idle_after_seconds: 6 * 3600,
-            cpu_floor_ppm: 50_000,
-            paid_calls_usd_micros_a_day: 1_000_000,
-            cost_tags: BTreeSet::new(),
-        }
-    }
-}
-
-impl MetricsPolicy {
-    /// Time of quiet metrics before a node is called idle.
-    pub fn idle_after(&self) -> Duration {
-        Duration::from_secs(self.idle_after_seconds)
-    }
-
-    /// CPU of the whole machine below which a period is quiet.
-    pub fn cpu_floor(&self) -> Share {
-        Share::from_ppm(self.cpu_floor_ppm)
-    }
-}
-
 impl Policy {
     /// Reads a policy file; what it leaves out keeps its default.
     ///
@@ -343,6 +305,7 @@ impl Policy {
         share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
         share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
+        share("metrics.memory_floor_ppm", self.metrics.memory_floor_ppm)?;
         some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
         share("hours.seen_ppm", self.hours.seen_ppm)?;
         share("hours.recurring_ppm", self.hours.recurring_ppm)?;

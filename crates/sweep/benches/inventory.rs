@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ebb_cloud::accounts::{Accounts, Member};
-use ebb_cloud::ports::{BillSource, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource};
+use ebb_cloud::ports::{
+    BillSource, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource, NodeMetrics,
+};
 use ebb_domain::fleet::{
     ContainerInstance, Instance, InstanceState, Inventory, Job, JobId, JobQueue, JobStatus, Market,
     Task, Volume,
@@ -169,7 +171,7 @@ impl MetricsSource for Made {
     async fn utilization(
         &self,
         _: &Region,
-        nodes: &[NodeId],
+        nodes: &NodeMetrics,
         _: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
@@ -180,7 +182,7 @@ impl MetricsSource for Made {
         self.calls.fetch_add(calls - turns, Ordering::Relaxed);
         self.call(turns).await;
         Ok(nodes
-            .iter()
+            .keys()
             .map(|node| (node.clone(), half_a_day(to)))
             .collect())
     }

@@ -50,19 +50,14 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     let (inventory, metrics, markets) = (&inventory, &metrics, &markets);
     let asked = regions.into_iter().map(|region| async move {
         let found = inventory.gather(&region).await;
-        let utilization = try_metrics(metrics, &region, found.as_ref().ok()).await;
+        let measured = try_metrics(metrics, &region, found.as_ref().ok()).await;
         let sold = try_markets(markets, &region).await;
-        (region, found, utilization, sold)
+        (region, found, measured, sold)
     });
     let mut asked = stream::iter(asked).buffered(REGIONS_AT_ONCE);
-    while let Some((region, found, utilization, sold)) = asked.next().await {
+    while let Some((region, found, measured, sold)) = asked.next().await {
         answers.inventory(&region, &found);
-        answers.told(
-            METRIC_DATA,
-            &region,
-            utilization.err().map(|e| e.to_string()),
-        );
-        for (action, refusal) in sold {
+        for (action, refusal) in measured.into_iter().chain(sold) {
             answers.told(action, &region, refusal);
         }
     }
@@ -74,7 +69,6 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-const METRIC_DATA: &str = "cloudwatch:GetMetricData";
 const BILL: &str = "ce:GetCostAndUsageWithResources";
 const REGIONS: &str = "ec2:DescribeRegions";
 
@@ -90,7 +84,7 @@ async fn try_metrics(
     metrics: &AwsMetrics,
     region: &Region,
     found: Option<&Inventory>,
-) -> CloudResult<()> {
+) -> [Tried; 2] {
     let some = found.and_then(|inventory| inventory.instances.keys().next().cloned());
     let node = some.or_else(|| NodeId::new(NO_INSTANCE).ok());
     let to = Timestamp::now();
@@ -98,13 +92,23 @@ async fn try_metrics(
         .saturating_sub(SignedDuration::from_mins(15))
         .unwrap_or(to);
     let nodes: Vec<NodeId> = node.into_iter().collect();
-    metrics
-        .utilization(region, &nodes, from, to)
-        .await
-        .map(drop)
+    let alone = nodes.iter().map(|node| (node.clone(), Vec::new()));
+    let alone = alone.collect();
+    let (listed, told) = futures::join!(
+        metrics.beside(region, &nodes),
+        metrics.utilization(region, &alone, from, to),
+    );
+    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
+    [
+        ("cloudwatch:GetMetricData", words(told.err())),
+        ("cloudwatch:ListMetrics", words(listed.err())),
+    ]
 }
 
-async fn try_markets(markets: &AwsMarkets, region: &Region) -> [(&'static str, Option<String>); 3] {
+/// An action, and why it was refused where it was.
+type Tried = (&'static str, Option<String>);
+
+async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
     let (spot, zones, reserved) = futures::join!(
         markets.spot_prices(region),
         markets.zones(region),

@@ -13,6 +13,7 @@ const SOURCE: &str = concat!(
     include_str!("../../../domain/src/policy.rs"),
     include_str!("../../../domain/src/policy/batch.rs"),
     include_str!("../../../domain/src/policy/machine.rs"),
+    include_str!("../../../domain/src/policy/metrics.rs"),
     include_str!("../../../domain/src/policy/placement.rs"),
     include_str!("../../../domain/src/policy/quiet.rs"),
     include_str!("../../../domain/src/policy/sizing.rs"),

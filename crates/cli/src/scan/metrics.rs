@@ -94,7 +94,7 @@ mod tests {
         put("timestamp,resource_id,cpu_pct,memory_pct,net_in_bytes,net_out_bytes".to_owned());
         for n in 0..144 {
             let at = 1_790_000_000 + n * 300;
-            put(format!("{at},rack-1,1.5,63,2000,1000"));
+            put(format!("{at},rack-1,1.5,43,2000,1000"));
             put(format!("{at},rack-2,71,12,9000000,4000000"));
         }
         put("soon,rack-1,1,1,1,1".to_owned());
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(finding.id, "idle_node/on-premises/rack-1");
         assert_eq!(finding.cost, None);
         let why = &finding.confidence.reason;
-        assert!(why.contains("at most 63 % of its memory"), "{why}");
+        assert!(why.contains("at most 43 % of its memory"), "{why}");
         let scopes: Vec<_> = report.gaps.iter().map(|gap| gap.scope.clone()).collect();
         let name = file.path().file_name().expect("a name").to_string_lossy();
         assert_eq!(

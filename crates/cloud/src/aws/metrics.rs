@@ -1,5 +1,7 @@
 //! Utilization from CloudWatch, for nodes without a probe.
 
+mod beside;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,7 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
+use beside::Beside;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
@@ -19,7 +22,7 @@ use super::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
 use crate::permissions::GET_METRIC_DATA;
-use crate::ports::{CloudResult, METRICS_PER_NODE, MetricsSource};
+use crate::ports::{CloudResult, METRICS_PER_NODE, MetricsSource, NodeMetrics, Stream};
 use crate::turns::in_turns_of;
 
 /// The most queries that one call takes.
@@ -46,8 +49,12 @@ const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
     ("DiskWriteBytes", "Sum"),
 ];
 
-/// One period of one node, in the order of [`ASKED`].
-type Period = [Option<f64>; ASKED.len()];
+/// A node, and what it has beside what all have.
+type Node = (NodeId, Vec<Stream>);
+
+/// One period of one node: what all have in the order of [`ASKED`], and then what it has
+/// beside.
+type Period = Vec<Option<f64>>;
 
 /// CloudWatch in every region of the account.
 #[derive(Debug, Clone)]
@@ -68,17 +75,22 @@ impl AwsMetrics {
 
 #[async_trait]
 impl MetricsSource for AwsMetrics {
+    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        let client = client!(aws_sdk_cloudwatch, self.config, region);
+        beside::list(&client, nodes, &self.requested).await
+    }
+
     async fn utilization(
         &self,
         region: &Region,
-        nodes: &[NodeId],
+        nodes: &NodeMetrics,
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let client = client!(aws_sdk_cloudwatch, self.config, region);
-        let calls = nodes.chunks(QUERIES_A_CALL / ASKED.len()).map(|some| {
+        let calls = calls(nodes).into_iter().map(|some| {
             let requested = Arc::clone(&self.requested);
-            ask(client.clone(), some.to_vec(), (from, to), requested)
+            ask(client.clone(), some, (from, to), requested)
         });
         let mut all = BTreeMap::new();
         for told in in_turns_of(CALLS_AT_ONCE, calls.collect::<Vec<_>>()).await {
@@ -87,15 +99,37 @@ impl MetricsSource for AwsMetrics {
         Ok(all)
     }
 
+    fn least_pages(&self) -> u64 {
+        beside::LISTED.len() as u64
+    }
+
     fn metrics_requested(&self) -> u64 {
         self.requested.load(Ordering::Relaxed)
     }
 }
 
+/// As many nodes in each as one call takes.
+fn calls(nodes: &NodeMetrics) -> Vec<Vec<Node>> {
+    let mut calls: Vec<Vec<Node>> = Vec::new();
+    let mut left = 0;
+    for (node, beside) in nodes {
+        let queries = ASKED.len() + beside.len();
+        if calls.is_empty() || queries > left {
+            calls.push(Vec::new());
+            left = QUERIES_A_CALL;
+        }
+        left = left.saturating_sub(queries);
+        let last = calls.last_mut();
+        last.into_iter()
+            .for_each(|call| call.push((node.clone(), beside.clone())));
+    }
+    calls
+}
+
 /// What one call tells of these nodes, whatever number of pages it takes.
 async fn ask(
     client: Client,
-    nodes: Vec<NodeId>,
+    nodes: Vec<Node>,
     (from, to): (Timestamp, Timestamp),
     requested: Arc<AtomicU64>,
 ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
@@ -115,7 +149,7 @@ async fn ask(
     while let Some(page) = pages.next().await {
         let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, "metrics", &e))?;
         for result in page.metric_data_results() {
-            collect(result, &mut periods);
+            collect(result, &nodes, &mut periods);
         }
         if page.next_token().is_some() {
             requested.fetch_add(asked, Ordering::Relaxed);
@@ -124,30 +158,29 @@ async fn ask(
     Ok(series(&nodes, &periods))
 }
 
-fn queries(nodes: &[NodeId]) -> Vec<MetricDataQuery> {
-    let each = nodes.iter().enumerate().flat_map(|(n, node)| {
-        let on = Dimension::builder()
-            .name("InstanceId")
-            .value(node.as_str())
-            .build();
-        ASKED.iter().enumerate().map(move |(m, (name, statistic))| {
-            let metric = Metric::builder()
-                .namespace("AWS/EC2")
-                .metric_name(*name)
-                .dimensions(on.clone())
-                .build();
-            let stat = MetricStat::builder()
-                .metric(metric)
-                .period(PERIOD_SECONDS.cast_signed())
-                .stat(*statistic)
-                .build();
-            MetricDataQuery::builder()
-                .id(query_id(n, m))
-                .metric_stat(stat)
-                .build()
-        })
+fn queries(nodes: &[Node]) -> Vec<MetricDataQuery> {
+    let each = nodes.iter().enumerate().flat_map(|(n, (node, beside))| {
+        let of_all = ASKED.iter().map(|(name, statistic)| {
+            let on = Dimension::builder().name(beside::INSTANCE);
+            let on = vec![on.value(node.as_str()).build()];
+            stat(("AWS/EC2", name, statistic), on)
+        });
+        let beside = beside.iter().map(beside::stat);
+        let stats = of_all.chain(beside).enumerate();
+        let queries = stats.map(move |(m, stat)| {
+            let query = MetricDataQuery::builder().id(query_id(n, m));
+            query.metric_stat(stat).build()
+        });
+        queries.collect::<Vec<_>>()
     });
     each.collect()
+}
+
+fn stat((namespace, name, statistic): (&str, &str, &str), on: Vec<Dimension>) -> MetricStat {
+    let metric = Metric::builder().namespace(namespace).metric_name(name);
+    let metric = metric.set_dimensions(Some(on)).build();
+    let stat = MetricStat::builder().metric(metric).stat(statistic);
+    stat.period(PERIOD_SECONDS.cast_signed()).build()
 }
 
 /// CloudWatch wants an id to begin with a small letter.
@@ -161,13 +194,22 @@ fn of_query_id(id: &str) -> Option<(usize, usize)> {
 }
 
 /// Puts the values of one query in their places, by node and begin of period.
-fn collect(result: &MetricDataResult, periods: &mut BTreeMap<(usize, Timestamp), Period>) {
-    let Some((node, metric)) = result.id().and_then(of_query_id) else {
+fn collect(
+    result: &MetricDataResult,
+    nodes: &[Node],
+    periods: &mut BTreeMap<(usize, Timestamp), Period>,
+) {
+    let place = result.id().and_then(of_query_id);
+    let Some((node, metric, asked)) = place.and_then(|(node, metric)| {
+        let asked = ASKED.len() + nodes.get(node)?.1.len();
+        Some((node, metric, asked))
+    }) else {
         return;
     };
     for (at, value) in result.timestamps().iter().zip(result.values()) {
         let Some(begin) = timestamp(at) else { continue };
-        let period = periods.entry((node, begin)).or_default();
+        let period = periods.entry((node, begin));
+        let period = period.or_insert_with(|| vec![None; asked]);
         if let Some(place) = period.get_mut(metric) {
             *place = Some(*value);
         }
@@ -175,23 +217,35 @@ fn collect(result: &MetricDataResult, periods: &mut BTreeMap<(usize, Timestamp),
 }
 
 fn series(
-    nodes: &[NodeId],
+    nodes: &[Node],
     periods: &BTreeMap<(usize, Timestamp), Period>,
 ) -> BTreeMap<NodeId, MetricSeries> {
     let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
     for ((node, begin), period) in periods {
-        let (Some(node), Some(point)) = (nodes.get(*node), point(*begin, period)) else {
+        let Some((node, streams)) = nodes.get(*node) else {
             continue;
         };
+        let Some((asked, beside)) = period.split_first_chunk() else {
+            continue;
+        };
+        let Some(point) = point(*begin, asked) else {
+            continue;
+        };
+        let beside = Beside::of(streams, beside);
         let series = by_node.entry(node.clone()).or_default();
-        series.push(point);
+        beside.last_into(series);
+        series.push(MetricPoint {
+            memory: beside.memory,
+            gpu: beside.gpu,
+            ..point
+        });
     }
     by_node
 }
 
 /// A sum of which one half is missing is unknown, not that half. Instance
 /// storage is missing on most types, so it adds to EBS where it exists.
-fn point(begin: Timestamp, period: &Period) -> Option<MetricPoint> {
+fn point(begin: Timestamp, asked: &[Option<f64>; ASKED.len()]) -> Option<MetricPoint> {
     let [
         cpu,
         net_in,
@@ -200,7 +254,7 @@ fn point(begin: Timestamp, period: &Period) -> Option<MetricPoint> {
         ebs_write,
         disk_read,
         disk_write,
-    ] = *period;
+    ] = *asked;
     let both = |a: Option<f64>, b: Option<f64>| Some(bytes(a?)?.saturating_add(bytes(b?)?));
     let disk = [both(ebs_read, ebs_write), both(disk_read, disk_write)];
     let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
@@ -235,9 +289,10 @@ mod tests {
             .build()
     }
 
-    fn nodes() -> Vec<NodeId> {
+    fn nodes() -> Vec<Node> {
         let ids = ["i-1", "i-2"];
-        ids.map(|id| NodeId::new(id).expect("a node")).to_vec()
+        ids.map(|id| (NodeId::new(id).expect("a node"), Vec::new()))
+            .to_vec()
     }
 
     #[test]
@@ -251,15 +306,35 @@ mod tests {
     }
 
     #[test]
+    fn no_call_asks_for_more_than_it_may_whatever_nodes_have_beside() {
+        let stream = Stream {
+            tells: crate::ports::Tells::Gpu,
+            dimensions: Vec::new(),
+        };
+        let nodes = (0..200).map(|n| {
+            let node = NodeId::new(format!("i-{n}")).expect("a node");
+            (node, vec![stream.clone(); n % 19])
+        });
+        let nodes: NodeMetrics = nodes.collect();
+        let calls = calls(&nodes);
+        assert!(
+            calls
+                .iter()
+                .all(|call| queries(call).len() <= QUERIES_A_CALL)
+        );
+        assert_eq!(calls.concat().len(), nodes.len());
+    }
+
+    #[test]
     fn missing_metrics_are_unknown_and_a_node_without_data_is_left_out() {
         let check = |results: &[(&str, f64)], cpu_ppm, network_bytes, disk_bytes| {
             let mut periods = BTreeMap::new();
             for (id, value) in results {
-                collect(&result(id, *value), &mut periods);
+                collect(&result(id, *value), &nodes(), &mut periods);
             }
             let told = series(&nodes(), &periods);
             assert_eq!(told.len(), 1);
-            let got = told[&nodes()[1]].points().next().expect("a point");
+            let got = told[&nodes()[1].0].points().next().expect("a point");
             assert_eq!(got.end.as_second(), BEGIN + 300);
             assert_eq!(got.cpu_max.map(Share::ppm), cpu_ppm);
             assert_eq!(

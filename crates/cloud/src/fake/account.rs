@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::Shared;
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource,
+    NodeMetrics,
 };
 
 /// An inventory by region. A region set to an error refuses.
@@ -53,6 +54,7 @@ impl InventorySource for FakeInventory {
 #[derive(Debug, Default)]
 struct Metrics {
     series: BTreeMap<NodeId, MetricSeries>,
+    beside: NodeMetrics,
     requested: u64,
 }
 
@@ -65,28 +67,51 @@ impl FakeMetrics {
     pub fn new(series: BTreeMap<NodeId, MetricSeries>) -> Self {
         Self(Shared::new(Metrics {
             series,
-            requested: 0,
+            ..Metrics::default()
         }))
+    }
+
+    /// With what nodes have beside what all have; a list of it is one page.
+    #[must_use]
+    pub fn with_beside(self, beside: NodeMetrics) -> Self {
+        self.0.lock().beside = beside;
+        self
     }
 }
 
 #[async_trait]
 impl MetricsSource for FakeMetrics {
+    async fn beside(&self, _region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        let mut metrics = self.0.lock();
+        metrics.requested += 1;
+        let mut beside = metrics.beside.clone();
+        beside.retain(|node, _| nodes.contains(node));
+        Ok(beside)
+    }
+
     async fn utilization(
         &self,
         _region: &Region,
-        nodes: &[NodeId],
+        nodes: &NodeMetrics,
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let mut metrics = self.0.lock();
-        metrics.requested += nodes.len() as u64 * METRICS_PER_NODE;
-        let known = nodes.iter().filter_map(|node| {
-            let points = metrics.series.get(node)?.points();
-            let series: MetricSeries = points.filter(|p| from < p.end && p.end <= to).collect();
+        let beside: u64 = nodes.values().map(|beside| beside.len() as u64).sum();
+        metrics.requested += nodes.len() as u64 * METRICS_PER_NODE + beside;
+        let known = nodes.keys().filter_map(|node| {
+            let told = metrics.series.get(node)?;
+            let points = told.points().filter(|p| from < p.end && p.end <= to);
+            let mut series: MetricSeries = points.collect();
+            (series.credits, series.gpus) = (told.credits, told.gpus);
+            series.gpu_held = told.gpu_held;
             (!series.is_empty()).then(|| (node.clone(), series))
         });
         Ok(known.collect())
+    }
+
+    fn least_pages(&self) -> u64 {
+        1
     }
 
     fn metrics_requested(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Utilization of instances, as Cloud Monitoring aligns it to periods of five minutes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use super::GcpConfig;
 use super::error::cloud_error;
-use crate::ports::{CloudError, CloudResult, MetricsSource};
+use crate::ports::{CloudError, CloudResult, MetricsSource, NodeMetrics};
 
 const LIST: &str = "monitoring.timeSeries.list";
 
@@ -167,16 +167,15 @@ impl MetricsSource for GcpMetrics {
     async fn utilization(
         &self,
         region: &Region,
-        nodes: &[NodeId],
+        nodes: &NodeMetrics,
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
-        let wanted: BTreeSet<&NodeId> = nodes.iter().collect();
         let client = self.config.monitoring().await?;
         let mut periods: BTreeMap<(NodeId, Timestamp), Period> = BTreeMap::new();
         for (place, asked) in ASKED.iter().enumerate() {
             let mut take = |series: &TimeSeries| {
-                let Some(node) = node(series).filter(|node| wanted.contains(node)) else {
+                let Some(node) = node(series).filter(|node| nodes.contains_key(node)) else {
                     return;
                 };
                 for (end, value) in series.points.iter().filter_map(number) {

@@ -1,5 +1,7 @@
 //! The real clients against a server that answers as the documentation says.
 
+use std::collections::BTreeMap;
+
 use ebb_domain::fleet::{Controller, InstanceState, Market, Provider};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::units::{Bytes, MilliCores, Share};
@@ -210,7 +212,7 @@ async fn every_kind_of_error_is_told_as_what_it_is() {
         assert_eq!(server.asked().len(), attempts, "{says}");
 
         let metrics = GcpMetrics::new(&server.config());
-        let node = [NodeId::new("11").expect("an id")];
+        let node = BTreeMap::from([(NodeId::new("11").expect("an id"), Vec::new())]);
         let (from, to) = (
             Timestamp::UNIX_EPOCH,
             Timestamp::from_second(900).expect("a time"),
@@ -317,6 +319,7 @@ async fn series_of_all_pages_are_joined_by_period_and_a_gap_stays_one() {
         Timestamp::from_second(1_800).expect("a time"),
     );
     let asked = [node.clone(), NodeId::new("12").expect("an id")];
+    let asked = asked.map(|node| (node, Vec::new())).into();
     let told = metrics
         .utilization(&region("europe-west6"), &asked, from, to)
         .await;
@@ -364,7 +367,7 @@ async fn an_answer_that_says_it_is_not_complete_is_none() {
         Timestamp::from_second(900).expect("a time"),
     );
     let refused = metrics
-        .utilization(&region("europe-west6"), &[], from, to)
+        .utilization(&region("europe-west6"), &BTreeMap::new(), from, to)
         .await;
     let (kind, says) = said(&refused.expect_err("it is not complete"));
     assert_eq!(kind, "failed");

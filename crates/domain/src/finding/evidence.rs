@@ -117,12 +117,13 @@ pub struct IdleNode {
 }
 
 /// Who watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenBy {
     /// The probe on the node.
+    #[default]
     Probe,
-    /// Metrics of the cloud.
+    /// Metrics of the cloud, an agent's among them.
     Metrics,
 }
 

@@ -7,13 +7,40 @@ use std::num::{NonZeroU32, NonZeroU64};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::units::Share;
+use crate::units::{Bytes, Share};
 
 /// Utilization of one node over time, from metrics of the cloud; points in order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct MetricSeries {
     points: Vec<Packed>,
+    /// CPU credits as they were told last; `None` for a type that has none, and without
+    /// data.
+    pub credits: Option<Credits>,
+    /// The GPUs that an agent on it tells of one by one; `None` where it tells of none, or
+    /// of all of them as one.
+    pub gpus: Option<u32>,
+    /// Memory in use on all GPUs together, as it was told last; `None` without data.
+    pub gpu_held: Option<Bytes>,
+}
+
+/// CPU credits of a burstable machine: one is a vCPU for a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credits {
+    /// What is left, in thousandths.
+    pub left_millis: u64,
+    /// What was spent beyond them and is not earned back yet, in thousandths; `None`
+    /// without data.
+    pub surplus_millis: Option<u64>,
+}
+
+impl Credits {
+    /// Whether none is left to spend, so that the machine is held at its baseline. One
+    /// that may spend surplus credits is not held.
+    ///
+    /// Source: EC2 user guide, "Standard mode for burstable performance instances".
+    pub fn are_spent(&self) -> bool {
+        self.left_millis < 1_000 && self.surplus_millis.unwrap_or(0) == 0
+    }
 }
 
 impl MetricSeries {
@@ -30,6 +57,11 @@ impl MetricSeries {
     /// Adds a point that is later than all the others.
     pub fn push(&mut self, point: MetricPoint) {
         self.points.push(Packed::new(point));
+    }
+
+    /// The greatest share of memory that was in use; `None` without data.
+    pub fn most_memory(&self) -> Option<Share> {
+        self.points().filter_map(|point| point.memory).max()
     }
 
     /// How busy a machine's hours get: the mean over hours of the greatest CPU seen
@@ -55,6 +87,7 @@ impl FromIterator<MetricPoint> for MetricSeries {
     fn from_iter<I: IntoIterator<Item = MetricPoint>>(points: I) -> Self {
         Self {
             points: points.into_iter().map(Packed::new).collect(),
+            ..Self::default()
         }
     }
 }
@@ -72,9 +105,10 @@ pub struct MetricPoint {
     pub network_bytes: Option<u64>,
     /// Bytes to and from disks; `None` without data.
     pub disk_bytes: Option<u64>,
-    /// Memory in use; `None` without data. It is shown and decides nothing: what holds
-    /// memory may yet do nothing.
+    /// Memory in use; `None` without data.
     pub memory: Option<Share>,
+    /// Utilization of the busiest GPU; `None` unless all that are told of were told of.
+    pub gpu: Option<Share>,
 }
 
 impl MetricPoint {
@@ -87,6 +121,7 @@ impl MetricPoint {
             network_bytes: None,
             disk_bytes: None,
             memory: None,
+            gpu: None,
         }
     }
 }
@@ -101,6 +136,7 @@ struct Packed {
     period: u32,
     cpu: Option<NonZeroU32>,
     memory: Option<NonZeroU32>,
+    gpu: Option<NonZeroU32>,
 }
 
 impl Packed {
@@ -114,6 +150,7 @@ impl Packed {
             period: point.period_seconds,
             cpu: share(point.cpu_max),
             memory: share(point.memory),
+            gpu: share(point.gpu),
         }
     }
 
@@ -127,6 +164,7 @@ impl Packed {
             network_bytes: large(self.network),
             disk_bytes: large(self.disk),
             memory: share(self.memory),
+            gpu: share(self.gpu),
             ..MetricPoint::new(end, self.period)
         }
     }
@@ -153,9 +191,25 @@ mod tests {
             network_bytes: Some(0),
             disk_bytes: Some(7),
             memory: Some(Share::ALL),
+            gpu: Some(Share::NONE),
             ..point(5)
         });
         assert_eq!(size_of::<Packed>(), 40);
+    }
+
+    #[test]
+    fn credits_are_spent_when_none_is_left_and_none_is_owed() {
+        let check = |left_millis, surplus_millis, expect| {
+            let credits = Credits {
+                left_millis,
+                surplus_millis,
+            };
+            assert_eq!(credits.are_spent(), expect, "{credits:?}");
+        };
+        check(0, Some(0), true);
+        check(999, None, true);
+        check(1_000, Some(0), false);
+        check(0, Some(10), false);
     }
 
     #[test]

@@ -2,17 +2,20 @@
 //! process holds their memory and lets them rest. Where the whole node rests, the idle
 //! rule speaks.
 
+mod agent;
+
 use std::time::Duration;
 
 use super::{Check, Questions, Verdict, idle};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, Level, QuietGpu, Remedy, Resource, Window,
+    Action, Confidence, Evidence, Finding, FindingKind, Level, QuietGpu, Remedy, Resource, SeenBy,
+    Window,
 };
 use crate::fleet::{Instance, InstanceState};
+use crate::heartbeat::Origin;
 use crate::judge::Facts;
 use crate::placement::cheapest_with;
-use crate::state::NodeState;
 use crate::units::{Bytes, Share, Spoken, UsdPerHour};
 
 /// Judges every running machine with GPUs.
@@ -29,8 +32,10 @@ pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
 }
 
 fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
-    let node = facts.state.nodes.get(&instance.id)?;
-    let latest = node.latest.as_ref()?;
+    let node = facts.state.nodes.get(&instance.id);
+    let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) else {
+        return agent::judge(facts, instance, q);
+    };
     let gpus = latest.hardware.gpus.filter(|gpus| *gpus > 0)?;
     let (policy, gpu) = (&facts.policy.idle, &facts.policy.gpu);
     let runs = instance.state == InstanceState::Running;
@@ -74,26 +79,42 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         from: from.filter(|_| goes_on)?,
         to: latest.end,
     };
-    Some(found(facts, instance, node, (window, seen, gpus)))
-}
-
-fn found(
-    facts: &Facts<'_>,
-    instance: &Instance,
-    node: &NodeState,
-    (window, seen, gpus): (Window, Share, u32),
-) -> Verdict {
-    let gpus_held = node.latest.iter().flat_map(|latest| &latest.gpus);
-    let held: Option<u64> = gpus_held
-        .map(|gpu| gpu.memory_held.map(|held| held.0))
-        .sum();
-    let held = held.map(Bytes);
-    let holders: Vec<String> = node
+    let held = latest.gpus.iter().map(|gpu| Some(gpu.memory_held?.0));
+    let holders = node
         .running()
         .filter(|step| step.usage.detail.gpu.is_some())
         .map(|step| step.usage.name.clone())
-        .take(5)
-        .collect();
+        .take(5);
+    let resting = Resting {
+        window,
+        seen,
+        gpus,
+        held: held.sum::<Option<u64>>().map(Bytes),
+        holders: holders.collect(),
+        seen_by: SeenBy::Probe,
+        origin: latest.origin,
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!("a probe asked the devices themselves in {seen} of that time"),
+        },
+    };
+    Some(found(facts, instance, resting))
+}
+
+/// GPUs that rest, and how that is known.
+struct Resting {
+    window: Window,
+    seen: Share,
+    gpus: u32,
+    held: Option<Bytes>,
+    holders: Vec<String>,
+    seen_by: SeenBy,
+    origin: Origin,
+    confidence: Confidence,
+}
+
+fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) -> Verdict {
+    let (window, held) = (resting.window, resting.held);
     let is_held = held.is_some_and(|held| held.0 >= facts.policy.gpu.held_bytes);
     let spec = facts.catalogue.spec(&instance.instance_type);
     let instead = spec.and_then(|spec| without_gpus(facts, instance, spec));
@@ -123,18 +144,16 @@ fn found(
         id: Finding::id_of(kind, region, id.as_str()),
         kind,
         window,
-        coverage: Some(seen),
+        coverage: Some(resting.seen),
         evidence: Evidence::Gpu(QuietGpu {
-            gpus,
+            gpus: resting.gpus,
             quiet_for: window.length(),
             held,
-            holders,
+            holders: resting.holders,
             instead: instead.map(|(name, _)| name),
+            seen_by: resting.seen_by,
         }),
-        confidence: Confidence {
-            level: Level::High,
-            reason: format!("a probe asked the devices themselves in {seen} of that time"),
-        },
+        confidence: resting.confidence,
         cost,
         remedy: Remedy {
             action: if is_held {
@@ -149,14 +168,7 @@ fn found(
         },
         recommendation: None,
         steps: Vec::new(),
-        resource: Resource::of_instance(
-            instance,
-            controller,
-            node.latest.as_ref().map_or_else(
-                || crate::judge::labelled(&instance.tags),
-                |latest| latest.origin,
-            ),
-        ),
+        resource: Resource::of_instance(instance, controller, resting.origin),
     }))
 }
 

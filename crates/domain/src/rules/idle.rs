@@ -4,7 +4,7 @@ mod explain;
 mod keeper;
 #[cfg(test)]
 mod latency;
-mod metrics;
+pub(super) mod metrics;
 mod remedy;
 #[cfg(test)]
 mod tests;

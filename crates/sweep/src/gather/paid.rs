@@ -7,7 +7,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource, PRICE_PER_BILL_REQUEST, PRICE_PER_METRIC};
+use ebb_cloud::ports::{
+    METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_BILL_REQUEST, PRICE_PER_METRIC,
+};
 use ebb_domain::fleet::{Gap, InstanceState, Inventory};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
@@ -200,19 +202,66 @@ impl Paid {
             let asked = self.asked.get(node).copied();
             (asked, region.clone(), node.clone())
         });
-        let affordable = affordable(self.left(wanted.policy));
-        if due.len() > affordable {
+        let number = due.len();
+        let before = source.metrics_requested();
+        due.truncate(affordable(self.left(wanted.policy), METRICS_PER_NODE));
+        let beside = self.beside(source, wanted, &due, gaps).await;
+        self.pay(source, before);
+        let by_region = within(self.left(wanted.policy), due, beside);
+        let asked: usize = by_region.values().map(BTreeMap::len).sum();
+        if number > asked {
             gaps.push(Gap {
-                scope: format!("metrics of {} nodes", due.len() - affordable),
+                scope: format!("metrics of {} nodes", number - asked),
                 reason: "today's budget for paid calls is spent".to_owned(),
             });
-            due.truncate(affordable);
         }
+        let before = source.metrics_requested();
+        self.ask(source, wanted, by_region, gaps).await;
+        self.pay(source, before);
+    }
+
+    fn pay(&mut self, source: &dyn MetricsSource, before: u64) {
+        let asked = source.metrics_requested().saturating_sub(before);
+        let price = i64::try_from(asked)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(PRICE_PER_METRIC.micros());
+        self.spent = self.spent + Usd::from_micros(price);
+    }
+
+    /// What these nodes have beside what all have: credits, and what an agent sends.
+    /// Without it they are judged on the rest.
+    async fn beside(
+        &self,
+        source: &dyn MetricsSource,
+        wanted: &Wanted<'_>,
+        due: &[(Region, NodeId)],
+        gaps: &mut Vec<Gap>,
+    ) -> NodeMetrics {
         let mut by_region: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
         for (region, node) in due {
-            by_region.entry(region).or_default().push(node);
+            let nodes = by_region.entry(region.clone()).or_default();
+            nodes.push(node.clone());
         }
-        self.ask(source, wanted, by_region, gaps).await;
+        let lists = affordable(self.left(wanted.policy), source.least_pages());
+        if lists < by_region.len() {
+            return NodeMetrics::new();
+        }
+        let calls = by_region.into_iter().map(|(region, nodes)| async move {
+            let answer = source.beside(&region, &nodes).await;
+            (region, answer)
+        });
+        let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+        let mut all = NodeMetrics::new();
+        while let Some((region, answer)) = answers.next().await {
+            match answer {
+                Ok(beside) => all.extend(beside),
+                Err(error) => gaps.push(Gap {
+                    scope: format!("{region}: metrics of credits and of agents"),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        all
     }
 
     /// Regions side by side.
@@ -220,12 +269,11 @@ impl Paid {
         &mut self,
         source: &dyn MetricsSource,
         wanted: &Wanted<'_>,
-        by_region: BTreeMap<Region, Vec<NodeId>>,
+        by_region: BTreeMap<Region, NodeMetrics>,
         gaps: &mut Vec<Gap>,
     ) {
         let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
         let from = wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN);
-        let before = source.metrics_requested();
         let calls = by_region.into_iter().map(|(region, nodes)| async move {
             let answer = source.utilization(&region, &nodes, from, wanted.now).await;
             (region, nodes, answer)
@@ -234,7 +282,7 @@ impl Paid {
         while let Some((region, nodes, answer)) = answers.next().await {
             match answer {
                 Ok(mut series) => {
-                    for node in nodes {
+                    for node in nodes.into_keys() {
                         // What is not told anew is no longer known.
                         match series.remove(&node).filter(|series| !series.is_empty()) {
                             Some(series) => self.metrics.insert(node.clone(), series),
@@ -249,12 +297,27 @@ impl Paid {
                 }),
             }
         }
-        let asked = source.metrics_requested().saturating_sub(before);
-        let price = i64::try_from(asked)
-            .unwrap_or(i64::MAX)
-            .saturating_mul(PRICE_PER_METRIC.micros());
-        self.spent = self.spent + Usd::from_micros(price);
     }
+}
+
+/// Those that can be paid for, in their order.
+fn within(
+    left: Usd,
+    due: Vec<(Region, NodeId)>,
+    mut beside: NodeMetrics,
+) -> BTreeMap<Region, NodeMetrics> {
+    let mut by_region: BTreeMap<Region, NodeMetrics> = BTreeMap::new();
+    let mut metrics = affordable(left, 1) as u64;
+    for (region, node) in due {
+        let beside = beside.remove(&node).unwrap_or_default();
+        let takes = METRICS_PER_NODE + beside.len() as u64;
+        let Some(rest) = metrics.checked_sub(takes) else {
+            break;
+        };
+        metrics = rest;
+        by_region.entry(region).or_default().insert(node, beside);
+    }
+    by_region
 }
 
 fn nodes_without_probe(wanted: &Wanted<'_>) -> Vec<(Region, NodeId)> {
@@ -274,9 +337,10 @@ fn requests_for(number: u64) -> Usd {
     Usd::from_micros(number.saturating_mul(PRICE_PER_BILL_REQUEST.micros()))
 }
 
-fn affordable(left: Usd) -> usize {
-    let per_node = i64::try_from(METRICS_PER_NODE)
+/// How often so many metrics can be paid for.
+fn affordable(left: Usd, metrics: u64) -> usize {
+    let price = i64::try_from(metrics)
         .unwrap_or(i64::MAX)
         .saturating_mul(PRICE_PER_METRIC.micros());
-    usize::try_from(left.micros().max(0) / per_node.max(1)).unwrap_or(usize::MAX)
+    usize::try_from(left.micros().max(0) / price.max(1)).unwrap_or(usize::MAX)
 }

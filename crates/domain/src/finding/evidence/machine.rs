@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::SeenBy;
 use crate::identity::InstanceType;
 use crate::units::{Bytes, Spoken, UsdPerHour};
 
@@ -22,6 +23,9 @@ pub struct QuietGpu {
     pub holders: Vec<String>,
     /// A type without GPUs that holds the rest; `None` when none does.
     pub instead: Option<InstanceType>,
+    /// Who watched; reports of earlier releases tell of probes only.
+    #[serde(default)]
+    pub seen_by: SeenBy,
 }
 
 /// A node is used in the same hours of each week, and runs in all.
@@ -54,9 +58,12 @@ impl fmt::Display for QuietGpu {
         if let Some(held) = self.held {
             write!(f, ", {held} of memory held")?;
         }
-        match self.holders.as_slice() {
-            [] => Ok(()),
-            holders => write!(f, " by {}", holders.join(", ")),
+        if !self.holders.is_empty() {
+            write!(f, " by {}", self.holders.join(", "))?;
+        }
+        match self.seen_by {
+            SeenBy::Probe => Ok(()),
+            SeenBy::Metrics => f.write_str(", as its CloudWatch agent tells"),
         }
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     let Some(series) = facts.metrics.get(&instance.id).filter(|s| !s.is_empty()) else {
         return undetermined("no probe on it, and no metrics".into());
     };
-    if has_gpu(facts, instance) == Some(true) {
-        return undetermined("undetermined: metrics say nothing of its GPU".into());
+    if let Some(unseen) = unseen(facts, instance, series) {
+        return undetermined(format!("undetermined: {unseen}"));
     }
     match quiet(facts, instance, series) {
         Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
@@ -49,12 +49,18 @@ fn quiet(
             )),
         };
     }
-    let coverage = coverage(series, window);
+    let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
+    let coverage = coverage(series, window, |p| {
+        p.cpu_max.is_some() && p.network_bytes.is_some() && (p.gpu.is_some() || !has_gpus)
+    });
     if coverage < facts.policy.idle.min_coverage() {
         return Err(format!(
             "undetermined: metrics cover only {coverage} of the last {}",
             Spoken(window.length())
         ));
+    }
+    if let Some(why) = holds_back(facts, series, window) {
+        return Err(format!("undetermined: {why}"));
     }
     Ok(Some(Quiet {
         window,
@@ -74,12 +80,42 @@ fn quiet(
     }))
 }
 
-/// Or another accelerator; `None` where neither the catalogue nor the cloud tells.
-fn has_gpu(facts: &Facts<'_>, instance: &Instance) -> Option<bool> {
+/// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
+pub(in crate::rules) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
     let spec = facts.catalogue.spec(&instance.instance_type);
-    let by_type = spec.map(|spec| spec.gpus.is_some() || spec.accelerators.is_some());
-    let told = || Some(instance.hardware?.gpus? > 0);
-    by_type.or_else(told)
+    let by_type = spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
+    by_type.or_else(|| instance.hardware?.gpus)
+}
+
+/// Hardware that it has and that its metrics say nothing of.
+fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.accelerators.is_some()) {
+        return Some("metrics say nothing of its accelerator".to_owned());
+    }
+    unseen_gpus(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
+}
+
+/// Why metrics do not tell of all of a machine's GPUs; `None` where they do.
+pub(in crate::rules) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
+    if !series.points().any(|point| point.gpu.is_some()) {
+        return Some("metrics say nothing of its GPU".to_owned());
+    }
+    let told = series.gpus.filter(|told| *told < gpus)?;
+    Some(format!("its agent tells of {told} of its {gpus} GPUs"))
+}
+
+/// What speaks against idleness although nothing moves.
+fn holds_back(facts: &Facts<'_>, series: &MetricSeries, window: Window) -> Option<String> {
+    if series.credits.is_some_and(|credits| credits.are_spent()) {
+        return Some("its CPU credits are spent, so that it is throttled to its baseline".into());
+    }
+    let within = series.points().filter(|point| point.end > window.from);
+    let memory = within.filter_map(|point| point.memory).max();
+    let much = memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())?;
+    Some(format!(
+        "up to {much} of its memory is in use, and what holds it may be needed"
+    ))
 }
 
 fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> String {
@@ -87,11 +123,17 @@ fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Stri
     if let Some(peak) = series.hourly_peak() {
         said += &format!("; its hours' CPU peaks at {peak} on average");
     }
-    if let Some(memory) = series.points().filter_map(|point| point.memory).max() {
+    if let Some(memory) = series.most_memory() {
         said += &format!("; at most {memory} of its memory is in use");
     }
-    if has_gpu(facts, instance).is_none() {
-        said += "; whether it has a GPU is not known";
+    let owed = series.credits.and_then(|credits| credits.surplus_millis);
+    if let Some(owed) = owed.filter(|owed| *owed > 0) {
+        said += &format!("; {} CPU credits are owed for earlier work", owed / 1_000);
+    }
+    match gpus(facts, instance) {
+        None => said += "; whether it has a GPU is not known",
+        Some(0) => {}
+        Some(_) => said += "; its agent saw its GPUs rest",
     }
     said
 }
@@ -113,16 +155,20 @@ fn quiet_window(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -
     })
 }
 
-fn begin(point: MetricPoint) -> Option<jiff::Timestamp> {
+pub(in crate::rules) fn begin(point: MetricPoint) -> Option<jiff::Timestamp> {
     point
         .end
         .checked_sub(std::time::Duration::from_secs(point.period_seconds.into()))
         .ok()
 }
 
+fn is_busy(facts: &Facts<'_>, point: &MetricPoint) -> bool {
+    works(facts, point) || computes(facts, point)
+}
+
 /// Floors as for a probe, but CPU is of the whole machine. What is unknown is
 /// not busy; coverage leaves such a point out.
-fn is_busy(facts: &Facts<'_>, point: &MetricPoint) -> bool {
+pub(in crate::rules) fn works(facts: &Facts<'_>, point: &MetricPoint) -> bool {
     let policy = facts.policy;
     let beyond = |bytes: Option<u64>, a_minute: u64| {
         bytes.is_some_and(|bytes| bytes >= a_minute * u64::from(point.period_seconds) / 60)
@@ -134,11 +180,21 @@ fn is_busy(facts: &Facts<'_>, point: &MetricPoint) -> bool {
         || beyond(point.disk_bytes, policy.activity.disk_floor_bytes)
 }
 
-/// The share of the window with both CPU and network known.
-fn coverage(series: &MetricSeries, window: Window) -> Share {
+/// Whether a GPU computed; not where it is unknown.
+pub(in crate::rules) fn computes(facts: &Facts<'_>, point: &MetricPoint) -> bool {
+    let floor = facts.policy.activity.gpu_floor();
+    point.gpu.is_some_and(|gpu| gpu >= floor)
+}
+
+/// The share of the window in which enough is known.
+pub(in crate::rules) fn coverage(
+    series: &MetricSeries,
+    window: Window,
+    is_known: impl Fn(&MetricPoint) -> bool,
+) -> Share {
     let known: u64 = series
         .points()
-        .filter(|p| p.end > window.from && p.cpu_max.is_some() && p.network_bytes.is_some())
+        .filter(|point| point.end > window.from && is_known(point))
         .map(|point| u64::from(point.period_seconds))
         .sum();
     Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)

@@ -8,7 +8,7 @@ use crate::finding::{Action, Evidence, SeenBy};
 use crate::fleet::{Controller, JobStatus};
 use crate::heartbeat::{Heartbeat, Origin, Usage};
 use crate::identity::InstanceType;
-use crate::judge::MetricPoint;
+use crate::judge::{Credits, MetricPoint, MetricSeries};
 use crate::rules::testing::{World, asked, instance};
 use crate::state::testing::{at, node};
 use crate::units::{CpuTime, Share, UsdPerHour};
@@ -265,4 +265,90 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
         machine.instance_type = InstanceType::new("g4dn.xlarge").expect("a type");
     }
     check(gpu, "metrics say nothing of its GPU");
+}
+
+#[test]
+fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle() {
+    let check = |name: &str, change: fn(&mut World, &mut MetricSeries), expect: &str| {
+        let mut world = metrics(8, |_, _| ());
+        let mut series = world.metrics.remove(&node(1)).expect("it has some");
+        change(&mut world, &mut series);
+        world.metrics.insert(node(1), series);
+        let got = world.verdict();
+        let got = got.map_or_else(|said| said, |found| found.confidence.reason);
+        assert!(
+            got.contains(expect),
+            "{name}: '{got}' should say '{expect}'"
+        );
+    };
+    fn each(series: &mut MetricSeries, change: impl Fn(usize, &mut MetricPoint)) {
+        let (gpus, points) = (series.gpus, series.points().enumerate());
+        let changed = points.map(|(n, mut point)| {
+            change(n, &mut point);
+            point
+        });
+        *series = changed.collect();
+        series.gpus = gpus;
+    }
+    fn of_type(world: &mut World, name: &str) {
+        let machine = world.inventory.instances.get_mut(&node(1));
+        machine.expect("it is there").instance_type = InstanceType::new(name).expect("a type");
+    }
+    fn credits(left_millis: u64, surplus_millis: u64) -> Option<Credits> {
+        Some(Credits {
+            left_millis,
+            surplus_millis: Some(surplus_millis),
+        })
+    }
+    let throttled = "its CPU credits are spent, so that it is throttled";
+    check("spent", |_, s| s.credits = credits(300, 0), throttled);
+    let earned = |_: &mut World, s: &mut MetricSeries| s.credits = credits(90_000, 0);
+    check("earned", earned, "its hours' CPU peaks at 1 % on average");
+    let owed = |_: &mut World, s: &mut MetricSeries| s.credits = credits(0, 7_200);
+    check("owed", owed, "7 CPU credits are owed for earlier work");
+    check(
+        "much memory",
+        |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(630_000))),
+        "up to 63 % of its memory is in use, and what holds it may be needed",
+    );
+    check(
+        "little memory",
+        |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(120_000))),
+        "at most 12 % of its memory is in use",
+    );
+    check(
+        "a GPU at work",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |n, p| {
+                p.gpu = Some(Share::from_ppm(if n > 80 { 500_000 } else { 0 }))
+            });
+        },
+        "well",
+    );
+    check(
+        "a GPU that rests too",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |_, p| p.gpu = Some(Share::NONE));
+        },
+        "its agent saw its GPUs rest",
+    );
+    check(
+        "one GPU of four",
+        |w, s| {
+            of_type(w, "g4dn.12xlarge");
+            s.gpus = Some(1);
+            each(s, |_, p| p.gpu = Some(Share::NONE));
+        },
+        "its agent tells of 1 of its 4 GPUs",
+    );
+    check(
+        "a GPU that was not told of all the time",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |n, p| p.gpu = (n % 2 == 0).then_some(Share::NONE));
+        },
+        "metrics cover only 50 %",
+    );
 }

@@ -1,7 +1,7 @@
 //! What is asked for, and what it may cost.
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
-use ebb_cloud::ports::CloudError;
+use ebb_cloud::ports::{CloudError, Stream, Tells};
 use ebb_domain::fleet::{Instance, Market};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::judge::MetricPoint;
@@ -85,20 +85,58 @@ async fn metrics_are_asked_for_once_an_hour_and_within_the_budget() {
         2,
         1_000_000,
         &hourly,
-        &[(2 * each, ""), (2 * each, ""), (4 * each, "")],
+        &[(1 + 2 * each, ""), (1 + 2 * each, ""), (2 + 4 * each, "")],
     )
     .await;
     // For three nodes a day, and a day later for three more.
-    let three = 3 * 10 * i64::try_from(each).expect("a small number");
+    let three = 10 * (1 + 3 * i64::try_from(each).expect("a small number"));
     let short = "metrics of 2 nodes";
     check(
         5,
         three,
         &[0, 60, DAY],
-        &[(3 * each, short), (3 * each, short), (6 * each, short)],
+        &[
+            (1 + 3 * each, short),
+            (1 + 3 * each, short),
+            (2 + 6 * each, short),
+        ],
     )
     .await;
     check(1, 0, &[0], &[(0, "metrics of 1 nodes")]).await;
+}
+
+#[tokio::test]
+async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
+    let stream = Stream {
+        tells: Tells::Memory,
+        dimensions: vec![("InstanceId".to_owned(), "i-1".to_owned())],
+    };
+    let metrics = FakeMetrics::new(BTreeMap::from([(node(0), series())]));
+    let metrics = metrics.with_beside(BTreeMap::from([(node(1), vec![stream; 3])]));
+    let account = Account {
+        inventory: &FakeInventory::default(),
+        metrics: Some(&metrics),
+        bill: None,
+        markets: None,
+        regions: &[],
+    };
+    let policy = MetricsPolicy {
+        // A page of the list, seven metrics of the first and ten of the second.
+        paid_calls_usd_micros_a_day: 180,
+        ..MetricsPolicy::default()
+    };
+    let (inventory, mut paid) = (inventory(3), Paid::default());
+    let wanted = Wanted {
+        inventory: &inventory,
+        fleet: &FleetState::default(),
+        policy: &policy,
+        now: at(0),
+    };
+    let gaps = paid.refresh(&account, &wanted).await;
+    let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
+    assert_eq!(scopes, ["metrics of 1 nodes"]);
+    assert_eq!(metrics.metrics_requested(), 1 + 7 + 10);
+    assert_eq!(paid.spent, Usd::from_micros(180));
 }
 
 #[tokio::test]

@@ -1,0 +1,110 @@
+//! Metrics of several accounts: each is asked about its own nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ebb_domain::identity::{AccountId, NodeId, Region};
+use ebb_domain::judge::MetricSeries;
+use jiff::Timestamp;
+
+use super::{Accounts, all_refused};
+use crate::ports::{CloudResult, MetricsSource, NodeMetrics};
+use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
+
+type Asked<T> = (AccountId, Arc<dyn MetricsSource>, T);
+
+impl Accounts {
+    /// What is told of each node, by the source of its account.
+    fn by_owner<N, T>(
+        &self,
+        nodes: impl Iterator<Item = N>,
+        node: impl Fn(&N) -> &NodeId,
+    ) -> Vec<Asked<T>>
+    where
+        T: Default + Extend<N>,
+    {
+        let mut by_owner: BTreeMap<AccountId, T> = BTreeMap::new();
+        let learnt = self.learnt();
+        for told in nodes {
+            if let Some(owner) = learnt.owner.get(node(&told)) {
+                by_owner.entry(owner.clone()).or_default().extend([told]);
+            }
+        }
+        let each = self.members.iter().filter_map(|member| {
+            let source = member.metrics.clone()?;
+            Some((member.id.clone(), source, by_owner.remove(&member.id)?))
+        });
+        each.collect()
+    }
+}
+
+/// What those that answered say together; nothing but a refusal where none did.
+async fn together<K: Ord, V, F>(calls: Vec<F>) -> CloudResult<BTreeMap<K, V>>
+where
+    F: Future<Output = (AccountId, CloudResult<BTreeMap<K, V>>)>,
+{
+    let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
+    for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {
+        match answer {
+            Ok(told) => {
+                answered = true;
+                all.extend(told);
+            }
+            Err(error) => failed.push((account, error)),
+        }
+    }
+    match failed.is_empty() || answered {
+        true => Ok(all),
+        false => Err(all_refused(failed)),
+    }
+}
+
+#[async_trait]
+impl MetricsSource for Accounts {
+    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        let asked: Vec<Asked<Vec<NodeId>>> = self.by_owner(nodes.iter().cloned(), |node| node);
+        let calls = asked.into_iter().map(|(account, source, nodes)| {
+            let region = region.clone();
+            async move { (account, source.beside(&region, &nodes).await) }
+        });
+        together(calls.collect()).await
+    }
+
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &NodeMetrics,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
+        let nodes = nodes
+            .iter()
+            .map(|(node, beside)| (node.clone(), beside.clone()));
+        let asked: Vec<Asked<NodeMetrics>> = self.by_owner(nodes, |(node, _)| node);
+        let calls = asked.into_iter().map(|(account, source, nodes)| {
+            let region = region.clone();
+            async move {
+                let told = source.utilization(&region, &nodes, from, to).await;
+                (account, told)
+            }
+        });
+        together(calls.collect()).await
+    }
+
+    fn least_pages(&self) -> u64 {
+        let sources = self
+            .members
+            .iter()
+            .filter_map(|member| member.metrics.as_ref());
+        sources.map(|source| source.least_pages()).sum()
+    }
+
+    fn metrics_requested(&self) -> u64 {
+        let sources = self
+            .members
+            .iter()
+            .filter_map(|member| member.metrics.as_ref());
+        sources.map(|source| source.metrics_requested()).sum()
+    }
+}

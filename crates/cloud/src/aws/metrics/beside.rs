@@ -1,0 +1,291 @@
+//! What only some nodes tell CloudWatch: CPU credits of burstable types, and what the
+//! CloudWatch agent sends of memory and GPUs. Such metrics have dimensions that only a list
+//! tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_cloudwatch::Client;
+use aws_sdk_cloudwatch::types::{Dimension, DimensionFilter, Metric, MetricStat, RecentlyActive};
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{Credits, MetricSeries};
+use ebb_domain::units::{Bytes, Share};
+
+use super::{CALLS_AT_ONCE, bytes, percent};
+use crate::aws::error::cloud_error;
+use crate::permissions::LIST_METRICS;
+use crate::ports::{CloudError, CloudResult, NodeMetrics, Stream, Tells};
+use crate::turns::in_turns_of;
+
+/// What is listed: the namespace and name of each metric, and how a period is summed up.
+///
+/// Sources: EC2 user guide, "CPU credit metrics"; CloudWatch user guide, "Metrics collected
+/// by the CloudWatch agent on Linux and macOS instances" and "Collect NVIDIA GPU metrics";
+/// `CWAgent` is the agent's namespace unless its configuration names another.
+pub(super) const LISTED: [(Tells, &str, &str, &str); 5] = [
+    (Tells::CreditsLeft, "AWS/EC2", "CPUCreditBalance", "Minimum"),
+    (
+        Tells::CreditsOwed,
+        "AWS/EC2",
+        "CPUSurplusCreditBalance",
+        "Maximum",
+    ),
+    (Tells::Memory, "CWAgent", "mem_used_percent", "Maximum"),
+    (
+        Tells::Gpu,
+        "CWAgent",
+        "nvidia_smi_utilization_gpu",
+        "Maximum",
+    ),
+    (
+        Tells::GpuMemory,
+        "CWAgent",
+        "nvidia_smi_memory_used",
+        "Maximum",
+    ),
+];
+
+pub(super) const INSTANCE: &str = "InstanceId";
+
+/// Which GPU it is about.
+const INDEX: &str = "index";
+
+/// No machine has more GPUs; more streams than this are a fault, and each costs money.
+const MAX_GPUS: usize = 16;
+
+/// 100,000 streams of each metric; each page costs money.
+const MAX_PAGES: usize = 200;
+
+/// Lists what was told of these nodes within three hours.
+pub(super) async fn list(
+    client: &Client,
+    nodes: &[NodeId],
+    requested: &Arc<AtomicU64>,
+) -> CloudResult<NodeMetrics> {
+    let calls = LISTED.map(|(tells, namespace, name, _)| {
+        let (client, requested) = (client.clone(), Arc::clone(requested));
+        async move { list_one(&client, (tells, namespace, name), &requested).await }
+    });
+    let nodes: BTreeSet<&NodeId> = nodes.iter().collect();
+    let mut all: BTreeMap<NodeId, Vec<Stream>> = BTreeMap::new();
+    for found in in_turns_of(CALLS_AT_ONCE, calls).await {
+        for (node, stream) in found? {
+            if nodes.contains(&node) {
+                all.entry(node).or_default().push(stream);
+            }
+        }
+    }
+    let all = all.into_iter();
+    Ok(all.map(|(node, found)| (node, chosen(found))).collect())
+}
+
+async fn list_one(
+    client: &Client,
+    (tells, namespace, name): (Tells, &str, &str),
+    requested: &AtomicU64,
+) -> CloudResult<Vec<(NodeId, Stream)>> {
+    let by_node = DimensionFilter::builder().name(INSTANCE).build();
+    let call = client.list_metrics().namespace(namespace).metric_name(name);
+    let call = call
+        .dimensions(by_node)
+        .recently_active(RecentlyActive::Pt3H);
+    let mut pages = call.into_paginator().send();
+    let mut found = Vec::new();
+    for _ in 0..MAX_PAGES {
+        requested.fetch_add(1, Ordering::Relaxed);
+        let Some(page) = pages.next().await else {
+            break;
+        };
+        let page = page.map_err(|e| cloud_error(LIST_METRICS, name, &e))?;
+        found.extend(
+            page.metrics()
+                .iter()
+                .filter_map(|metric| stream(tells, metric)),
+        );
+        if page.next_token().is_none() {
+            return Ok(found);
+        }
+    }
+    Err(CloudError::Failed {
+        operation: LIST_METRICS.to_owned(),
+        message: format!("{name} has no last page within {MAX_PAGES}"),
+    })
+}
+
+fn stream(tells: Tells, told: &Metric) -> Option<(NodeId, Stream)> {
+    let dimensions = told.dimensions().iter();
+    let dimensions = dimensions.map(|on| Some((on.name()?.to_owned(), on.value()?.to_owned())));
+    let dimensions: Vec<(String, String)> = dimensions.collect::<Option<_>>()?;
+    let node = dimensions.iter().find(|(name, _)| name == INSTANCE)?;
+    let node = NodeId::new(&node.1).ok()?;
+    Some((node, Stream { tells, dimensions }))
+}
+
+/// An agent may send the same figure under several sets of dimensions: the smallest is
+/// asked for. GPUs are told one by one where they can be, because only so it is known that
+/// all of them are told of.
+fn chosen(mut found: Vec<Stream>) -> Vec<Stream> {
+    found.sort_by_key(|stream| (stream.tells, stream.dimensions.len()));
+    let mut kept: BTreeMap<(Tells, Option<String>), Stream> = BTreeMap::new();
+    let by_one: BTreeSet<Tells> = found
+        .iter()
+        .filter(|stream| index(stream).is_some())
+        .map(|stream| stream.tells)
+        .collect();
+    for stream in found {
+        let index = index(&stream).map(str::to_owned);
+        if index.is_some() || !by_one.contains(&stream.tells) {
+            kept.entry((stream.tells, index)).or_insert(stream);
+        }
+    }
+    let mut count: BTreeMap<Tells, usize> = BTreeMap::new();
+    let bounded = kept.into_values().filter(|stream| {
+        let count = count.entry(stream.tells).or_default();
+        *count += 1;
+        *count <= MAX_GPUS
+    });
+    bounded.collect()
+}
+
+fn index(stream: &Stream) -> Option<&str> {
+    let is_gpus = matches!(stream.tells, Tells::Gpu | Tells::GpuMemory);
+    let mut names = stream.dimensions.iter();
+    let index = names.find(|(name, _)| is_gpus && name == INDEX)?;
+    Some(&index.1)
+}
+
+/// How one is asked for.
+pub(super) fn stat(stream: &Stream) -> MetricStat {
+    let on = stream.dimensions.iter().map(|(name, value)| {
+        let on = Dimension::builder().name(name);
+        on.value(value).build()
+    });
+    let listed = LISTED.iter().find(|(tells, ..)| *tells == stream.tells);
+    let (_, namespace, name, statistic) = listed.unwrap_or(&LISTED[0]);
+    super::stat((namespace, name, statistic), on.collect())
+}
+
+/// What one period tells beside what all nodes tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Beside {
+    pub(super) memory: Option<Share>,
+    /// Of the busiest; `None` unless all of them told.
+    pub(super) gpu: Option<Share>,
+    gpus: Option<u32>,
+    held: Option<Bytes>,
+    left: Option<f64>,
+    owed: Option<f64>,
+}
+
+impl Beside {
+    pub(super) fn of(streams: &[Stream], values: &[Option<f64>]) -> Self {
+        let of = |tells: Tells| {
+            let told = streams.iter().zip(values);
+            told.filter(move |(stream, _)| stream.tells == tells)
+        };
+        let one = |tells| of(tells).find_map(|(_, value)| *value);
+        let all = |tells| {
+            of(tells)
+                .map(|(_, value)| *value)
+                .collect::<Option<Vec<f64>>>()
+        };
+        let busiest = all(Tells::Gpu).and_then(|told| told.into_iter().reduce(f64::max));
+        let held = all(Tells::GpuMemory).filter(|told| !told.is_empty());
+        let mib = held.and_then(|told| told.into_iter().map(bytes).sum::<Option<u64>>());
+        let by_one = of(Tells::Gpu).filter(|(stream, _)| index(stream).is_some());
+        Self {
+            memory: one(Tells::Memory).and_then(percent),
+            gpu: busiest.and_then(percent),
+            gpus: u32::try_from(by_one.count()).ok().filter(|gpus| *gpus > 0),
+            held: mib.map(Bytes::mib),
+            left: one(Tells::CreditsLeft),
+            owed: one(Tells::CreditsOwed),
+        }
+    }
+
+    /// What is known of the last period that told it.
+    pub(super) fn last_into(&self, series: &mut MetricSeries) {
+        let millis = |credits: f64| bytes(credits * 1_000.0);
+        series.gpus = self.gpus.or(series.gpus);
+        series.gpu_held = self.held.or(series.gpu_held);
+        if let Some(left_millis) = self.left.and_then(millis) {
+            series.credits = Some(Credits {
+                left_millis,
+                surplus_millis: self.owed.and_then(millis),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(tells: Tells, dimensions: &[(&str, &str)]) -> Stream {
+        let dimensions = dimensions.iter();
+        let dimensions = dimensions.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Stream {
+            tells,
+            dimensions: dimensions.collect(),
+        }
+    }
+
+    const HOST: (&str, &str) = (INSTANCE, "i-1");
+
+    #[test]
+    fn of_several_sets_of_dimensions_the_smallest_is_asked_for_and_of_gpus_each_one() {
+        let check = |found: &[Stream], expect: &[&Stream]| {
+            let got = chosen(found.to_vec());
+            assert_eq!(got.iter().collect::<Vec<_>>(), expect);
+        };
+        let plain = told(Tells::Memory, &[HOST]);
+        let whole = told(
+            Tells::Memory,
+            &[HOST, ("ImageId", "ami-1"), ("InstanceType", "m5.large")],
+        );
+        check(&[whole.clone(), plain.clone()], &[&plain]);
+        check(std::slice::from_ref(&whole), &[&whole]);
+        let rolled = told(Tells::Gpu, &[HOST]);
+        let one = told(Tells::Gpu, &[HOST, ("index", "0"), ("name", "Tesla T4")]);
+        let other = told(Tells::Gpu, &[HOST, ("index", "1"), ("name", "Tesla T4")]);
+        let wide = told(
+            Tells::Gpu,
+            &[HOST, ("index", "1"), ("name", "x"), ("arch", "Turing")],
+        );
+        check(std::slice::from_ref(&rolled), &[&rolled]);
+        let all = [wide, rolled, other.clone(), one.clone()];
+        check(&all, &[&one, &other]);
+    }
+
+    #[test]
+    fn a_gpu_that_did_not_tell_leaves_the_period_unknown() {
+        let streams = [
+            told(Tells::CreditsLeft, &[HOST]),
+            told(Tells::CreditsOwed, &[HOST]),
+            told(Tells::Memory, &[HOST]),
+            told(Tells::Gpu, &[HOST, ("index", "0")]),
+            told(Tells::Gpu, &[HOST, ("index", "1")]),
+            told(Tells::GpuMemory, &[HOST, ("index", "0")]),
+            told(Tells::GpuMemory, &[HOST, ("index", "1")]),
+        ];
+        let mut series = MetricSeries::default();
+        let full = [0.5, 0.0, 12.5, 0.0, 40.0, 100.0, 28.0].map(Some);
+        let beside = Beside::of(&streams, &full);
+        assert_eq!(beside.memory.map(Share::ppm), Some(125_000));
+        assert_eq!(beside.gpu.map(Share::ppm), Some(400_000));
+        beside.last_into(&mut series);
+        let part = [None, None, None, Some(40.0), None, Some(1.0), None];
+        let beside = Beside::of(&streams, &part);
+        assert_eq!((beside.memory, beside.gpu), (None, None));
+        beside.last_into(&mut series);
+        assert_eq!(series.gpus, Some(2));
+        assert_eq!(series.gpu_held, Some(Bytes::mib(128)));
+        let credits = Credits {
+            left_millis: 500,
+            surplus_millis: Some(0),
+        };
+        assert_eq!(series.credits, Some(credits));
+        assert!(Beside::of(&[], &[]).gpu.is_none());
+    }
+}

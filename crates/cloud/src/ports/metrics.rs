@@ -1,0 +1,78 @@
+//! Utilization of nodes without a probe, as a narrow trait. Every call costs money.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::MetricSeries;
+use ebb_domain::units::Usd;
+use jiff::Timestamp;
+
+use super::CloudResult;
+
+/// Metrics that one node's utilization takes, so that a budget can be kept
+/// before asking: CPU, network in and out, and bytes read and written of EBS and
+/// of instance storage.
+pub const METRICS_PER_NODE: u64 = 7;
+
+/// What a metric costs that is read through `GetMetricData`, and a page of `ListMetrics`
+/// likewise.
+///
+/// Source: "Amazon CloudWatch Pricing", 0.01 USD per 1,000 metrics requested, and per
+/// 1,000 requests.
+pub const PRICE_PER_METRIC: Usd = Usd::from_micros(10);
+
+/// What a metric tells that not every node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tells {
+    /// CPU credits that are left.
+    CreditsLeft,
+    /// CPU credits that were spent beyond them.
+    CreditsOwed,
+    /// Memory in use, by an agent on the node.
+    Memory,
+    /// Utilization of a GPU, likewise.
+    Gpu,
+    /// Memory in use on a GPU, likewise.
+    GpuMemory,
+}
+
+/// One such metric of one node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stream {
+    /// What it tells.
+    pub tells: Tells,
+    /// Its dimensions, all of which it takes to ask for it.
+    pub dimensions: Vec<(String, String)>,
+}
+
+/// Nodes, and what each has beside the [`METRICS_PER_NODE`] that all of them have.
+pub type NodeMetrics = BTreeMap<NodeId, Vec<Stream>>;
+
+/// Reads utilization metrics of nodes without a probe. Every call costs money,
+/// so the caller says which nodes and how far back.
+#[async_trait]
+pub trait MetricsSource: Send + Sync {
+    /// What these nodes have beside what all have and told within the last hours; nodes
+    /// that have nothing may be left out. Nothing from a source that has no such metrics.
+    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        Ok(NodeMetrics::new())
+    }
+
+    /// Series by node, from `from` to `to`; a node without data is left out.
+    async fn utilization(
+        &self,
+        region: &Region,
+        nodes: &NodeMetrics,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
+
+    /// Pages of lists that [`MetricsSource::beside`] takes of a region at the least.
+    fn least_pages(&self) -> u64 {
+        0
+    }
+
+    /// Metrics and pages of lists asked for so far, which is what is paid for.
+    fn metrics_requested(&self) -> u64;
+}

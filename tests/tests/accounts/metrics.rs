@@ -1,0 +1,50 @@
+//! CPU credits and what an agent sends to CloudWatch, over the real SDK: listed page by
+//! page, asked for by all their dimensions, and counted.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use ebb_cloud::aws::AwsMetrics;
+use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource};
+use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::Credits;
+use ebb_domain::units::{Bytes, Share};
+use ebb_tests::simulated::Simulated;
+use jiff::{SignedDuration, Timestamp};
+
+use super::home;
+
+/// The simulator has one metric on a page: two of credits, and two sets of dimensions of
+/// memory and of each figure of the GPUs.
+const PAGES: u64 = 8;
+
+pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
+    let text = |key: &str| account.told["watched"][key].as_str().context("a text");
+    let (node, region) = (NodeId::new(text("node")?)?, Region::new(text("region")?)?);
+    let metrics = AwsMetrics::new(&home(account).await?);
+    let nobody = [NodeId::new("i-0ebb0000000000000")?];
+    assert_eq!(metrics.beside(&region, &nobody).await?, BTreeMap::new());
+    assert_eq!(metrics.metrics_requested(), PAGES);
+    let beside = metrics.beside(&region, std::slice::from_ref(&node)).await?;
+    let to = Timestamp::now();
+    let from = to - SignedDuration::from_mins(60);
+    let mut told = metrics.utilization(&region, &beside, from, to).await?;
+    let streams = beside[&node].len() as u64;
+    assert_eq!(streams, 2 + 1 + 2 + 2, "memory is asked for once");
+    let asked = 2 * PAGES + METRICS_PER_NODE + streams;
+    assert_eq!(metrics.metrics_requested(), asked);
+    let series = told.remove(&node).context("it has data")?;
+    let credits = Credits {
+        left_millis: 250,
+        surplus_millis: Some(0),
+    };
+    assert_eq!(series.credits, Some(credits));
+    assert_eq!(series.gpus, Some(2));
+    assert_eq!(series.gpu_held, Some(Bytes::mib(4_099)));
+    assert_eq!(series.most_memory().map(Share::ppm), Some(375_000));
+    let gpu: Vec<_> = series.points().filter_map(|point| point.gpu).collect();
+    assert!(gpu.len() > 3, "{gpu:?}");
+    assert!(gpu.iter().all(|gpu| gpu.ppm() == 800_000), "{gpu:?}");
+    assert!(series.points().any(|point| point.cpu_max.is_some()));
+    Ok(())
+}
