@@ -33,7 +33,7 @@ _CALLS = {
     ),
     "ecs": ("ecs", "ListContainerInstances DescribeContainerInstances ListTasks DescribeTasks"),
     "monitoring": ("cloudwatch", "GetMetricData ListMetrics"),
-    "ce": ("ce", "GetCostAndUsage GetCostAndUsageWithResources"),
+    "ce": ("ce", "GetCostAndUsage GetCostAndUsageWithResources GetSavingsPlansUtilizationDetails"),
     "compute-optimizer": ("compute-optimizer", "GetEC2InstanceRecommendations"),
     "cost-optimization-hub": ("cost-optimization-hub", "ListRecommendations"),
     "organizations": ("organizations", "ListAccounts"),

@@ -9,6 +9,8 @@ mod markets;
 mod metrics;
 #[path = "accounts/money.rs"]
 mod money;
+#[path = "accounts/plans.rs"]
+mod plans;
 #[path = "accounts/prices.rs"]
 mod prices;
 
@@ -184,6 +186,7 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     joined(&account, &found)?;
     metrics::of_agents_are_found(&account).await?;
     one_that_vanishes_is_no_waste(&account, &all, &found).await?;
+    plans::are_read(&account).await?;
     money::adds_up(&account).await?;
     money::without_the_opt_in(&account).await
 }

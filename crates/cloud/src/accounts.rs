@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::fleet::{Commitment, Gap, Inventory};
 use ebb_domain::identity::{AccountId, NodeId, Region};
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use jiff::Timestamp;
@@ -209,6 +209,14 @@ impl BillSource for Accounts {
     async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
         match self.members.first().and_then(|member| member.bill.clone()) {
             Some(bill) => bill.by_day(to, tags).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The first account's, as for whole days: a management account sees everybody's.
+    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        match self.members.first().and_then(|member| member.bill.clone()) {
+            Some(bill) => bill.plans(to).await,
             None => Ok(Vec::new()),
         }
     }

@@ -229,6 +229,11 @@ impl<T: BillSource> BillSource for Failing<T> {
         self.fault.around("bill.by_day", work).await
     }
 
+    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        let work = self.inner.plans(to);
+        self.fault.around("bill.plans", work).await
+    }
+
     fn requests(&self) -> u64 {
         self.inner.requests()
     }

@@ -80,6 +80,7 @@ permissions! {
     Bill {
         GET_COST = "ce:GetCostAndUsage",
         GET_COST_WITH_RESOURCES = "ce:GetCostAndUsageWithResources",
+        GET_PLANS = "ce:GetSavingsPlansUtilizationDetails",
     }
     SecondOpinion {
         GET_EC2_RECOMMENDATIONS = "compute-optimizer:GetEC2InstanceRecommendations",

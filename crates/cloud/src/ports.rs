@@ -118,6 +118,12 @@ pub trait BillSource: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// The Savings Plans that last, and how much of each was used on the last days that
+    /// are over; nothing from a source that does not tell.
+    async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        Ok(Vec::new())
+    }
+
     /// Requests made so far, which is what is paid for.
     fn requests(&self) -> u64 {
         0

@@ -11,7 +11,7 @@ pub use batch::{
     Health, Job, JobId, JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
 };
 
-pub use markets::{Commitment, Markets, OwnInterruptions, SpotTerms};
+pub use markets::{Commitment, CommitmentUse, Markets, OwnInterruptions, SpotTerms};
 pub use storage::{Address, Snapshot, Storage, Volume};
 
 use std::collections::BTreeMap;

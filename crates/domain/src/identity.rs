@@ -109,6 +109,13 @@ names! {
     ProbeStart, "probe start";
 }
 
+impl Region {
+    /// Where AWS bills what belongs to no region.
+    pub fn global() -> Self {
+        Self("global".into())
+    }
+}
+
 impl InstanceType {
     const UNLISTED: &str = "unlisted";
 

@@ -94,6 +94,8 @@ pub(crate) async fn see<T>(
     if let Some(source) = account.markets {
         sold.refresh(source, &mut inventory, now).await;
     }
+    let plans = paid.plans(now).cloned();
+    inventory.markets.commitments.extend(plans);
     let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
     let decided = decide(&Facts {
         now,

@@ -6,6 +6,10 @@ by `NextPageToken`, `Estimated` for open days; amounts are decimal strings. moto
 5.2.5 answers 500, and nothing of its own. Filters are understood as far as `SERVICE`
 and `RESOURCE_ID` with `And`; anything else is refused rather than ignored.
 
+`GetSavingsPlansUtilizationDetails` (its page: grouped by plan) tells what was put there, and
+`DataUnavailableException` where nothing was; `moto_faults` makes pages of it.
+
+- POST `/moto-api/ebb/ce/savings-plans` `{"plans": [SavingsPlansUtilizationDetail]}`
 - POST `/moto-api/ebb/ce/resource-costs` `{"costs": [{"date", "resourceId",
   "region", "usd", "service"?, "tags"?}]}`, EC2 compute unless it says otherwise; a
   service's rows without a resource have the id `NoResourceId`.
@@ -31,6 +35,7 @@ _DIMENSIONS: dict[str, Callable[[Body], str]] = {
 }
 
 _rows: list[Body] = []
+_plans: list[Body] = []
 
 
 class ValidationException(JsonRESTError):
@@ -145,8 +150,23 @@ def _get_cost_and_usage(self: CostExplorerResponse) -> str:
     return json.dumps({**page, "GroupDefinitions": request.get("GroupBy", []), "DimensionValueAttributes": []})
 
 
+def _get_savings_plans_utilization_details(self: CostExplorerResponse) -> str:
+    request = json.loads(self.body)
+    if request["TimePeriod"]["Start"] >= request["TimePeriod"]["End"]:
+        raise ValidationException("Start date should be before end date")
+    if not _plans:
+        raise JsonRESTError("DataUnavailableException", "There is no data of Savings Plans")
+    return json.dumps({"SavingsPlansUtilizationDetails": _plans, "TimePeriod": request["TimePeriod"]})
+
+
+def _set_plans(body: Body) -> None:
+    _plans[:] = body["plans"]
+
+
 def install() -> None:
     """Adds the calls and the endpoint that fills them."""
     CostExplorerResponse.get_cost_and_usage = _get_cost_and_usage
     CostExplorerResponse.get_cost_and_usage_with_resources = _get_cost_and_usage_with_resources
+    CostExplorerResponse.get_savings_plans_utilization_details = _get_savings_plans_utilization_details
     register("ce/resource-costs", _add_costs)
+    register("ce/savings-plans", _set_plans)

@@ -44,6 +44,7 @@ _JSON_LISTS = {
     "ListTasks": "taskArns",
     "ListAccounts": "Accounts",
     "GetProducts": "PriceList",
+    "GetSavingsPlansUtilizationDetails": "SavingsPlansUtilizationDetails",
 }
 # Batch names its operations in lower case.
 _BATCH = {name.lower(): name for name in (*_JSON_LISTS, "DescribeJobs", "GetJobQueueSnapshot")}
@@ -209,7 +210,8 @@ def _page(answer: bytes, call: dict[str, Any], pages: int) -> bytes:
         items = told.get(_JSON_LISTS[name], [])
         size = max(1, -(-len(items) // pages))
         told[_JSON_LISTS[name]] = items[begin : begin + size]
-        token = "NextToken" if name in ("ListAccounts", "GetProducts") else "nextToken"
+        large = ("ListAccounts", "GetProducts", "GetSavingsPlansUtilizationDetails")
+        token = "NextToken" if name in large else "nextToken"
         told.pop(token, None)
         if begin + size < len(items):
             told[token] = str(begin + size)

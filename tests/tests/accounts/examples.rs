@@ -17,10 +17,11 @@ use super::home;
 
 /// Calls of ours for which AWS documents no example that botocore carries; those that
 /// read them are tested on answers made by hand.
-const WITHOUT: [&str; 9] = [
+const WITHOUT: [&str; 10] = [
     "batch:GetJobQueueSnapshot",
     "ce:GetCostAndUsage",
     "ce:GetCostAndUsageWithResources",
+    "ce:GetSavingsPlansUtilizationDetails",
     "compute-optimizer:GetEC2InstanceRecommendations",
     "cost-optimization-hub:ListRecommendations",
     "ec2:DescribeInstanceTypeOfferings",

@@ -40,9 +40,10 @@ impl Accounts {
 }
 
 /// What those that answered say together; nothing but a refusal where none did.
-async fn together<K: Ord, V, F>(calls: Vec<F>) -> CloudResult<BTreeMap<K, V>>
+async fn together<T, F>(calls: Vec<F>) -> CloudResult<BTreeMap<NodeId, T>>
 where
-    F: Future<Output = (AccountId, CloudResult<BTreeMap<K, V>>)>,
+    T: Send + 'static,
+    F: Future<Output = (AccountId, CloudResult<BTreeMap<NodeId, T>>)> + Send + 'static,
 {
     let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
     for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {

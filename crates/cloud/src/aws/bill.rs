@@ -1,5 +1,7 @@
 //! The bill by resource, service and tag, from Cost Explorer. One request is 0.01 USD.
 
+mod plans;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +12,7 @@ use aws_sdk_costexplorer::types::{
     DateInterval, Dimension, DimensionValues, Expression, Granularity, GroupDefinition,
     GroupDefinitionType, ResultByTime,
 };
+use ebb_domain::fleet::Commitment;
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::Usd;
@@ -118,6 +121,10 @@ impl BillSource for AwsBill {
                 .await?;
         }
         Ok(days.into_values().collect())
+    }
+
+    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        plans::read(&self.client, to, || self.count()).await
     }
 
     fn requests(&self) -> u64 {

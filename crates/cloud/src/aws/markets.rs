@@ -183,6 +183,7 @@ fn commitment(told: &ReservedInstances, region: &Region) -> Option<Commitment> {
         family: kind.split_once('.').map(|(family, _)| family.to_owned()),
         per_hour: UsdPerHour(per_hour.filter(|paid| *paid >= Usd::ZERO)?),
         until: told.end().and_then(timestamp),
+        used: None,
     })
 }
 

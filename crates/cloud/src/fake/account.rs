@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Commitment, Inventory};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
@@ -124,6 +124,7 @@ impl MetricsSource for FakeMetrics {
 pub struct FakeBill {
     by_resource: CloudResult<BTreeMap<NodeId, ResourceCost>>,
     by_day: Vec<BilledDay>,
+    plans: CloudResult<Vec<Commitment>>,
     requests: Shared<u64>,
 }
 
@@ -133,6 +134,7 @@ impl FakeBill {
         Self {
             by_resource: answer,
             by_day: Vec::new(),
+            plans: Ok(Vec::new()),
             requests: Shared::default(),
         }
     }
@@ -141,6 +143,12 @@ impl FakeBill {
     #[must_use]
     pub fn with_days(self, by_day: Vec<BilledDay>) -> Self {
         Self { by_day, ..self }
+    }
+
+    /// That answers so of Savings Plans.
+    #[must_use]
+    pub fn with_plans(self, plans: CloudResult<Vec<Commitment>>) -> Self {
+        Self { plans, ..self }
     }
 }
 
@@ -154,6 +162,11 @@ impl BillSource for FakeBill {
     async fn by_day(&self, _to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
         *self.requests.lock() += 1 + tags.len() as u64;
         Ok(self.by_day.clone())
+    }
+
+    async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        *self.requests.lock() += 1;
+        self.plans.clone()
     }
 
     fn requests(&self) -> u64 {

@@ -79,6 +79,22 @@ pub struct Commitment {
     /// When it ends; `None` when unknown.
     #[serde(default)]
     pub until: Option<Timestamp>,
+    /// How much of it was used, as the bill tells of Savings Plans; `None` where only what
+    /// runs tells.
+    #[serde(default)]
+    pub used: Option<CommitmentUse>,
+}
+
+/// How much of a commitment was used on days that are over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommitmentUse {
+    /// What of it was used an hour, on average.
+    pub per_hour: UsdPerHour,
+    /// The begin of those days.
+    pub from: Timestamp,
+    /// Their end.
+    pub to: Timestamp,
 }
 
 /// What a commitment takes off the list price at the most, in percent.

@@ -46,21 +46,27 @@ pub(super) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
         let Some(kind) = &resource.instance_type else {
             continue;
         };
-        let mut those = held.iter_mut();
-        let Some(held) = those.find(|held| held.paid.pays_for(&resource.region, kind)) else {
-            continue;
-        };
+        let those = held.iter_mut();
+        let mut those: Vec<_> = those
+            .filter(|held| held.paid.pays_for(&resource.region, kind))
+            .collect();
         let machine = resource.node.as_ref().unwrap_or(&resource.id);
         let taken = match spared.contains(machine) {
             true => UsdPerHour::default(),
             false => taken,
         };
-        if held.is_used_up_without(taken.0) {
-            held.left = held.left - taken.0;
-            spared.insert(machine.clone());
-        } else {
-            let words = words(held.paid, kind.as_str());
-            tell(finding, &words);
+        let unused = those
+            .iter()
+            .find(|held| !held.is_used_up_without(taken.0))
+            .map(|held| words(held.paid, kind.as_str()));
+        match unused {
+            Some(words) => tell(finding, &words),
+            None => {
+                for held in &mut those {
+                    held.left = held.left - taken.0;
+                    spared.insert(machine.clone());
+                }
+            }
         }
     }
 }
@@ -135,6 +141,7 @@ mod tests {
             family: Some("m5".into()),
             per_hour: UsdPerHour::from_micros(micros),
             until: Some("2027-03-01T00:00:00Z".parse().expect("a time")),
+            used: None,
         });
         world
     }
@@ -178,6 +185,13 @@ mod tests {
         any.inventory.markets.commitments[0].family = None;
         any.inventory.markets.commitments[0].region = None;
         check("it is of any family, anywhere", any, 0, 1);
+        // The reservation is used up by the others, and the plan beside it is not.
+        let mut both = world(1, 2, 100_000);
+        let mut plan = both.inventory.markets.commitments[0].clone();
+        (plan.id, plan.family, plan.region) = ("ri-1".to_owned(), None, None);
+        plan.per_hour = UsdPerHour::from_micros(400_000);
+        both.inventory.markets.commitments.push(plan);
+        check("a plan pays for the rest", both, 0, 1);
         let mut spot = world(1, 0, 100_000);
         let machine = spot.inventory.instances.get_mut(&node(1));
         machine.expect("it is there").market = Market::Spot;

@@ -204,6 +204,7 @@ mod tests {
                 family: family.map(str::to_owned),
                 per_hour: UsdPerHour::from_micros(500_000),
                 until: None,
+                used: None,
             });
         };
         let unused = "could all of its region be read?";

@@ -1,4 +1,5 @@
-//! Commitment unused: more is paid for a family than its machines would cost on demand.
+//! Commitment unused: the bill says so of a Savings Plan, or more is paid for a family than
+//! its machines would cost on demand.
 
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use crate::finding::{
     Action, Bought, Confidence, Cost, Evidence, Finding, FindingKind, Level, PriceBasis, Remedy,
     Resource, Window,
 };
-use crate::fleet::{Commitment, Instance, InstanceState, Market};
+use crate::fleet::{Commitment, CommitmentUse, Instance, InstanceState, Market};
 use crate::heartbeat::Origin;
 use crate::identity::Region;
 use crate::judge::Facts;
-use crate::units::{Usd, UsdPerHour};
+use crate::units::{Spoken, Usd, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::UnusedCommitment;
 
@@ -42,6 +43,57 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<
     ) {
         return None;
     }
+    match &paid.used {
+        Some(told) => by_bill(facts, paid, told, q),
+        None => by_machines(facts, paid, q),
+    }
+}
+
+/// The bill tells of all that a Savings Plan paid for, Fargate and Lambda too.
+fn by_bill(
+    facts: &Facts<'_>,
+    paid: &Commitment,
+    told: &CommitmentUse,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what of it is not used a month, as the bill tells?",
+        (unused.a_month(), format_args!("at least {least}")),
+        unused.a_month() >= least,
+    ) {
+        return None;
+    }
+    let window = Window {
+        from: told.from,
+        to: told.to,
+    };
+    let waste = Unused {
+        per_hour: unused,
+        window,
+        evidence: Bought::UnusedPlan {
+            committed: paid.per_hour,
+            used: told.per_hour,
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!(
+                "Cost Explorer says what of it was used in {}",
+                Spoken(window.length())
+            ),
+        },
+        advice: format!(
+            "Run under it what it can pay for and that is paid for on demand; it can be neither \
+             sold nor ended, so commit to less when it ends{}.",
+            ends(paid)
+        ),
+        console: "savings-plans/utilization",
+    };
+    Some(found(paid, waste))
+}
+
+fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
     let used = used(facts, paid);
     let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
     let least = facts.policy.overprovisioned.min_saving();
@@ -72,13 +124,39 @@ fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<
     ) {
         return undetermined("not all of its region could be read");
     }
-    let unused = UsdPerHour(paid.per_hour.0 - used);
-    Some(found(
-        facts,
-        paid,
-        (region, family),
-        (unused, UsdPerHour(used)),
-    ))
+    let used = UsdPerHour(used);
+    let waste = Unused {
+        per_hour: UsdPerHour(paid.per_hour.0 - used.0),
+        // What is there is seen at each sweep, and not what was there before.
+        window: Window {
+            from: facts.now,
+            to: facts.now,
+        },
+        evidence: Bought::Unused {
+            paid: paid.per_hour,
+            used,
+        },
+        confidence: Confidence {
+            level: Level::Low,
+            reason: "by the machines that run now or were stopped within a day; those that ended \
+                     are not listed"
+                .into(),
+        },
+        advice: format!(
+            "Move work onto {family} in {region}, sell what is left of a standard reservation, or \
+             let it end{}.",
+            ends(paid)
+        ),
+        console: "ri/utilization",
+    };
+    Some(found(paid, waste))
+}
+
+fn ends(paid: &Commitment) -> String {
+    let until = paid.until.map(|until| until.strftime("%Y-%m-%d"));
+    until
+        .map(|until| format!(" on {until}"))
+        .unwrap_or_default()
 }
 
 /// What an hour of its machines lists at; `None` where one has no known price.
@@ -106,60 +184,48 @@ fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
     machine.market != Market::Spot && (machine.state == InstanceState::Running || lately)
 }
 
-fn found(
-    facts: &Facts<'_>,
-    paid: &Commitment,
-    (region, family): (&Region, &str),
-    (unused, used): (UsdPerHour, UsdPerHour),
-) -> Verdict {
-    // What is there is seen at each sweep, and not what was there before.
-    let window = Window {
-        from: facts.now,
-        to: facts.now,
-    };
-    let end = paid
-        .until
-        .map(|until| format!(" on {}", until.strftime("%Y-%m-%d")));
-    let advice = format!(
-        "Move work onto {family} in {region}, sell what is left of a standard reservation, or let \
-         it end{}.",
-        end.unwrap_or_default()
-    );
+/// What of a commitment is not used, and how that is known.
+struct Unused {
+    per_hour: UsdPerHour,
+    window: Window,
+    evidence: Bought,
+    confidence: Confidence,
+    advice: String,
+    /// The page of the console that shows it.
+    console: &'static str,
+}
+
+fn found(paid: &Commitment, unused: Unused) -> Verdict {
+    // One that holds everywhere stands where the bill does.
+    let region = paid.region.clone().unwrap_or_else(Region::global);
     Verdict::Waste(Box::new(Finding {
-        id: Finding::id_of(KIND, region, &paid.id),
+        id: Finding::id_of(KIND, &region, &paid.id),
         kind: KIND,
-        window,
+        window: unused.window,
         coverage: None,
-        evidence: Evidence::Bought(Bought::Unused {
-            paid: paid.per_hour,
-            used,
-        }),
-        confidence: Confidence {
-            level: Level::Low,
-            reason: "by the machines that run now or were stopped within a day; those that ended \
-                     are not listed"
-                .into(),
-        },
+        evidence: Evidence::Bought(unused.evidence),
+        confidence: unused.confidence,
         cost: Some(Cost {
-            per_hour: unused,
+            per_hour: unused.per_hour,
             basis: PriceBasis::Bill,
             list_per_hour: None,
-            spent: unused.over(window.length()),
-            saving_a_month: unused.a_month(),
+            spent: unused.per_hour.over(unused.window.length()),
+            saving_a_month: unused.per_hour.a_month(),
         }),
         remedy: Remedy {
             action: Action::Reconfigure,
-            advice,
-            command: Some(
-                "https://console.aws.amazon.com/costmanagement/home#/ri/utilization".to_owned(),
-            ),
+            advice: unused.advice,
+            command: Some(format!(
+                "https://console.aws.amazon.com/costmanagement/home#/{}",
+                unused.console
+            )),
         },
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
             id: paid.id.clone(),
             name: None,
-            region: region.clone(),
+            region,
             node: None,
             owner: None,
             instance_type: None,
@@ -188,6 +254,7 @@ mod tests {
                     family: Some("m5".into()),
                     per_hour: UsdPerHour::from_micros(500_000),
                     until: None,
+                    used: None,
                 };
                 change(&mut world, &mut paid);
                 world.inventory.markets.commitments.push(paid);
@@ -223,5 +290,41 @@ mod tests {
         check("stopped for long", long, Ok(500_000));
         let all = "it may pay for Fargate and Lambda too, which are not listed";
         check("any family", |_, c| c.family = None, Err(all));
+    }
+
+    #[test]
+    fn a_plan_is_unused_as_far_as_the_bill_says() {
+        let check = |used: i64, expect: Option<&str>| {
+            let mut world = World::with([instance(1)]);
+            world.now = at(10 * 86_400);
+            world.inventory.markets.commitments.push(Commitment {
+                id: "plan-1".into(),
+                region: None,
+                family: None,
+                per_hour: UsdPerHour::from_micros(500_000),
+                until: Some(at(100 * 86_400)),
+                used: Some(CommitmentUse {
+                    per_hour: UsdPerHour::from_micros(used),
+                    from: at(3 * 86_400),
+                    to: at(10 * 86_400),
+                }),
+            });
+            let report = world.judge();
+            let found = report.findings.iter().find(|f| f.kind == KIND);
+            let said = found.map(|f| {
+                let cost = f.cost.as_ref().expect("a cost");
+                format!(
+                    "{}; {} in {}; {}",
+                    f.evidence, cost.spent, f.resource.region, f.confidence.level
+                )
+            });
+            assert_eq!(said.as_deref(), expect, "{used}");
+            assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
+        };
+        let said =
+            "$0.5000/h is committed to, and $0.2000/h of it was used; $50.40 in global; high";
+        check(200_000, Some(said));
+        check(499_500, None);
+        check(500_000, None);
     }
 }

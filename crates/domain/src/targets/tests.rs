@@ -199,6 +199,7 @@ fn a_move_that_leaves_a_commitment_unused_saves_a_pipeline_nothing() {
             family: Some(family.to_owned()),
             per_hour: UsdPerHour::from_micros(768_000),
             until: None,
+            used: None,
         });
         for n in 0..others {
             let mut other = instance(100 + n);

@@ -1,6 +1,7 @@
 //! What every call is charged for: metrics and the bill. Answers are kept between
 //! sweeps, and a daily budget bounds what is asked; what was left out is said.
 
+mod plans;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::plans::Plans;
 use super::{Account, REGIONS_AT_ONCE, is_older};
 
 /// Cost Explorer refreshes what it knows at least once a day.
@@ -50,6 +52,7 @@ pub struct Paid {
     asked: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
     bill: Option<Bill>,
+    plans: Option<Plans>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +90,7 @@ impl Paid {
         }
         let mut gaps = Vec::new();
         self.refresh_bill(account, wanted, &mut gaps).await;
+        gaps.extend(self.refresh_plans(account, wanted).await);
         self.refresh_metrics(account, wanted, &mut gaps).await;
         gaps
     }

@@ -33,6 +33,13 @@ pub enum Bought {
         /// What the machines that it pays for would cost on demand.
         used: UsdPerHour,
     },
+    /// A Savings Plan of which the bill says that it is not used up.
+    UnusedPlan {
+        /// What is committed to.
+        committed: UsdPerHour,
+        /// What of it was used.
+        used: UsdPerHour,
+    },
 }
 
 impl fmt::Display for Bought {
@@ -56,6 +63,9 @@ impl fmt::Display for Bought {
                 f,
                 "{paid} an hour is paid, and the machines that it is for would cost {used}"
             ),
+            Self::UnusedPlan { committed, used } => {
+                write!(f, "{committed} is committed to, and {used} of it was used")
+            }
         }
     }
 }

@@ -347,6 +347,7 @@ fn a_move_that_leaves_a_commitment_unused_saves_nothing() {
                 family: (!family.is_empty()).then(|| family.to_owned()),
                 per_hour: UsdPerHour::from_micros(768_000),
                 until: None,
+                used: None,
             });
         }
         case.offers()

@@ -76,6 +76,7 @@ fn spot_carries_what_runs_for_shorter_than_it_is_taken_back() {
         family: None,
         per_hour: UsdPerHour::from_micros(100_000),
         until: None,
+        used: None,
     });
     let committed = format!("a commitment pays for {kind}, and goes on without it");
     check(paid, Err(&committed));

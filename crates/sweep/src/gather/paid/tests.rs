@@ -2,9 +2,10 @@
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::{CloudError, Stream, Tells};
-use ebb_domain::fleet::{Instance, Market};
+use ebb_domain::fleet::{Commitment, Instance, Market};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::judge::MetricPoint;
+use ebb_domain::units::UsdPerHour;
 
 use super::*;
 
@@ -147,6 +148,10 @@ async fn a_bill_that_is_refused_or_too_dear_is_a_gap() {
     }));
     let told = refreshed(0, 1_000_000, Some(&denied), &[0]).await;
     assert_eq!(told, [(0, vec!["bill by resource".to_owned()])]);
+    let both = vec!["bill by resource".to_owned(), "Savings Plans".to_owned()];
+    let none = FakeBill::new(Ok(BTreeMap::new()));
+    let broke = refreshed(0, 9_999, Some(&none), &[0]).await;
+    assert_eq!(broke, [(0, both)]);
     let spent = refreshed(0, 19_999, Some(&FakeBill::new(Ok(BTreeMap::new()))), &[0]).await;
     assert_eq!(spent, [(0, vec!["bill by resource".to_owned()])]);
 }
@@ -185,13 +190,14 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     assert!(ask(&mut paid, 0, told(5, true)).await.is_empty());
     assert!(paid.days()[0].estimated);
-    assert_eq!(paid.spent, Usd::from_micros(30_000));
+    // By resource, by service, by tag and of plans, a cent each.
+    assert_eq!(paid.spent, Usd::from_micros(40_000));
     // Kept between sweeps, until Cost Explorer may know better.
     ask(&mut paid, 5 * HOUR, told(6, false)).await;
     assert!(paid.days()[0].estimated);
     ask(&mut paid, 6 * HOUR, told(6, false)).await;
     assert_eq!(paid.days(), told(6, false));
-    assert_eq!(paid.spent, Usd::from_micros(60_000));
+    assert_eq!(paid.spent, Usd::from_micros(70_000));
     // Whoever asks for no bill any more goes by none of before.
     let nobody = Account {
         inventory: &FakeInventory::default(),
@@ -208,4 +214,52 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     paid.refresh(&nobody, &wanted).await;
     assert!(paid.days().is_empty());
+}
+
+#[tokio::test]
+async fn plans_are_asked_for_once_a_day_and_stay_known_when_refused() {
+    let plan = |until: i64| Commitment {
+        id: format!("plan-{until}"),
+        region: None,
+        family: None,
+        per_hour: UsdPerHour::from_micros(1_000_000),
+        until: Some(at(until)),
+        used: None,
+    };
+    let denied = || CloudError::Denied {
+        operation: "ce:GetSavingsPlansUtilizationDetails".to_owned(),
+        message: "no".to_owned(),
+    };
+    let mut paid = Paid::default();
+    let ask = async |paid: &mut Paid, second: i64, plans: Result<Vec<Commitment>, CloudError>| {
+        let bill = FakeBill::new(Ok(BTreeMap::new())).with_plans(plans);
+        let account = Account {
+            inventory: &FakeInventory::default(),
+            metrics: None,
+            bill: Some(&bill),
+            markets: None,
+            regions: &[],
+        };
+        let wanted = Wanted {
+            inventory: &Inventory::default(),
+            fleet: &FleetState::default(),
+            policy: &MetricsPolicy::default(),
+            now: at(second),
+        };
+        let gaps = paid.refresh(&account, &wanted).await;
+        let ids = paid.plans(at(second)).map(|plan| plan.id.clone());
+        let reasons = gaps.into_iter().map(|gap| gap.reason).collect::<String>();
+        (ids.collect::<Vec<_>>().join(", "), reasons)
+    };
+    let both = vec![plan(HOUR), plan(9 * DAY)];
+    let first = ask(&mut paid, 0, Ok(both)).await;
+    assert_eq!(first, ("plan-3600, plan-777600".to_owned(), String::new()));
+    let kept = ("plan-777600".to_owned(), String::new());
+    assert_eq!(ask(&mut paid, DAY - 1, Err(denied())).await, kept);
+    let (ids, why) = ask(&mut paid, DAY, Err(denied())).await;
+    assert_eq!(ids, "plan-777600");
+    assert!(
+        why.contains("ce:GetSavingsPlansUtilizationDetails was denied"),
+        "{why}"
+    );
 }

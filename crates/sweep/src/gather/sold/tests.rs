@@ -72,6 +72,7 @@ fn source() -> FakeMarkets {
         family: Some("m5".to_owned()),
         per_hour: UsdPerHour::from_micros(60_000),
         until,
+        used: None,
     };
     let markets = Markets {
         spot: BTreeMap::from([(home.clone(), spot.into())]),

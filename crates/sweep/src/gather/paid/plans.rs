@@ -1,0 +1,68 @@
+//! Savings Plans and how much of them is used: a request of a cent, once a day.
+
+use std::time::Duration;
+
+use ebb_domain::fleet::{Commitment, Gap};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Paid, Wanted, requests_for};
+use crate::gather::{Account, is_older};
+
+/// They are bought for years, and a closed day changes seldom.
+const AGE: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plans {
+    /// When they were last asked for.
+    at: Timestamp,
+    /// What was told then, or before where that was refused.
+    told: Vec<Commitment>,
+    refused: Option<String>,
+}
+
+impl Paid {
+    pub(super) async fn refresh_plans(
+        &mut self,
+        account: &Account<'_>,
+        wanted: &Wanted<'_>,
+    ) -> Option<Gap> {
+        let gap = |reason: String| Gap {
+            scope: "Savings Plans".to_owned(),
+            reason,
+        };
+        // Only AWS has such plans, and its bill is charged for.
+        let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
+            self.plans = None;
+            return None;
+        };
+        let fresh = self
+            .plans
+            .as_ref()
+            .filter(|kept| !is_older(kept.at, wanted.now, AGE));
+        if let Some(kept) = fresh {
+            return kept.refused.clone().map(gap);
+        }
+        if self.left(wanted.policy) < requests_for(1) {
+            return Some(gap("today's budget for paid calls is spent".to_owned()));
+        }
+        let before = source.requests();
+        let answer = source.plans(wanted.now).await;
+        let made = source.requests().saturating_sub(before);
+        self.spent = self.spent + requests_for(made);
+        let kept = self.plans.take().map(|kept| kept.told);
+        let (told, refused) = match answer {
+            Ok(told) => (told, None),
+            Err(error) => (kept.unwrap_or_default(), Some(error.to_string())),
+        };
+        let at = wanted.now;
+        let plans = self.plans.insert(Plans { at, told, refused });
+        plans.refused.clone().map(gap)
+    }
+
+    /// The plans that last.
+    pub fn plans(&self, now: Timestamp) -> impl Iterator<Item = &Commitment> {
+        let told = self.plans.iter().flat_map(|kept| &kept.told);
+        told.filter(move |plan| plan.until.is_none_or(|until| now < until))
+    }
+}
