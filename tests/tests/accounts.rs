@@ -188,7 +188,8 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     one_that_vanishes_is_no_waste(&account, &all, &found).await?;
     plans::are_read(&account).await?;
     money::adds_up(&account).await?;
-    money::without_the_opt_in(&account).await
+    money::without_the_opt_in(&account).await?;
+    money::of_many_machines_is_read_day_by_day(&account).await
 }
 
 /// ECS still has a machine that EC2 knows no more: nothing is said of it as a machine, and

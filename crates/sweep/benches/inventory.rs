@@ -43,6 +43,8 @@ const INSTANCES_A_PAGE: u64 = 1_000;
 const JOBS_A_PAGE: u64 = 100;
 const TASKS_A_PAGE: u64 = 100;
 const GROUPS_A_BILL_PAGE: u64 = 5_000;
+/// As `cloud::aws::bill` asks.
+const DAYS_AT_ONCE: u64 = 4;
 const QUERIES_A_CALL: u64 = 500;
 const METRIC_CALLS_AT_ONCE: u64 = 8;
 
@@ -206,8 +208,9 @@ fn half_a_day(to: Timestamp) -> MetricSeries {
 impl BillSource for Made {
     async fn by_resource(&self, _: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
         let pages = (INSTANCES * 14).div_ceil(GROUPS_A_BILL_PAGE);
-        self.pages.fetch_add(pages, Ordering::Relaxed);
-        self.call(pages).await;
+        self.pages.fetch_add(1 + pages, Ordering::Relaxed);
+        // The first page shows that days are to be asked for side by side.
+        self.call(1 + pages.div_ceil(DAYS_AT_ONCE)).await;
         let days = (1..=14).map(|day| (format!("2026-03-{day:02}"), Usd::from_micros(4_608_000)));
         let cost = ResourceCost {
             by_day: days.collect(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsBill, AwsInventory};
+use ebb_cloud::ports::BillSource;
 use ebb_domain::identity::Region;
 use ebb_domain::policy::Policy;
 use ebb_domain::report::{NotJudged, Report};
@@ -11,7 +12,8 @@ use ebb_domain::units::Usd;
 use ebb_sweep::gather::Account;
 use ebb_sweep::scan::{Known, scan};
 use ebb_tests::simulated::Simulated;
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use serde_json::json;
 
 use super::home;
@@ -104,5 +106,35 @@ pub(crate) async fn without_the_opt_in(account: &Simulated) -> Result<()> {
     for day in &report.ledger {
         assert_eq!(day.unallocated(), day.billed, "{day:?}");
     }
+    Ok(())
+}
+
+/// Where one day alone has more than a page (500 rows here), days are asked for one by one,
+/// and nothing is told twice.
+pub(crate) async fn of_many_machines_is_read_day_by_day(account: &Simulated) -> Result<()> {
+    account.extension("faults", &json!({"faults": []}))?;
+    let (days, machines) = (14_u64, 501_u64);
+    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let days_back = (1..=14).filter_map(|back| today.checked_sub(back.days()).ok());
+    let rows = days_back.flat_map(|day| {
+        let row = move |n| {
+            json!({
+                "date": day.to_string(), "resourceId": format!("i-{n:017}"),
+                "region": "us-east-1", "usd": 0.25,
+            })
+        };
+        (0..machines).map(row)
+    });
+    let rows: Vec<_> = rows.collect();
+    account.extension("ce/resource-costs", &json!({"costs": rows}))?;
+    let bill = AwsBill::new(&home(account).await?);
+    let costs = bill.by_resource(Timestamp::now()).await?;
+    let of_a_day = Usd::from_micros(250_000);
+    let whole = costs.iter().filter(|(node, cost)| {
+        let all = cost.by_day.values().all(|usd| *usd == of_a_day);
+        node.as_str().starts_with("i-0000000") && cost.by_day.len() as u64 == days && all
+    });
+    assert_eq!(whole.count() as u64, machines);
+    assert_eq!(bill.requests(), 1 + 2 * days);
     Ok(())
 }

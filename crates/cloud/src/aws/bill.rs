@@ -24,6 +24,7 @@ use super::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::{GET_COST, GET_COST_WITH_RESOURCES};
 use crate::ports::{BillSource, CloudError, CloudResult};
+use crate::turns::in_turns_of;
 
 /// How far back Cost Explorer tells cost by resource.
 const DAYS: i32 = 14;
@@ -34,6 +35,10 @@ const METRIC: &str = "NetAmortizedCost";
 /// More pages than this are a fault: each costs money. A hundred thousand machines for
 /// a fortnight are some hundreds.
 const MAX_PAGES: usize = 500;
+
+/// Days that are asked for at once where each has many pages; Cost Explorer bounds requests
+/// by account, and those that it throttles are tried again later.
+const DAYS_AT_ONCE: usize = 4;
 
 /// Cost Explorer of the account.
 #[derive(Debug, Clone)]
@@ -53,6 +58,36 @@ impl AwsBill {
 
     fn count(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What each machine cost on each of these days.
+    async fn resources(self, first: Date, end: Date, walk: Walk) -> CloudResult<Walked> {
+        let call = self.client.get_cost_and_usage_with_resources();
+        let call = call
+            .time_period(between(first, end)?)
+            .granularity(Granularity::Daily)
+            .metrics(METRIC)
+            .filter(of_compute())
+            .group_by(by_dimension(Dimension::ResourceId.as_str()));
+        let mut costs = BTreeMap::new();
+        let mut next = None;
+        for n in 0..MAX_PAGES {
+            self.count();
+            let page = call.clone().set_next_page_token(next).send().await;
+            let page = page.map_err(|e| cloud_error(GET_COST_WITH_RESOURCES, "the bill", &e))?;
+            let is_first = n == 0 && walk == Walk::UntilLarge;
+            if is_first && is_large(page.results_by_time(), page.next_page_token.is_some()) {
+                return Ok(Walked::Large);
+            }
+            for day in page.results_by_time() {
+                read(day, &mut costs)?;
+            }
+            next = page.next_page_token;
+            if next.is_none() {
+                return Ok(Walked::All(costs));
+            }
+        }
+        Err(failed("the bill has too many pages"))
     }
 
     /// Every group of every day, in the order in which they come.
@@ -83,28 +118,28 @@ impl AwsBill {
 #[async_trait]
 impl BillSource for AwsBill {
     async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
-        let call = self.client.get_cost_and_usage_with_resources();
-        let call = call
-            .time_period(interval(to)?)
-            .granularity(Granularity::Daily)
-            .metrics(METRIC)
-            .filter(of_compute())
-            .group_by(by_dimension(Dimension::ResourceId.as_str()));
-        let mut costs = BTreeMap::new();
-        let mut next = None;
-        for _ in 0..MAX_PAGES {
-            self.count();
-            let page = call.clone().set_next_page_token(next).send().await;
-            let page = page.map_err(|e| cloud_error(GET_COST_WITH_RESOURCES, "the bill", &e))?;
-            for day in page.results_by_time() {
-                read(day, &mut costs)?;
+        let (first, end) = window(to).ok_or_else(|| failed("the time is out of range"))?;
+        let whole = self.clone().resources(first, end, Walk::UntilLarge).await?;
+        if let Walked::All(costs) = whole {
+            return Ok(costs);
+        }
+        let days = first.series(1.days()).take_while(|day| *day < end);
+        let calls = days.map(|day| {
+            let bill = self.clone();
+            async move {
+                let next = day.tomorrow().map_err(|e| failed(&e.to_string()))?;
+                bill.resources(day, next, Walk::Whole).await
             }
-            next = page.next_page_token;
-            if next.is_none() {
-                return Ok(costs);
+        });
+        let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
+        for told in in_turns_of(DAYS_AT_ONCE, calls.collect::<Vec<_>>()).await {
+            if let Walked::All(day) = told? {
+                for (node, cost) in day {
+                    costs.entry(node).or_default().by_day.extend(cost.by_day);
+                }
             }
         }
-        Err(failed("the bill has too many pages"))
+        Ok(costs)
     }
 
     async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
@@ -132,8 +167,33 @@ impl BillSource for AwsBill {
     }
 }
 
+/// How far pages are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    /// To the end.
+    Whole,
+    /// Until the first page shows that one day alone has more than a page: to ask for each
+    /// day then takes hardly more pages, and they come side by side.
+    UntilLarge,
+}
+
+enum Walked {
+    All(BTreeMap<NodeId, ResourceCost>),
+    Large,
+}
+
+/// True for a page that is not the last and holds nothing but one day.
+fn is_large(days: &[ResultByTime], has_more: bool) -> bool {
+    let filled = days.iter().filter(|day| !day.groups().is_empty());
+    has_more && filled.count() == 1
+}
+
 fn interval(to: Timestamp) -> CloudResult<DateInterval> {
     let (first, end) = window(to).ok_or_else(|| failed("the time is out of range"))?;
+    between(first, end)
+}
+
+fn between(first: Date, end: Date) -> CloudResult<DateInterval> {
     let days = DateInterval::builder().start(first.to_string());
     let days = days.end(end.to_string()).build();
     Ok(days.expect("start and end are set"))
@@ -311,6 +371,19 @@ mod tests {
         let by_project = &told.by_tag["Project"];
         assert_eq!(by_project["tides"], Usd::from_micros(1_000_000));
         assert_eq!(by_project[""], Usd::from_micros(2_000_000));
+    }
+
+    #[test]
+    fn a_first_page_of_one_day_alone_is_large_where_more_follow() {
+        let row = [("i-1", "1", "USD")];
+        let check = |days: &[ResultByTime], has_more, expect| {
+            assert_eq!(is_large(days, has_more), expect);
+        };
+        check(&[day(&row)], true, true);
+        check(&[day(&row), day(&[])], true, true);
+        check(&[day(&row), day(&row)], true, false);
+        check(&[day(&row)], false, false);
+        check(&[], true, false);
     }
 
     #[test]

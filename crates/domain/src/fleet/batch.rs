@@ -206,6 +206,9 @@ pub struct JobQueue {
     pub region: Region,
     /// Batch's status of it.
     pub status: Option<String>,
+    /// Batch's words on its status.
+    #[serde(default)]
+    pub status_reason: Option<String>,
     /// `false` when it takes no jobs; `None` when Batch did not say.
     #[serde(default)]
     pub enabled: Option<bool>,
@@ -228,6 +231,7 @@ impl JobQueue {
             name: name.into(),
             region,
             status: None,
+            status_reason: None,
             enabled: None,
             priority: None,
             environments: Vec::new(),

@@ -112,6 +112,7 @@ fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
     let environments = order.iter().filter_map(|one| one.compute_environment());
     Ok(JobQueue {
         status: told.status().map(|s| s.as_str().to_owned()),
+        status_reason: told.status_reason().map(str::to_owned),
         enabled: told.state().map(|state| *state == JqState::Enabled),
         priority: told.priority(),
         environments: environments.map(named).collect(),
@@ -168,12 +169,14 @@ mod tests {
         let told = JobQueueDetail::builder()
             .job_queue_name("q")
             .status(JqStatus::Valid)
+            .status_reason("JobQueue Healthy")
             .state(JqState::Disabled)
             .compute_environment_order(order(2, "arn:aws:batch:r:a:compute-environment/b"))
             .compute_environment_order(order(1, "a"))
             .build();
         let read = queue(&told, &region()).expect("it has a name");
         assert_eq!(read.status.as_deref(), Some("VALID"));
+        assert_eq!(read.status_reason.as_deref(), Some("JobQueue Healthy"));
         assert_eq!(read.enabled, Some(false));
         assert_eq!(read.environments, ["a", "b"]);
         assert!(queue(&JobQueueDetail::builder().build(), &region()).is_err());

@@ -34,6 +34,10 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         lacks =
             format!("{lacks}; machines that started and never joined their cluster: {strangers}");
     }
+    let ill = queue.filter(|queue| queue.status.as_deref().is_some_and(|s| s != "VALID"));
+    if let Some(reason) = ill.and_then(|queue| queue.status_reason.as_ref()) {
+        lacks = format!("{lacks}; Batch says of its queue: {reason}");
+    }
     let seen = Seen {
         window: Window {
             from,

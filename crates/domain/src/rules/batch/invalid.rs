@@ -38,7 +38,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             &queue.name,
             &queue.region,
             queue.status.as_deref(),
-            None,
+            queue.status_reason.as_deref(),
             command,
             None,
         )

@@ -221,6 +221,12 @@ fn what_batch_calls_invalid_is_told_on_sight() {
         world.inventory.batch.queues.push(queue);
         world
     };
-    check(&queue("INVALID"), "INVALID");
+    let words = "INVALID: Batch gives no reason";
+    check(&queue("INVALID"), words);
+    let mut told = queue("INVALID");
+    let last = told.inventory.batch.queues.last_mut();
+    let words = "its compute environments are of two kinds";
+    last.expect("it was added").status_reason = Some(words.to_owned());
+    check(&told, words);
     check(&queue("VALID"), "well");
 }
