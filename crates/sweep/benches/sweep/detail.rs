@@ -69,18 +69,19 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
     }
 }
 
-/// A step reads first, then computes on one core or two.
+/// A step waits for its input at times, and computes on one core or two.
 fn parallelism(passes: u64, cpu: CpuTime, seed: u64) -> Parallelism {
     let mut seen = Parallelism::default();
-    for pass in 1..passes {
-        let share = match (pass + seed) % 9 {
-            0 => 5,
-            1..7 => 1,
-            _ => 0,
-        };
-        let a_pass = cpu.0 / passes;
-        let used = a_pass.checked_div(share).unwrap_or(2 * a_pass);
-        seen.add(Duration::from_nanos(PASS_NS), CpuTime(used));
+    let (between, a_pass) = (passes - 1, cpu.0 / passes);
+    let (waits, on_two) = (between / 9, between * 2 / 9);
+    let all = [
+        (waits, a_pass / 5),
+        (between - waits - on_two, a_pass),
+        (on_two, 2 * a_pass),
+    ];
+    for (times, used) in all {
+        let wall = Duration::from_nanos(times * PASS_NS);
+        seen.add(wall, CpuTime(times * used + seed % 1_000));
     }
     seen
 }
