@@ -54,14 +54,14 @@ impl fmt::Display for Bought {
                 interrupted,
             } => write!(
                 f,
-                "{machines} on demand for {now} an hour on average, {spot} on spot with what would \
+                "{machines} on demand for {now} on average, {spot} on spot with what would \
                  run again: \
                  the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
                 Spoken(*longest)
             ),
             Self::Unused { paid, used } => write!(
                 f,
-                "{paid} an hour is paid, and the machines that it is for would cost {used}"
+                "{paid} is paid, and the machines that it is for would cost {used}"
             ),
             Self::UnusedPlan { committed, used } => {
                 write!(f, "{committed} is committed to, and {used} of it was used")

@@ -83,7 +83,7 @@ impl fmt::Display for Newer {
         let (instead, now, then) = (&self.instead, self.now, self.then);
         write!(
             f,
-            "{instead} has as much for {then} an hour instead of {now}"
+            "{instead} has as much for {then} instead of {now}"
         )
     }
 }
