@@ -40,13 +40,16 @@ fn answer(target: &str) -> Value {
         })
     };
     let of = |quiet: Value, busy: Value| json!({"timeSeries": [series("11", &quiet), series("12", &busy)]});
-    match target.contains("utilization") {
-        true => of(json!({"doubleValue": 0.01}), json!({"doubleValue": 0.8})),
-        false => of(
-            json!({"int64Value": "2000"}),
-            json!({"int64Value": "90000000"}),
-        ),
+    if target.contains("utilization") {
+        return of(json!({"doubleValue": 0.01}), json!({"doubleValue": 0.8}));
     }
+    if target.contains("percent_used") {
+        return of(json!({"doubleValue": 12.0}), json!({"doubleValue": 60.0}));
+    }
+    of(
+        json!({"int64Value": "2000"}),
+        json!({"int64Value": "90000000"}),
+    )
 }
 
 /// Serves until the test ends.

@@ -81,9 +81,6 @@ impl fmt::Display for OffHours {
 impl fmt::Display for Newer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (instead, now, then) = (&self.instead, self.now, self.then);
-        write!(
-            f,
-            "{instead} has as much for {then} instead of {now}"
-        )
+        write!(f, "{instead} has as much for {then} instead of {now}")
     }
 }
