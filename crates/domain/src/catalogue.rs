@@ -78,6 +78,13 @@ pub struct TypeSpec {
     pub spot: bool,
 }
 
+impl TypeSpec {
+    /// How many GPUs it has.
+    pub(crate) fn gpu_count(&self) -> u32 {
+        self.gpus.as_ref().map_or(0, |gpus| gpus.count)
+    }
+}
+
 /// GPUs or accelerators of one machine type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Devices {

@@ -232,7 +232,8 @@ fn part(usd: Usd, used: u128, whole: u128) -> Usd {
     Usd::from_micros(i64::try_from(part).unwrap_or(usd.micros()))
 }
 
-fn of_day(day: &str) -> Option<Window> {
+/// A day, in UTC; `None` of what names none.
+pub(crate) fn of_day(day: &str) -> Option<Window> {
     let date: Date = day.parse().ok()?;
     let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
     let to = from.checked_add(DAY).ok()?;

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
 use crate::fleet::{Instance, Market};
@@ -93,12 +90,10 @@ impl Facts<'_> {
 
     fn billed_full_day(&self, instance: &Instance) -> Option<Usd> {
         let full = |day: &str| {
-            let date = day.parse::<Date>().ok()?;
-            let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
-            let to = from.checked_add(DAY).ok()?;
+            let day = ledger::of_day(day)?;
             // Bills close about a day after the day ends.
-            let closed = to.checked_add(DAY).ok()? <= self.now;
-            (closed && self.ran_during(instance, Window { from, to })).then_some(())
+            let closed = day.to.checked_add(DAY).ok()? <= self.now;
+            (closed && self.ran_during(instance, day)).then_some(())
         };
         let days = self.bill.get(&instance.id)?.by_day.iter().rev();
         days.filter(|(day, _)| full(day).is_some())

@@ -72,7 +72,7 @@ impl<'a> SeenRun<'a> {
             // No probe sees who computes on them.
             return Some(per_hour);
         }
-        let gpus = spec.gpus.as_ref().map_or(0, |gpus| gpus.count);
+        let gpus = spec.gpu_count();
         let of_gpus = per_hour.part(self.gpus(facts, gpus).into(), gpus.into());
         Some(part.max(of_gpus))
     }

@@ -37,7 +37,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         return agent::judge(facts, instance, q);
     };
     let gpus = latest.hardware.gpus.filter(|gpus| *gpus > 0)?;
-    let (policy, gpu) = (&facts.policy.idle, &facts.policy.gpu);
+    let (policy, patience) = (&facts.policy.idle, patience(facts));
     let runs = instance.state == InstanceState::Running;
     let since = |from| Duration::try_from(latest.end.duration_since(from)).unwrap_or_default();
     let fresh = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
@@ -46,35 +46,16 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     let from = from.max(instance.launched_at);
     let from = from.filter(|_| latest.coverage.gpu.is_some() && node.gpu_watched_from.is_some());
     let rests = from.map(since);
-    let patience = Duration::from_secs(gpu.idle_after_seconds);
-    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
     let tick = facts.policy.activity.tick();
     let seen = from.and_then(|from| node.seen.coverage(from, latest.end, tick));
-    let (seen, enough) = (seen.unwrap_or(Share::NONE), policy.min_coverage());
-    let tag = idle::standby_tag(facts, instance);
+    let seen = seen.unwrap_or(Share::NONE);
     // Of late: who gives idle nodes long means the GPUs of a resting one too.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
         "does it run, and is its probe heard of?",
         (Spoken(fresh), Spoken(policy.after())),
         runs && fresh <= policy.after(),
-    ) && q.holds(
-        "is it meant to stand by?",
-        (tag.as_deref().unwrap_or("no such tag"), ""),
-        tag.is_none().then_some(true),
-    ) && q.holds(
-        "do its cores work? (where all rests, the idle rule speaks)",
-        (if works { "yes" } else { "no" }, ""),
-        works,
-    ) && q.holds(
-        "for how long did its GPUs compute nothing?",
-        (shown, Spoken(patience)),
-        rests.map(|rests| rests >= patience),
-    ) && q.holds(
-        "how much of that time was seen?",
-        (seen, enough),
-        (seen >= enough).then_some(true),
-    );
+    ) && is_waste(facts, instance, q, (works, rests, seen));
     let window = Window {
         from: from.filter(|_| goes_on)?,
         to: latest.end,
@@ -99,6 +80,40 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         },
     };
     Some(found(facts, instance, resting))
+}
+
+fn patience(facts: &Facts<'_>) -> Duration {
+    Duration::from_secs(facts.policy.gpu.idle_after_seconds)
+}
+
+/// Whether GPUs that rest for so long beside cores that work, or not, are waste; how long is
+/// `None` where nobody watched them.
+fn is_waste(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut Questions,
+    (works, rests, seen): (bool, Option<Duration>, Share),
+) -> bool {
+    let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
+    let tag = idle::standby_tag(facts, instance);
+    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
+    q.holds(
+        "is it meant to stand by?",
+        (tag.as_deref().unwrap_or("no such tag"), ""),
+        tag.is_none().then_some(true),
+    ) && q.holds(
+        "do its cores work? (where all rests, the idle rule speaks)",
+        (if works { "yes" } else { "no" }, ""),
+        works,
+    ) && q.holds(
+        "for how long did its GPUs compute nothing?",
+        (shown, Spoken(patience)),
+        rests.map(|rests| rests >= patience),
+    ) && q.holds(
+        "how much of that time was seen?",
+        (seen, enough),
+        (seen >= enough).then_some(true),
+    )
 }
 
 /// GPUs that rest, and how that is known.

@@ -233,8 +233,7 @@ fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Opt
 /// How many GPUs the machine has, by its probe, else by its type; `None` when neither knows.
 pub(super) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<u32> {
     let spec = facts.catalogue.spec(&instance.instance_type);
-    let by_type = || spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
-    latest.hardware.gpus.or_else(by_type)
+    latest.hardware.gpus.or_else(|| Some(spec?.gpu_count()))
 }
 
 fn evidence(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Resting, found};
+use super::{Resting, found, is_waste, patience};
 use crate::finding::{Confidence, Level, SeenBy, Window};
 use crate::fleet::{Instance, InstanceState};
 use crate::judge::{Facts, MetricPoint, labelled};
-use crate::rules::idle::{metrics, standby_tag};
+use crate::rules::idle::metrics;
 use crate::rules::{Questions, Verdict};
 use crate::units::Spoken;
 
@@ -17,8 +17,6 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
     let gpus = metrics::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
     let told = || series.points().filter(|point| point.gpu.is_some());
     let (first, last) = (told().next()?, told().next_back()?);
-    let (policy, patience) = (facts.policy, facts.policy.gpu.idle_after_seconds);
-    let patience = Duration::from_secs(patience);
     let since = |from| Duration::try_from(last.end.duration_since(from)).unwrap_or_default();
     let fresh = Duration::try_from(facts.now.duration_since(last.end)).unwrap_or_default();
     let computed = told().filter(|point| metrics::computes(facts, point));
@@ -30,14 +28,12 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
     };
     let works = series.points().filter(|point| metrics::works(facts, point));
     let worked = works.map(|point| since(point.end)).min();
-    let works = worked.is_some_and(|ago| ago < patience / 2);
+    let works = worked.is_some_and(|ago| ago < patience(facts) / 2);
     let is_known = |point: &MetricPoint| point.gpu.is_some();
     let seen = metrics::coverage(series, window, is_known);
-    let enough = policy.idle.min_coverage();
     let unseen = metrics::unseen_gpus(gpus, series);
-    let tag = standby_tag(facts, instance);
-    let late = policy.metrics.idle_after();
-    let is_waste = q.holds(
+    let late = facts.policy.metrics.idle_after();
+    let goes_on = q.holds(
         "does it run, and does its agent tell of its GPUs?",
         (Spoken(fresh), Spoken(late)),
         instance.state == InstanceState::Running && fresh <= late,
@@ -45,24 +41,8 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
         "does its agent tell of all its GPUs?",
         (unseen.as_deref().unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
-    ) && q.holds(
-        "is it meant to stand by?",
-        (tag.as_deref().unwrap_or("no such tag"), ""),
-        tag.is_none().then_some(true),
-    ) && q.holds(
-        "do its cores work? (where all rests, the idle rule speaks)",
-        (if works { "yes" } else { "no" }, ""),
-        works,
-    ) && q.holds(
-        "for how long did its GPUs compute nothing?",
-        (Spoken(window.length()), Spoken(patience)),
-        window.length() >= patience,
-    ) && q.holds(
-        "how much of that time was seen?",
-        (seen, enough),
-        (seen >= enough).then_some(true),
-    );
-    if !is_waste {
+    ) && is_waste(facts, instance, q, (works, Some(window.length()), seen));
+    if !goes_on {
         return None;
     }
     let resting = Resting {

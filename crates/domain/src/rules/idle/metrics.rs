@@ -2,6 +2,7 @@
 //! longer wait, lower confidence.
 
 use super::{KIND, Quiet, Verdict, found};
+use crate::catalogue::TypeSpec;
 use crate::finding::{Confidence, IdleNode, Level, SeenBy, Window};
 use crate::fleet::Instance;
 use crate::judge::{Facts, MetricPoint, MetricSeries};
@@ -83,7 +84,7 @@ fn quiet(
 /// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
 pub(in crate::rules) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
     let spec = facts.catalogue.spec(&instance.instance_type);
-    let by_type = spec.map(|spec| spec.gpus.as_ref().map_or(0, |gpus| gpus.count));
+    let by_type = spec.map(TypeSpec::gpu_count);
     by_type.or_else(|| instance.hardware?.gpus)
 }
 
