@@ -44,8 +44,7 @@ const PAST: Duration = Duration::from_secs(60);
 
 /// On a machine with more to do than it can, a message of five heartbeats may come
 /// later than a verdict that takes 15 s allows. A schedule would sweep again, too.
-const MORE_SWEEPS: usize = 2;
-const SILENT: &str = "fell silent";
+const MORE_SWEEPS: usize = 3;
 
 /// What is to be played.
 #[derive(Debug, Clone)]
@@ -280,6 +279,7 @@ impl Demo {
         let console = self.console;
         console.part(4, "Sweep, and ask the API");
         self.sweep_once(stage).await?;
+        let first = sweep::report(&stage.account, &stage.deployed).await?;
         let wait = self.policy.batch.agent_disconnected() + Duration::from_secs(1);
         console.say(format_args!(
             "an ECS agent is called lost only at a second look, {} s later",
@@ -289,10 +289,11 @@ impl Demo {
         self.sweep_once(stage).await?;
         let mut report = sweep::report(&stage.account, &stage.deployed).await?;
         for _ in 0..MORE_SWEEPS {
-            if !report.not_judged.iter().any(|n| n.reason.contains(SILENT)) {
+            if undetermined(&report) <= undetermined(&first) {
                 break;
             }
             console.say("some heartbeats were late; the next sweep judges what they tell of");
+            tokio::time::sleep(BEAT * 2).await;
             self.sweep_once(stage).await?;
             report = sweep::report(&stage.account, &stage.deployed).await?;
         }
@@ -349,6 +350,13 @@ impl Demo {
         }
         self.children.end_all().await;
     }
+}
+
+/// How much was not judged for want of heartbeats.
+fn undetermined(report: &Report) -> usize {
+    let reasons = report.not_judged.iter().map(|n| n.reason.as_str());
+    let for_want = |r: &&str| r.starts_with("undetermined") || r.contains("fell silent");
+    reasons.filter(for_want).count()
 }
 
 /// The step that the real probe watched, or else the dearest.

@@ -52,7 +52,7 @@ pub struct Sent {
     pub boot: BootId,
     /// The boot-time clock.
     pub clock: BootClock,
-    /// The wall clock; used only for what an earlier boot left in the spool.
+    /// The wall clock; believed only as far as [`Arrival::place`] says.
     pub wall: Timestamp,
 }
 
@@ -224,6 +224,9 @@ pub enum PlaceError {
 /// keeps a message at most.
 pub const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
+/// How long a delivery may be under way: no attempt of the probe takes longer.
+pub const MAX_DELIVERY: Duration = Duration::from_secs(120);
+
 /// What turns a sender's clocks into times on AWS's clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
@@ -248,8 +251,8 @@ impl Arrival<'_> {
         Err(PlaceError::ClaimsAnotherNode { claimed, attested })
     }
 
-    /// Where `clock` of `boot` stands on AWS's clock: arrival less the age at
-    /// send. For an earlier boot the age is told by the wall clock, `wall`.
+    /// Where `clock` of `boot` stands on AWS's clock: the time of the send less the age
+    /// at send. For an earlier boot the age is told by the wall clock, `wall`.
     ///
     /// # Errors
     /// `Contradiction` for a time after the send, `TooLate` past [`MAX_AGE`].
@@ -274,11 +277,23 @@ impl Arrival<'_> {
                 max_hours: hours(MAX_AGE),
             });
         }
-        self.at
+        self.sent_at()
             .checked_sub(age)
             .map_err(|_| PlaceError::Contradiction {
                 what: "it is too old",
             })
+    }
+
+    /// When it was sent: at its arrival, or shortly before it where the sender's wall
+    /// clock says so. What a slow network holds up would else leave a hole among the
+    /// node's intervals. A wall clock that is ahead or far behind is wrong, and so not
+    /// believed.
+    fn sent_at(&self) -> Timestamp {
+        let under_way = self.at.duration_since(self.sent.wall);
+        match Duration::try_from(under_way) {
+            Ok(under_way) if under_way <= MAX_DELIVERY => self.sent.wall,
+            _ => self.at,
+        }
     }
 }
 
@@ -324,5 +339,39 @@ impl Placed {
     /// When the interval began.
     pub fn start(&self) -> Option<Timestamp> {
         self.place(self.heartbeat.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_delivery_moves_nothing_and_a_wrong_wall_clock_neither() {
+        let arrived = 1_790_000_000;
+        let at = |second| Timestamp::from_second(second).expect("a time of this century");
+        let check = |wall_before_arrival: i64, expect_before_arrival: i64| {
+            let sent = Sent {
+                boot: BootId::new("boot").expect("a boot"),
+                clock: BootClock::from_nanos(90_000_000_000),
+                wall: at(arrived - wall_before_arrival),
+            };
+            let arrival = Arrival {
+                attested: &NodeId::new("i-1").expect("a node"),
+                at: at(arrived),
+                sent: &sent,
+            };
+            // It ended half a minute before it was sent.
+            let ended = BootClock::from_nanos(60_000_000_000);
+            let placed = arrival.place(&sent.boot, ended, None);
+            let expect = at(arrived - expect_before_arrival);
+            assert_eq!(placed, Ok(expect), "{wall_before_arrival} s");
+        };
+        check(0, 30);
+        check(6, 36);
+        check(120, 150);
+        check(121, 30);
+        check(86_400, 30);
+        check(-1, 30);
     }
 }
