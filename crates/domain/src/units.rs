@@ -2,7 +2,7 @@
 
 mod money;
 
-pub use money::{Usd, UsdPerHour};
+pub use money::{Usd, UsdPerHour, grouped};
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -94,7 +94,8 @@ impl fmt::Display for Usd {
     }
 }
 
-fn grouped(n: u64) -> String {
+/// A whole number as people read it: `1,234,567`.
+pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -155,6 +156,10 @@ impl UsdPerHour {
 impl fmt::Display for UsdPerHour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.micros();
+        // Where it is the rate of many machines, parts of a cent say nothing.
+        if micros.unsigned_abs() >= 100_000_000 {
+            return f.pad(&format!("{}/h", self.0));
+        }
         let sign = if micros < 0 { "-" } else { "" };
         let tenths_of_a_mill = (micros.unsigned_abs() + 50) / 100;
         let text = format!(
@@ -193,7 +198,7 @@ mod tests {
         assert_eq!(Usd::from_micros(-5_000).to_string(), "-$0.01");
         assert_eq!(UsdPerHour::from_micros(10_400).to_string(), "$0.0104/h");
         let thousands = UsdPerHour::from_micros(12_120_000_000);
-        assert_eq!(thousands.to_string(), "$12,120.0000/h");
+        assert_eq!(thousands.to_string(), "$12,120.00/h");
     }
 
     #[test]

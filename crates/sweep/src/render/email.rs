@@ -88,7 +88,7 @@ mod tests {
         let parts = email(&report, &sample::all_new(&report));
         assert!(parts.text.contains("… and 980 more"));
         assert!(parts.html.contains("… and 980 more"));
-        assert!(parts.text.contains("in 1000 findings"), "{}", parts.text);
+        assert!(parts.text.contains("in 1,000 findings"), "{}", parts.text);
         assert!(parts.html.len() < 100_000);
     }
 }

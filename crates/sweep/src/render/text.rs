@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use ebb_domain::units::grouped;
+
 /// On one line, with nothing in it that moves a cursor or turns the direction
 /// of writing: names and reasons come from tags and job definitions, which
 /// anyone may have written.
@@ -45,9 +47,10 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `1 finding`, `2 findings`.
+/// `1 finding`, `2,000 findings`.
 pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
+    let counted = if n == 1 { one } else { many };
+    format!("{} {counted}", grouped(n as u64))
 }
 
 #[cfg(test)]
