@@ -5,6 +5,7 @@
 //! Like the state it is a semilattice: an hour is two sets and a greatest value, so
 //! order, repeats and lateness change nothing.
 
+mod packed;
 mod rests;
 
 pub use rests::Rest;
@@ -121,6 +122,7 @@ pub struct NodeHours {
     /// The first kept hour since 1970.
     first: i64,
     /// One after the other from `first` on; neither end is empty.
+    #[serde(with = "packed")]
     hours: Vec<Hour>,
 }
 

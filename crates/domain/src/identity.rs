@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use thiserror::Error;
 
 /// Why a name was refused.
@@ -43,19 +43,20 @@ pub enum IdentityError {
     },
 }
 
-// A name is held by every record about its node, so copies share one text.
+// A name is held by every record about its node, and looked for among a hundred
+// thousand: a short one lies where it is held, and copies of a longer one share a text.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(Arc<str>);
+        #[serde(try_from = "SmolStr", into = "SmolStr")]
+        pub struct $name(SmolStr);
 
         impl $name {
             /// Takes a name after checking that it is not empty, at most 256
             /// bytes, and made of the characters that real ones are made of.
             pub fn new(name: impl AsRef<str>) -> Result<Self, IdentityError> {
-                checked($what, name.as_ref()).map(|name| Self(name.into()))
+                checked($what, name.as_ref()).map(|name| Self(SmolStr::new(name)))
             }
 
             /// The name itself.
@@ -78,17 +79,24 @@ macro_rules! names {
             }
         }
 
-        impl TryFrom<String> for $name {
+        impl TryFrom<SmolStr> for $name {
             type Error = IdentityError;
 
-            fn try_from(name: String) -> Result<Self, IdentityError> {
-                Self::new(name)
+            fn try_from(name: SmolStr) -> Result<Self, IdentityError> {
+                checked($what, &name)?;
+                Ok(Self(name))
+            }
+        }
+
+        impl From<$name> for SmolStr {
+            fn from(name: $name) -> Self {
+                name.0
             }
         }
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0.as_ref().to_owned()
+                name.0.into()
             }
         }
     )*};
@@ -112,7 +120,7 @@ names! {
 impl Region {
     /// Where AWS bills what belongs to no region.
     pub fn global() -> Self {
-        Self("global".into())
+        Self(SmolStr::new_static("global"))
     }
 }
 
@@ -121,7 +129,7 @@ impl InstanceType {
 
     /// The type of a machine that no list of types holds, such as a host of the user's.
     pub fn unlisted() -> Self {
-        Self(Self::UNLISTED.into())
+        Self(SmolStr::new_static(Self::UNLISTED))
     }
 
     /// Whether a list of types may hold it.

@@ -14,6 +14,7 @@ mod kept;
 pub(crate) mod nanos;
 mod node;
 mod ranges;
+mod run;
 mod sequences;
 mod shard;
 #[cfg(test)]
@@ -23,7 +24,8 @@ mod tests;
 mod ticks;
 mod weeks;
 
-pub use node::{Latest, NodeState, Run, Stream};
+pub use node::{Latest, NodeState};
+pub use run::{Run, Stream};
 pub use sequences::Sequences;
 pub use shard::Shard;
 pub use ticks::Ticks;
@@ -60,21 +62,22 @@ impl FleetState {
     /// each other, as they do in a message.
     pub fn fold_heartbeats(&mut self, mut placed: &[Placed], policy: &ActivityPolicy) {
         while let [first, rest @ ..] = placed {
-            let known = self.nodes.get_mut(&first.node);
-            let goes_on = |known: &NodeState, next: &Placed| {
+            let known = self.nodes.entry(first.node.clone());
+            let known = known.or_insert_with(|| Box::new(NodeState::begun(first.end)));
+            let goes_on = |next: &&Placed| {
                 next.node == first.node && known.weeks.go_on_in(Weeks::of(next.end))
             };
-            let Some(known) = known.filter(|known| goes_on(known, first)) else {
-                self.take(&first.node, NodeState::of_heartbeat(first, policy));
-                placed = rest;
-                continue;
-            };
-            while let [next, rest @ ..] = placed
-                && goes_on(known, next)
-            {
-                known.fold(next, policy);
-                self.newest = self.newest.max(Some(next.end));
-                placed = rest;
+            match placed.iter().take_while(goes_on).count() {
+                0 => {
+                    self.take(&first.node, NodeState::of_heartbeat(first, policy));
+                    placed = rest;
+                }
+                own => {
+                    let (own, rest) = placed.split_at(own);
+                    known.fold(own, policy);
+                    self.newest = self.newest.max(own.iter().map(|next| next.end).max());
+                    placed = rest;
+                }
             }
         }
     }
@@ -110,7 +113,10 @@ impl FleetState {
 
     /// All steps of all nodes that are recent, ended ones too.
     pub fn steps(&self) -> Vec<PlacedStep> {
-        self.nodes.values().flat_map(|node| node.steps()).collect()
+        let kept = self.nodes.values().map(|node| node.steps.len()).sum();
+        let mut steps = Vec::with_capacity(kept);
+        steps.extend(self.nodes.values().flat_map(|node| node.steps()));
+        steps
     }
 
     /// Joins two states; see the module.

@@ -70,7 +70,7 @@ pub enum DecodeError {
     },
     /// The text layer is broken.
     #[error("the body is not base64")]
-    Base64(#[source] base64::DecodeError),
+    Base64(#[source] base64_simd::Error),
     /// The compression is broken.
     #[error("the body is not zstd or unpacks to more than {max} bytes")]
     Unpack {

@@ -164,16 +164,13 @@ impl Folder<'_> {
 
     /// Heartbeats of this shard's nodes, and those of others': a probe that does not yet
     /// know of a new number of shards sends to the queue that was its own before.
-    fn by_home(&self, rows: Vec<Placed>) -> (Vec<Placed>, BTreeMap<Shard, Vec<Placed>>) {
-        let (own, others): (Vec<_>, Vec<_>) = rows
-            .into_iter()
-            .partition(|placed| self.shard.holds(&placed.node));
+    fn by_home(&self, mut rows: Vec<Placed>) -> (Vec<Placed>, BTreeMap<Shard, Vec<Placed>>) {
         let mut by_home: BTreeMap<Shard, Vec<Placed>> = BTreeMap::new();
-        for placed in others {
+        for placed in rows.extract_if(.., |placed| !self.shard.holds(&placed.node)) {
             let home = Shard::of_node(&placed.node, self.shard.of);
             by_home.entry(home).or_default().push(placed);
         }
-        (own, by_home)
+        (rows, by_home)
     }
 
     /// Commits what another shard remembers, as that shard's own sweep would: whoever of

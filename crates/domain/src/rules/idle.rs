@@ -86,14 +86,17 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Opt
 
 pub(super) fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
     let wanted = &facts.policy.idle.standby_tags;
-    let carried = instance
-        .tags
-        .iter()
-        .map(|(key, value)| (key.clone(), format!("{key}={value}")));
-    carried
-        .filter(|(key, pair)| wanted.contains(key) || wanted.contains(pair))
-        .map(|(_, pair)| pair)
-        .next()
+    let is_wanted = |key: &str, value: &str| {
+        let names = |wanted: &String| match wanted.strip_prefix(key) {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix('=') == Some(value),
+            None => false,
+        };
+        wanted.iter().any(names)
+    };
+    let mut carried = instance.tags.iter();
+    let (key, value) = carried.find(|(key, value)| is_wanted(key, value))?;
+    Some(format!("{key}={value}"))
 }
 
 /// A quiet time that is long enough and was seen well enough.

@@ -21,7 +21,7 @@ const EXPECTED_BYTES: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeptStep {
     pub(super) names: Names,
-    observed: BootClock,
+    pub(super) observed: BootClock,
     pub(super) observed_at: Timestamp,
     /// [`Packed`], its [`StepId`] first.
     packed: Box<[u8]>,

@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::kept::{KeptStep, Names};
+use super::run::{Run, RunKey, Stream};
 use super::weeks::Weeks;
 use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
 use crate::heartbeat::{Coverage, GpuUse, Hardware, Heartbeat, Origin, Placed, Usage};
-use crate::identity::{BootId, NodeId, ProbeStart};
+use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
 use crate::step::{PlacedStep, StepEnd};
 
@@ -51,44 +52,9 @@ pub struct NodeState {
     runs: Box<[Run]>,
     /// The newest record of each recent step, its executables left out, in order
     /// of boot and id. Whose they are, the names here tell.
-    steps: Box<[KeptStep]>,
+    pub(super) steps: Box<[KeptStep]>,
     /// The weeks of all that is known here.
     pub(super) weeks: Weeks,
-}
-
-/// What was accepted of one stream of one probe run, which sequence numbers count
-/// in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
-    /// The boot.
-    pub boot: BootId,
-    /// The probe's start.
-    pub probe_start: ProbeStart,
-    /// Which of its streams.
-    pub stream: Stream,
-    /// The sequence numbers.
-    pub accepted: Sequences,
-    /// The newest time among them.
-    #[serde(with = "nanos")]
-    pub newest: Timestamp,
-}
-
-impl Run {
-    fn key(&self) -> RunKey<'_> {
-        (&self.boot, &self.probe_start, self.stream)
-    }
-}
-
-/// What tells two runs apart.
-pub(super) type RunKey<'a> = (&'a BootId, &'a ProbeStart, Stream);
-
-/// The two streams of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Stream {
-    /// Heartbeats over SQS.
-    Heartbeats,
-    /// Finished steps over S3.
-    Steps,
 }
 
 /// What the newest heartbeat says.
@@ -136,16 +102,32 @@ impl Latest {
 impl NodeState {
     /// The state that one heartbeat makes.
     pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
-        let mut state = Self {
-            weeks: Weeks::of(placed.end),
-            ..Self::default()
-        };
-        state.fold(placed, policy);
+        let mut state = Self::begun(placed.end);
+        state.fold(std::slice::from_ref(placed), policy);
         state
     }
 
-    /// Takes in one heartbeat, which comes to the same as to merge with its state.
-    pub(super) fn fold(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+    /// The state of a node of which nothing is known but that it was heard of.
+    pub(super) fn begun(at: Timestamp) -> Self {
+        Self {
+            weeks: Weeks::of(at),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in heartbeats, which comes to the same as to merge with the state of each.
+    /// A step is named by many of them and packed once: the newest record comes first.
+    pub(super) fn fold(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
+        for one in placed {
+            self.note_heartbeat(one, policy);
+        }
+        for one in placed.iter().rev() {
+            self.take_running(one);
+            self.bound();
+        }
+    }
+
+    fn note_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
         let h = &placed.heartbeat;
         let (start, end) = (placed.start().unwrap_or(placed.end), placed.end);
         let active = activity::of(h, policy) != Activity::Quiet;
@@ -169,18 +151,27 @@ impl NodeState {
         let key = (&h.boot, &h.probe_start, Stream::Heartbeats);
         let accepted = |known: &mut Sequences| known.insert(h.sequence);
         self.note(key, end, accepted);
-        let names = self.shared(Names {
-            node: placed.node.clone(),
-            boot: h.boot.clone(),
-            probe_start: h.probe_start.clone(),
-        });
+        self.weeks = self.weeks.join(Weeks::of(end));
+        self.bound_runs();
+    }
+
+    fn take_running(&mut self, placed: &Placed) {
+        let h = &placed.heartbeat;
         for usage in &h.steps {
-            if let Some(step) = KeptStep::running(names.clone(), placed, usage) {
+            let key = (&h.boot, Some((usage.id.kind, usage.id.key.as_str())));
+            let known = self.steps.binary_search_by(|known| known.key().cmp(&key));
+            if known.is_ok_and(|at| self.steps[at].observed > usage.observed) {
+                continue;
+            }
+            let names = self.shared(Names {
+                node: placed.node.clone(),
+                boot: h.boot.clone(),
+                probe_start: h.probe_start.clone(),
+            });
+            if let Some(step) = KeptStep::running(names, placed, usage) {
                 self.take_step(step);
             }
         }
-        self.weeks = self.weeks.join(Weeks::of(end));
-        self.bound();
     }
 
     /// The state that one step makes, as an object carried it.
@@ -260,7 +251,12 @@ impl NodeState {
     }
 
     /// Notes that of a run something was accepted that was observed `at`.
-    fn note(&mut self, key: RunKey<'_>, at: Timestamp, accepted: impl FnOnce(&mut Sequences)) {
+    fn note<T>(
+        &mut self,
+        key: RunKey<'_>,
+        at: Timestamp,
+        accepted: impl FnOnce(&mut Sequences) -> T,
+    ) {
         let at_index = self.runs.binary_search_by(|known| known.key().cmp(&key));
         let index = at_index.unwrap_or_else(|index| {
             let (boot, probe_start, stream) = key;
@@ -291,12 +287,7 @@ impl NodeState {
     /// Drops what is too old or too much. What stays depends only on what is
     /// newest, which merging keeps, so the order of arrival does not show.
     fn bound(&mut self) {
-        newest_of(
-            &mut self.runs,
-            MAX_RUNS,
-            |run| run.newest,
-            |a, b| a.key().cmp(&b.key()),
-        );
+        self.bound_runs();
         let ended = self.steps.iter().map(|step| step.observed_at);
         let newest = ended.chain(self.latest.as_ref().map(|l| l.end)).max();
         let oldest = newest.and_then(|at| at.checked_sub(STEPS_KEPT_FOR).ok());
@@ -310,6 +301,15 @@ impl NodeState {
             &mut self.steps,
             MAX_STEPS,
             |step| step.observed_at,
+            |a, b| a.key().cmp(&b.key()),
+        );
+    }
+
+    fn bound_runs(&mut self) {
+        newest_of(
+            &mut self.runs,
+            MAX_RUNS,
+            |run| run.newest,
             |a, b| a.key().cmp(&b.key()),
         );
     }

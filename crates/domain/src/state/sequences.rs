@@ -27,9 +27,13 @@ impl Sequences {
         }
     }
 
-    /// Takes in one more.
-    pub(super) fn insert(&mut self, sequence: u64) {
-        self.put((sequence, sequence));
+    /// Takes in one more; tells whether it was not in the set.
+    pub fn insert(&mut self, sequence: u64) -> bool {
+        let is_new = !self.contains(sequence);
+        if is_new {
+            self.put((sequence, sequence));
+        }
+        is_new
     }
 
     fn put(&mut self, (first, last): (u64, u64)) {

@@ -248,7 +248,6 @@ impl Parallelism {
         classes.truncate(PARALLELISM_CLASSES);
         let used = classes.iter().rposition(|busy| !busy.wall.is_zero());
         classes.truncate(used.map_or(0, |last| last + 1));
-        classes.shrink_to_fit();
         Self { classes }
     }
 

@@ -1,7 +1,10 @@
-//! Counts the bytes that live on the heap, as glibc rounds them.
+//! The sweeper's allocator, and a count of the bytes that live on the heap, as glibc
+//! would round them.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use mimalloc::MiMalloc;
 
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -33,17 +36,30 @@ fn add(bytes: i64) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call goes to the sweeper's allocator as it came.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(chunk(layout));
         // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         add(-chunk(layout));
         // SAFETY: the caller keeps `dealloc`'s contract.
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        add(chunk(layout));
+        // SAFETY: the caller keeps `alloc_zeroed`'s contract.
+        unsafe { MiMalloc.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let resized = Layout::from_size_align(size, layout.align());
+        add(resized.map_or(0, chunk) - chunk(layout));
+        // SAFETY: the caller keeps `realloc`'s contract.
+        unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::found::{self, Found, Part, Unusable};
 use super::{MAX_PACKED_BYTES, OfNodes, StoredError, adopt, in_folder, pack_what_fits};
 
-const SCHEMA: &str = "ebb.hours/1";
+const SCHEMA: &str = "ebb.hours/2";
 const PREFIX: &str = "hours.";
 
 /// Sweeps overlap at most by accident.

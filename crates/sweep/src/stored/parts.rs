@@ -1,29 +1,36 @@
 //! What is done with many heartbeats at once: what is not new is left out, and the rest
 //! is folded into state and hours side by side.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::hours::FleetHours;
+use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::FleetState;
+use ebb_domain::state::{FleetState, Sequences};
+use ebb_signal::MAX_HEARTBEATS;
 
 /// Leaves those heartbeats that neither the state nor an earlier one of these has.
 pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {
-    let mut seen = HashSet::with_capacity(rows.len());
+    fn run(placed: &Placed) -> (&NodeId, &BootId, &ProbeStart) {
+        let h = &placed.heartbeat;
+        (&placed.node, &h.boot, &h.probe_start)
+    }
+    let mut seen = HashMap::<_, Sequences>::with_capacity(rows.len() / MAX_HEARTBEATS);
     let mut is_new = Vec::with_capacity(rows.len());
-    for of_one in rows.chunk_by(|a, b| a.node == b.node) {
+    for of_one in rows.chunk_by(|a, b| run(a) == run(b)) {
         let Some(first) = of_one.first() else {
             continue;
         };
-        let lives = fleet.lives(&first.node);
+        let (lives, seen) = (
+            fleet.lives(&first.node),
+            seen.entry(run(first)).or_default(),
+        );
         is_new.extend(of_one.iter().map(|placed| {
             let h = &placed.heartbeat;
-            let key = (&placed.node, &h.boot, &h.probe_start, h.sequence);
-            !lives.clone().any(|life| life.accepted_heartbeat(h)) && seen.insert(key)
+            !lives.clone().any(|life| life.accepted_heartbeat(h)) && seen.insert(h.sequence)
         }));
     }
-    drop(seen);
     let mut is_new = is_new.into_iter();
     rows.retain(|_| is_new.next().unwrap_or(false));
 }

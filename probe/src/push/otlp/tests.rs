@@ -167,7 +167,7 @@ async fn finished_steps_arrive_and_those_of_an_earlier_boot_do_not() {
     went.expect("it is taken");
     let made = &metric(&asked.1, "ebb.step.process.created")["sum"]["dataPoints"][0];
     assert_eq!(made["asDouble"], 3.0);
-    of_now.boot = "another".to_owned().try_into().expect("valid");
+    of_now.boot = "another".parse().expect("valid");
     let object = ebb_signal::encode_steps(&sent(), &of_now).expect("it fits");
     collector.steps("a key", object).await.expect("let go of");
 }

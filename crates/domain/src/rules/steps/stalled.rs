@@ -23,6 +23,18 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     };
     let hangs = it.is_there_to_end() || causes.as_ref().is_some_and(on_disk);
     let patience = facts.policy.step.stalled();
+    let rests_itself = q.holds(
+        "is it there to end, or does it hang in disk, pages or a lock?",
+        (if hangs { "yes" } else { "no" }, ""),
+        hangs,
+    ) && q.holds(
+        "for how long did it use no CPU, move no byte and start nothing?",
+        (Spoken(run.quiet()), Spoken(patience)),
+        run.quiet() >= patience,
+    );
+    if !rests_itself {
+        return None;
+    }
     let state = facts.state.nodes.get(&run.step.node)?;
     let rests = state.active_until.is_none_or(|until| {
         let quiet = state
@@ -42,14 +54,6 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         facts.policy.idle.min_coverage(),
     );
     let goes_on = q.holds(
-        "is it there to end, or does it hang in disk, pages or a lock?",
-        (if hangs { "yes" } else { "no" }, ""),
-        hangs,
-    ) && q.holds(
-        "for how long did it use no CPU, move no byte and start nothing?",
-        (Spoken(run.quiet()), Spoken(patience)),
-        run.quiet() >= patience,
-    ) && q.holds(
         "do others on its node work?",
         (
             if rests {

@@ -23,11 +23,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
     });
     let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
     let bound = Share::from_ppm(policy.starved_ppm);
-    let neighbours = neighbours(facts, run);
-    let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
-    let blamed = Share::from_ppm(policy.neighbours_ppm);
-    let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
-    let goes_on = q.holds(
+    let waits = q.holds(
         "for how long was it watched?",
         (Spoken(watched), Spoken(policy.judged_after())),
         watched >= policy.judged_after(),
@@ -35,13 +31,19 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         "for how much of its working time did it wait for a core?",
         (shown, bound),
         share.map(|share| share >= bound),
-    ) && q.holds(
+    );
+    let (share, waited) = share.zip(waited).filter(|_| waits)?;
+    // Neighbours are looked for only now: there are as many as runs.
+    let neighbours = neighbours(facts, run);
+    let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
+    let blamed = Share::from_ppm(policy.neighbours_ppm);
+    let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let is_theirs = q.holds(
         "how much of the machine do its neighbours keep busy?",
         (used, blamed),
         theirs.map(|share| share >= blamed),
     );
-    let (share, waited) = share.zip(waited).filter(|_| goes_on)?;
-    let (neighbours, _) = neighbours?;
+    let (neighbours, _) = neighbours.filter(|_| is_theirs)?;
     let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
     let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
                   placed beside it; or give it a machine with more cores.";
