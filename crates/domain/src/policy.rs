@@ -229,7 +229,8 @@ impl IdlePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OverprovisionedPolicy {
-    /// A step seen for less says nothing about what it needs.
+    /// A step that still runs, or whose end was not seen, says nothing about what it
+    /// needs when it was seen for less.
     pub min_wall_seconds: u64,
     /// A request is too large when what is needed, headroom counted, is at most
     /// this share of it, in parts per million: half, where the next smaller
@@ -251,7 +252,7 @@ impl Default for OverprovisionedPolicy {
 }
 
 impl OverprovisionedPolicy {
-    /// A step seen for less says nothing.
+    /// See [`Self::min_wall_seconds`].
     pub fn min_wall(&self) -> Duration {
         Duration::from_secs(self.min_wall_seconds)
     }

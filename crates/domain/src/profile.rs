@@ -118,9 +118,11 @@ impl Run {
         }
     }
 
-    /// Whether it tells what the step needs: long enough, not hung, not failed.
+    /// Whether it tells what the step needs: ended well, however soon, or seen for long
+    /// enough; not hung, not failed.
     pub fn tells(&self, policy: &Policy) -> bool {
-        self.wall >= policy.overprovisioned.min_wall()
+        let is_whole = self.end == StepEnd::Exited(0);
+        (is_whole || self.wall >= policy.overprovisioned.min_wall())
             && self.quiet < policy.batch.no_progress()
             && !self.end.is_bad()
     }

@@ -179,7 +179,24 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
         &both,
     );
     check(|r| r.cpu = None, None, &both);
-    check(|r| r.wall = Duration::from_secs(5), None, &[]);
+}
+
+#[test]
+fn a_run_that_ended_well_tells_however_short_and_one_that_goes_on_only_after_a_while() {
+    let check = |end: StepEnd, seconds: u64, expect: bool| {
+        let mut one = run(0);
+        (one.end, one.wall) = (end, Duration::from_secs(seconds));
+        assert_eq!(one.tells(&Policy::default()), expect, "{end}, {seconds} s");
+        let samples = profile([one]).samples(&Policy::default());
+        assert_eq!(samples.len(), usize::from(expect), "{end}, {seconds} s");
+    };
+    check(StepEnd::Exited(0), 5, true);
+    check(StepEnd::Exited(1), 5, false);
+    check(StepEnd::Exited(1), 1_000, false);
+    check(StepEnd::Running, 599, false);
+    check(StepEnd::Running, 600, true);
+    check(StepEnd::Unknown, 5, false);
+    check(StepEnd::Unknown, 600, true);
 }
 
 #[test]

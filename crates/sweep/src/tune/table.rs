@@ -185,7 +185,18 @@ fn risk(step: &StepAdvice, reasons: &Reasons) -> String {
 }
 
 fn rests_on(step: &StepAdvice, reasons: &Reasons) -> String {
-    let runs = counted(step.samples as usize, "run", "runs");
+    let all = counted(step.runs as usize, "run", "runs");
+    let open = step.runs.saturating_sub(step.samples + step.failed);
+    let others = [(step.failed, "failed"), (open, "only begun or hanging")];
+    let others: Vec<String> = others
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{n} {words}"))
+        .collect();
+    let runs = match others.is_empty() {
+        true => all,
+        false => format!("{} of {all} ({})", step.samples, others.join(", ")),
+    };
     let more = match step.risk.samples_needed {
         0 => String::new(),
         more => format!("; {more} more tell the chance of an OOM kill"),
