@@ -132,6 +132,9 @@ pub(crate) struct ScanArgs {
     /// What an hour of each machine costs in dollars, where the policy states no price
     #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]
     pub(crate) price_per_hour: Option<UsdPerHour>,
+    /// Prices that `ebb catalog refresh --file FILE` keeps, instead of the built-in ones
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["demo", "gcp", "metrics"])]
+    pub(crate) catalog: Option<PathBuf>,
     /// A policy file instead of the default thresholds
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,

@@ -37,7 +37,8 @@ async fn load(place: &Place) -> Result<Refreshed> {
     }
 }
 
-fn read(file: &Path) -> Result<Refreshed> {
+/// What `refresh --file` wrote.
+pub(crate) fn read(file: &Path) -> Result<Refreshed> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read {}; `refresh --file` writes it", file.display()))?;
     serde_json::from_str(&text).with_context(|| {
@@ -133,23 +134,28 @@ mod of_bucket {
         };
         let (regions, types) = show::counted(&told);
         all.absorb(told);
-        let kept = match (&place.file, &place.bucket) {
+        let (kept, who) = match (&place.file, &place.bucket) {
             (Some(file), _) => {
                 let text = serde_json::to_string(&all)?;
                 fs::write(file, text)
                     .with_context(|| format!("cannot write {}", file.display()))?;
-                file.display().to_string()
+                let file = file.display();
+                (
+                    file.to_string(),
+                    format!("`ebb scan --catalog {file}` goes"),
+                )
             }
             (None, bucket) => {
                 let bucket = bucket.as_deref().unwrap_or_default();
                 let objects = AwsObjects::new(&config, bucket);
                 let kept = catalogue::save(&objects, &all).await;
                 kept.with_context(|| format!("prices cannot be kept in {bucket}"))?;
-                format!("{bucket}/{}", catalogue::KEY)
+                let kept = format!("{bucket}/{}", catalogue::KEY);
+                (kept, "the next sweep goes".to_owned())
             }
         };
         Ok(format!(
-            "{types} prices of {regions} regions are kept in {kept}; the next sweep goes by them.\n"
+            "{types} prices of {regions} regions are kept in {kept}; {who} by them.\n"
         ))
     }
 }

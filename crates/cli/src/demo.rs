@@ -65,6 +65,7 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
             hours,
             finished: watch::finished(&account)?,
             disconnected_since: disconnected(&account)?,
+            ..Known::default()
         },
     })
 }

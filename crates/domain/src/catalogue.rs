@@ -31,6 +31,9 @@ pub struct Catalogue {
     prices: BTreeMap<Region, Vec<Priced>>,
     /// Regions whose prices AWS told later, and when.
     told: BTreeMap<Region, Timestamp>,
+    /// What was told of types whose specs are not known: they have a price, and nothing is
+    /// placed on them.
+    beyond: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
 }
 
 /// What a machine type has.
@@ -158,6 +161,7 @@ impl Catalogue {
             types,
             prices,
             told: BTreeMap::new(),
+            beyond: BTreeMap::new(),
         })
     }
 
@@ -174,7 +178,13 @@ impl Catalogue {
     /// The on-demand price with its basis; `None` where the catalogue has none
     /// it trusts.
     pub fn list_price(&self, region: &Region, name: &InstanceType) -> Option<ListPrice> {
-        let index = self.index(name)?;
+        let Some(index) = self.index(name) else {
+            let told = self.beyond.get(region)?.get(name)?;
+            return Some(ListPrice {
+                usd_per_hour: *told,
+                basis: PriceBasis::Told,
+            });
+        };
         let priced = self.prices.get(region)?;
         let at = priced.binary_search_by_key(&index, |p| p.type_index).ok()?;
         Some(priced[at].price)

@@ -101,6 +101,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .iter()
             .cloned()
             .chain(exempt::ended(facts))
+            .chain(price::unpriced(facts))
             .collect(),
         steps,
         steps_left_out,

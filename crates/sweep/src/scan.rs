@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::catalogue::Catalogue;
+use ebb_domain::catalogue::{Catalogue, Refreshed};
 use ebb_domain::fleet::Gap;
 use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::NodeId;
@@ -28,6 +28,8 @@ pub struct Known {
     pub finished: Vec<PlacedStep>,
     /// Since when each ECS agent has been disconnected.
     pub disconnected_since: BTreeMap<NodeId, Timestamp>,
+    /// Prices that AWS told after the program was built.
+    pub prices: Refreshed,
 }
 
 /// Looks at an account once and judges what it sees.
@@ -42,13 +44,14 @@ pub async fn explained(
     (policy, now): (&Policy, Timestamp),
     resource: Option<&str>,
 ) -> (Report, Option<Explanation>) {
+    let catalogue = Catalogue::built_in().with(&known.prices);
     let before = Before {
         state: &known.state,
         hours: &known.hours,
         finished: &known.finished,
         disconnected_since: &known.disconnected_since,
         gaps: Vec::new(),
-        catalogue: Catalogue::built_in(),
+        catalogue: &catalogue,
     };
     let decide = |facts: &Facts<'_>| {
         let explanation = resource.map(|resource| explain(facts, resource));

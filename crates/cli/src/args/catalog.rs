@@ -15,6 +15,7 @@ Examples:
   ebb catalog show --gpu T4 --format json
   ebb catalog refresh --bucket ebb-123456789012-eu-central-1 --region eu-central-1
   ebb catalog show m5.xlarge --bucket ebb-123456789012-eu-central-1
+  ebb catalog refresh --file prices.json && ebb scan --catalog prices.json
 
 Prices are of Linux on demand in shared tenancy, in dollars an hour. Those that are built
 in are of the day that is shown. `refresh` asks AWS's Price List and spot prices, which is

@@ -7,6 +7,7 @@ use ebb_cloud::aws::{
     enter,
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
+use ebb_domain::catalogue::Refreshed;
 use ebb_domain::identity::Region;
 use ebb_domain::policy::Policy;
 use ebb_domain::units::Usd;
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use super::Scanned;
 use super::progress::Progress;
 use crate::args::{AccountArgs, ScanArgs};
+use crate::catalog;
 
 /// What helps when AWS knows nobody by these credentials.
 const CREDENTIALS: &str = "\
@@ -58,7 +60,13 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         markets: None,
         regions: &args.account.region,
     };
-    let known = Known::default();
+    let known = Known {
+        prices: match &args.catalog {
+            Some(file) => catalog::read(file)?,
+            None => Refreshed::default(),
+        },
+        ..Known::default()
+    };
     let asked_for = args.explain.as_deref();
     let scanned = explained(&account, &known, (policy, Timestamp::now()), asked_for);
     let scanned = progress.show_during(scanned).await;

@@ -52,7 +52,7 @@ impl Catalogue {
     }
 
     /// The same with prices that are younger than its own. Types whose specs are not
-    /// known stay out, because nothing could be placed on them.
+    /// known have a price and are never offered, because nothing could be placed on them.
     #[must_use]
     pub fn with(&self, refreshed: &Refreshed) -> Self {
         let mut all = self.clone();
@@ -65,13 +65,19 @@ impl Catalogue {
             let mut by_type: BTreeMap<usize, ListPrice> =
                 kept.iter().map(|p| (p.type_index, p.price)).collect();
             for (name, usd_per_hour) in &told.on_demand {
-                let known = self.index(name);
-                if let Some(index) = known.filter(|_| usd_per_hour.0 > Usd::ZERO) {
-                    let price = ListPrice {
-                        usd_per_hour: *usd_per_hour,
-                        basis: PriceBasis::Told,
-                    };
-                    by_type.insert(index, price);
+                if usd_per_hour.0 <= Usd::ZERO {
+                    continue;
+                }
+                let price = ListPrice {
+                    usd_per_hour: *usd_per_hour,
+                    basis: PriceBasis::Told,
+                };
+                match self.index(name) {
+                    Some(index) => _ = by_type.insert(index, price),
+                    None => {
+                        let beyond = all.beyond.entry(region.clone()).or_default();
+                        beyond.insert(name.clone(), *usd_per_hour);
+                    }
                 }
             }
             let priced = by_type.into_iter();
@@ -139,7 +145,7 @@ mod tests {
         let prices = [("m5.large", 99_000), ("x99.large", 1), ("m5.xlarge", 0)];
         check(told(now, &prices), ("m5.large", Some(99_000)));
         check(told(now, &prices), ("m5.xlarge", Some(214_000)));
-        check(told(now, &prices), ("x99.large", None));
+        check(told(now, &prices), ("x99.large", Some(1)));
         // Older than what is built in.
         check(
             told("2025-03-01T00:00:00Z", &prices),

@@ -1,10 +1,12 @@
 //! What an hour of a resource costs, by the best source there is.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
-use crate::fleet::{Instance, Market};
+use crate::fleet::{Gap, Instance, InstanceState, Market, Provider};
+use crate::identity::InstanceType;
 use crate::ledger;
 use crate::policy::StatedPrice;
 use crate::units::{Usd, UsdPerHour};
@@ -38,6 +40,30 @@ impl Price {
             saving_a_month: self.per_hour.a_month(),
         }
     }
+}
+
+/// Types of machines that run and have no price: what they waste is not counted in dollars.
+/// Machines of no cloud's have the price that their user states, or none.
+pub(super) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
+    const NAMED: usize = 5;
+    let instances = facts.inventory.instances.values();
+    let running = instances
+        .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws);
+    let unpriced = running.filter(|one| facts.price_of(one).is_none());
+    let mut types: BTreeMap<&InstanceType, u64> = BTreeMap::new();
+    for machine in unpriced {
+        *types.entry(&machine.instance_type).or_default() += 1;
+    }
+    let named = types.iter().take(NAMED);
+    let named: Vec<_> = named.map(|(kind, n)| format!("{kind} ({n})")).collect();
+    (!types.is_empty()).then(|| Gap {
+        scope: format!("prices of {} machine types", types.len()),
+        reason: format!(
+            "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \
+             catalog refresh` asks AWS, and [[prices]] of the policy states one",
+            named.join(", ")
+        ),
+    })
 }
 
 fn micros(price: UsdPerHour) -> u64 {
@@ -118,8 +144,8 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use crate::finding::PriceBasis;
-    use crate::fleet::Instance;
-    use crate::fleet::{Market, SpotTerms};
+    use crate::fleet::{Instance, Market, Provider, SpotTerms};
+    use crate::identity::InstanceType;
     use crate::rules::testing::{World, instance};
     use crate::state::testing::node;
     use crate::units::{Usd, UsdPerHour};
@@ -201,5 +227,29 @@ mod tests {
         };
         check(0..48, Some(100_000));
         check(30..40, None);
+    }
+
+    #[test]
+    fn a_type_without_a_price_is_named_with_what_to_do() {
+        let check = |change: fn(&mut Instance), expect: Option<&str>| {
+            let mut machine = instance(1);
+            change(&mut machine);
+            let gaps = World::with([machine]).judge().gaps;
+            let gap = gaps.iter().find(|gap| gap.scope.starts_with("prices of"));
+            assert_eq!(gap.map(|gap| gap.scope.as_str()), expect);
+            assert!(gap.is_none_or(|gap| gap.reason.starts_with("x99.large (1): ")));
+        };
+        let other = |machine: &mut Instance| {
+            machine.instance_type = InstanceType::new("x99.large").expect("a type");
+        };
+        check(other, Some("prices of 1 machine types"));
+        check(|_| (), None);
+        check(
+            |machine| {
+                machine.instance_type = InstanceType::new("x99.large").expect("a type");
+                machine.provider = Provider::Own;
+            },
+            None,
+        );
     }
 }
