@@ -80,13 +80,14 @@ pub(crate) fn cheapest_with(
         })
 }
 
-/// The part of a machine's price that a request occupies: the greater of its
-/// shares of cores and of memory, at most all of it. `None` when the request is
+/// The part of a machine's price that a request with so many GPUs occupies: the greatest
+/// of its shares of cores, memory and GPUs, at most all of it. `None` when the request is
 /// not known.
 pub fn share_of_price(
     spec: &TypeSpec,
     per_hour: UsdPerHour,
     request: SizedRequest,
+    gpus: u32,
 ) -> Option<UsdPerHour> {
     let by_cores = request.cores.map(|cores| {
         let all = MilliCores::cores(u64::from(spec.vcpus));
@@ -96,7 +97,10 @@ pub fn share_of_price(
         let all = usable(spec.memory);
         per_hour.part(memory.0.min(all.0), all.0)
     });
-    by_cores.into_iter().chain(by_memory).max()
+    let all = spec.gpu_count();
+    let by_gpus = per_hour.part(gpus.min(all).into(), all.into());
+    let known = by_cores.into_iter().chain(by_memory).max();
+    known.map(|part| part.max(by_gpus))
 }
 
 #[cfg(test)]
@@ -176,17 +180,23 @@ mod tests {
     fn a_step_occupies_the_greater_of_its_shares() {
         let m5 = InstanceType::new("m5.4xlarge").expect("a type");
         let spec = Catalogue::built_in().spec(&m5).expect("it has specs");
-        let check = |cores: u64, gib: u64, micros: i64| {
+        let g4 = InstanceType::new("g4dn.12xlarge").expect("a type");
+        let with_four = Catalogue::built_in().spec(&g4).expect("it has specs");
+        let check = |spec, (cores, gib, gpus), micros: i64| {
             let request = SizedRequest {
                 cores: Some(MilliCores::cores(cores)),
                 memory: Some(Bytes::gib(gib)),
             };
-            let part = share_of_price(spec, UsdPerHour::from_micros(768_000), request);
+            let part = share_of_price(spec, UsdPerHour::from_micros(768_000), request, gpus);
             assert_eq!(part, Some(UsdPerHour::from_micros(micros)));
         };
-        check(4, 1, 192_000);
-        check(16, 1, 768_000);
-        check(99, 1, 768_000);
-        check(1, 64, 768_000);
+        check(spec, (4, 1, 0), 192_000);
+        check(spec, (16, 1, 0), 768_000);
+        check(spec, (99, 1, 0), 768_000);
+        check(spec, (1, 64, 0), 768_000);
+        check(spec, (4, 1, 1), 192_000);
+        check(with_four, (12, 1, 1), 192_000);
+        check(with_four, (12, 1, 3), 576_000);
+        check(with_four, (12, 1, 9), 768_000);
     }
 }

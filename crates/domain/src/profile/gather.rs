@@ -67,14 +67,13 @@ impl<'a> SeenRun<'a> {
         request: SizedRequest,
     ) -> Option<UsdPerHour> {
         let spec = facts.catalogue.spec(&self.instance.instance_type)?;
-        let part = share_of_price(spec, per_hour, request)?;
-        if spec.accelerators.is_some() {
-            // No probe sees who computes on them.
-            return Some(per_hour);
-        }
-        let gpus = spec.gpu_count();
-        let of_gpus = per_hour.part(self.gpus(facts, gpus).into(), gpus.into());
-        Some(part.max(of_gpus))
+        let gpus = self.gpus(facts, spec.gpu_count());
+        let part = share_of_price(spec, per_hour, request, gpus)?;
+        // Of accelerators no probe sees who computes on them.
+        Some(match spec.accelerators {
+            Some(_) => per_hour,
+            None => part,
+        })
     }
 
     /// GPUs that it takes of so many: all where nobody looked, because another step that

@@ -28,7 +28,9 @@ use crate::finding::{
 use crate::fleet::{Instance, Job, JobStatus, WaitCause};
 use crate::heartbeat::Origin;
 use crate::identity::Region;
-use crate::judge::{Facts, labelled};
+use crate::judge::{Facts, Price, labelled};
+use crate::placement::share_of_price;
+use crate::sizing::SizedRequest;
 use crate::state::NodeState;
 use crate::step::{PlacedStep, StepId, StepKind};
 use crate::units::{Share, Spoken};
@@ -121,12 +123,13 @@ pub(super) struct Seen {
 fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -> Verdict {
     let node = facts.inventory.batch.node_of(job);
     let instance = node.and_then(|node| facts.instance(node));
-    let price = instance.and_then(|instance| {
-        let whole = facts.price_of(instance)?;
-        let spec = facts.catalogue.spec(&instance.instance_type)?;
-        let part = crate::placement::share_of_price(spec, whole.per_hour, job.requested.into())?;
-        Some(whole.scaled(part, whole.per_hour))
-    });
+    let state = node.and_then(|node| facts.state.nodes.get(node));
+    let step = state
+        .zip(job.task_id())
+        .and_then(|(state, task)| step_of(state, task));
+    let seen_gpus = step.map_or(0, |step| gpus_of(&step));
+    let gpus = job.gpus.unwrap_or(0).max(seen_gpus);
+    let price = instance.and_then(|instance| part_of(facts, instance, job.requested.into(), gpus));
     let link = job.task_id().zip(node).map(|(task, node)| StepLink {
         name: job.definition.clone().unwrap_or_else(|| job.name.clone()),
         id: StepId {
@@ -154,6 +157,25 @@ fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -
         steps: link.into_iter().collect(),
         ..finding
     }))
+}
+
+/// What so much of a machine costs.
+fn part_of(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    request: SizedRequest,
+    gpus: u32,
+) -> Option<Price> {
+    let whole = facts.price_of(instance)?;
+    let spec = facts.catalogue.spec(&instance.instance_type)?;
+    let part = share_of_price(spec, whole.per_hour, request, gpus)?;
+    Some(whole.scaled(part, whole.per_hour))
+}
+
+/// GPUs that a step is seen to use; none where nobody looked, so that what it holds is
+/// never overstated.
+fn gpus_of(step: &PlacedStep) -> u32 {
+    step.usage.detail.gpu.map_or(0, |gpu| gpu.devices)
 }
 
 /// A worker, all of which is wasted.

@@ -90,6 +90,10 @@ pub struct Job {
     pub task_arn: Option<String>,
     /// What it asked for.
     pub requested: Requested,
+    /// GPUs that it asked for, which are its own while it runs; `None` when it asked for
+    /// none.
+    #[serde(default)]
+    pub gpus: Option<u32>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Jobs that must succeed before it may start.
@@ -150,6 +154,7 @@ impl Job {
             container_instance_arn: None,
             task_arn: None,
             requested: Requested::default(),
+            gpus: None,
             tags: BTreeMap::new(),
             depends_on: Vec::new(),
             attempts: Vec::new(),

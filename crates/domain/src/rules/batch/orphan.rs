@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Seen, Verdict, found, is_whole, silent_for, since};
+use super::{Seen, Verdict, found, gpus_of, is_whole, part_of, silent_for, since};
 use crate::finding::{
     Action, Confidence, Finding, Level, Remedy, Resource, StepLink, Stuck, Window,
 };
@@ -121,12 +121,8 @@ fn found_one(
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
     let finding = found(resource, None, seen);
-    let price = facts.price_of(instance).and_then(|whole| {
-        let spec = facts.catalogue.spec(&instance.instance_type)?;
-        let asked = step.usage.requested.into();
-        let part = crate::placement::share_of_price(spec, whole.per_hour, asked)?;
-        Some(whole.scaled(part, whole.per_hour))
-    });
+    let asked = step.usage.requested.into();
+    let price = part_of(facts, instance, asked, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {
         cost: price.map(|price| price.wasted_over(finding.window)),
         steps: vec![StepLink {

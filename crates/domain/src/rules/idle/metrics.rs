@@ -30,6 +30,15 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
     }
 }
 
+/// What a verdict takes of each point, by its name; the last only of a machine that has
+/// GPUs.
+type Signal = (&'static str, fn(&MetricPoint) -> bool);
+const SIGNALS: [Signal; 3] = [
+    ("CPU", |point| point.cpu_max.is_some()),
+    ("network", |point| point.network_bytes.is_some()),
+    ("GPUs", |point| point.gpu.is_some()),
+];
+
 fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -51,12 +60,22 @@ fn quiet(
         };
     }
     let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
-    let coverage = coverage(series, window, |p| {
-        p.cpu_max.is_some() && p.network_bytes.is_some() && (p.gpu.is_some() || !has_gpus)
-    });
-    if coverage < facts.policy.idle.min_coverage() {
+    let needed: &[Signal] = if has_gpus { &SIGNALS } else { &SIGNALS[..2] };
+    let all = |p: &MetricPoint| needed.iter().all(|(_, is_known)| is_known(p));
+    let (known, least) = (
+        coverage(series, window, all),
+        facts.policy.idle.min_coverage(),
+    );
+    if known < least {
+        let lacks = |(_, is_known): &&Signal| coverage(series, window, is_known) < least;
+        let lacking: Vec<&str> = needed.iter().filter(lacks).map(|(name, _)| *name).collect();
+        // Each alone may be told of enough, and all together not.
+        let of = match lacking.is_empty() {
+            true => "all that it takes".to_owned(),
+            false => lacking.join(" and "),
+        };
         return Err(format!(
-            "undetermined: metrics cover only {coverage} of the last {}",
+            "undetermined: metrics of {of} cover only {known} of the last {}",
             Spoken(window.length())
         ));
     }
@@ -65,7 +84,7 @@ fn quiet(
     }
     Ok(Some(Quiet {
         window,
-        coverage,
+        coverage: known,
         evidence: IdleNode {
             idle_for: window.length(),
             never_active: None,

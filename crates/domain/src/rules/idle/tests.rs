@@ -257,8 +257,15 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
     check(metrics(3, |_, _| ()), "metrics reach back only 3 h 00 min");
     check(
         metrics(8, |n, p| p.cpu_max = p.cpu_max.filter(|_| n % 5 != 0)),
-        "metrics cover only 79 %",
+        "metrics of CPU cover only 79 %",
     );
+
+    let in_turns = metrics(8, |n, p| match n % 30 {
+        0 => p.cpu_max = None,
+        15 => p.network_bytes = None,
+        _ => {}
+    });
+    check(in_turns, "metrics of all that it takes cover only 93 %");
 
     let mut gpu = metrics(8, |_, _| ());
     for machine in gpu.inventory.instances.values_mut() {
@@ -349,6 +356,6 @@ fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle()
             of_type(w, "g4dn.xlarge");
             each(s, |n, p| p.gpu = (n % 2 == 0).then_some(Share::NONE));
         },
-        "metrics cover only 50 %",
+        "metrics of GPUs cover only 50 %",
     );
 }

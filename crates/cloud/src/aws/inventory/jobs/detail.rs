@@ -28,6 +28,10 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         || asked(in_tasks().flat_map(|c| c.resource_requirements())),
         of_container,
     );
+    let of_one = container
+        .into_iter()
+        .flat_map(|c| c.resource_requirements());
+    let of_tasks = in_tasks().flat_map(|c| c.resource_requirements());
     let tags = told.tags().into_iter().flatten();
     let name = told.job_name().ok_or_else(|| about("no name"))?;
     let queue = told.job_queue().ok_or_else(|| about("no queue"))?;
@@ -44,6 +48,7 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         container_instance_arn: placed.map(str::to_owned),
         task_arn: task_arn.map(str::to_owned),
         requested,
+        gpus: gpus(of_one.chain(of_tasks)),
         tags: tags.map(|(k, v)| (k.clone(), v.clone())).collect(),
         depends_on: before.filter_map(|id| JobId::new(id).ok()).collect(),
         attempts: told.attempts().iter().map(attempt).collect(),
@@ -146,6 +151,15 @@ fn asked<'a>(wishes: impl IntoIterator<Item = &'a ResourceRequirement>) -> Reque
     sum
 }
 
+/// GPUs that several containers of one task ask for; each has its own.
+///
+/// Source: Batch API reference, `ResourceRequirement`: GPU is a whole number.
+fn gpus<'a>(wishes: impl Iterator<Item = &'a ResourceRequirement>) -> Option<u32> {
+    let of_gpus = wishes.filter(|wish| wish.r#type() == Some(&ResourceType::Gpu));
+    let each = of_gpus.filter_map(|wish| wish.value()?.parse::<u32>().ok());
+    Some(each.fold(0, u32::saturating_add)).filter(|sum| *sum > 0)
+}
+
 fn cores(text: &str) -> Option<MilliCores> {
     let cores: f64 = text.parse().ok()?;
     let real = cores.is_finite() && (0.001..=1e6).contains(&cores);
@@ -216,6 +230,7 @@ mod tests {
         let one = TaskContainerDetails::builder()
             .resource_requirements(wish(ResourceType::Vcpu, "2"))
             .resource_requirements(wish(ResourceType::Memory, "1024"))
+            .resource_requirements(wish(ResourceType::Gpu, "2"))
             .build();
         let task = EcsTaskDetails::builder()
             .task_arn("arn:aws:ecs:r:a:task/c/t")
@@ -224,6 +239,7 @@ mod tests {
             .build();
         let ecs = EcsPropertiesDetail::builder().task_properties(task).build();
         let job = read(told().ecs_properties(ecs)).expect("a job");
+        assert_eq!(job.gpus, Some(4));
         assert_eq!(job.requested.cores, Some(MilliCores::cores(4)));
         assert_eq!(job.requested.memory, Some(Bytes::gib(2)));
         assert_eq!(job.task_id(), Some("t"));
