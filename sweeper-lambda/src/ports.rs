@@ -56,6 +56,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
             metrics: Some(all),
             bill: Some(all),
             markets: Some(all),
+            prices: None,
             regions: &settings.regions,
         },
         None => Account {
@@ -63,6 +64,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
             metrics: Some(&own.1),
             bill: Some(&own.2),
             markets: Some(&own.3),
+            prices: None,
             regions: &settings.regions,
         },
     };

@@ -25,7 +25,8 @@ _CALLS = {
     "ec2": (
         "ec2",
         "DescribeRegions DescribeInstances DescribeVolumes DescribeAddresses DescribeSnapshots DescribeImages "
-        "DescribeSpotPriceHistory DescribeInstanceTypeOfferings DescribeReservedInstances",
+        "DescribeSpotPriceHistory DescribeInstanceTypeOfferings DescribeReservedInstances "
+        "GetSpotPlacementScores",
     ),
     "batch": (
         "batch",

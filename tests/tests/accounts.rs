@@ -96,6 +96,7 @@ async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
         metrics: None,
         bill: None,
         markets: None,
+        prices: None,
         regions: &regions,
     };
     Ok(gather::inventory(&asked).await)
@@ -213,6 +214,7 @@ async fn one_that_vanishes_is_no_waste(
         metrics: None,
         bill: None,
         markets: None,
+        prices: None,
         regions: std::slice::from_ref(&job.region),
     };
     let known = scan::Known::default();

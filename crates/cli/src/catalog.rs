@@ -120,7 +120,7 @@ mod of_bucket {
             AwsMarkets::new(&config, SPOT_ADVISOR),
         );
         let now = Timestamp::now();
-        let (told, gaps) = catalogue::refresh(&prices, &markets, &regions, now).await;
+        let (told, gaps) = catalogue::refresh(&prices, Some(&markets), &regions, now).await;
         for gap in &gaps {
             eprintln!("{}: {}", gap.scope, gap.reason);
         }

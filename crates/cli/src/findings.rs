@@ -150,6 +150,7 @@ mod tests {
             metrics: None,
             bill: None,
             markets: None,
+            prices: None,
             regions: &[],
         };
         let scanned = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);

@@ -81,6 +81,7 @@ async fn of_demo(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         metrics: (!args.no_metrics).then_some(&demo.metrics as _),
         bill: (!args.account.no_bill).then_some(&demo.bill as _),
         markets: None,
+        prices: None,
         regions: &args.account.region,
     };
     let asked = args.explain.as_deref();

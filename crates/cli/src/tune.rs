@@ -111,6 +111,7 @@ fn of_demo() -> Result<Report> {
         metrics: Some(&demo.metrics as _),
         bill: Some(&demo.bill as _),
         markets: None,
+        prices: None,
         regions: &[],
     };
     let scan = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);

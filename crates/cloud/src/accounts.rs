@@ -2,6 +2,7 @@
 //! account that has it enabled, side by side, and what one of them refuses is a gap
 //! that names it.
 
+mod bill;
 mod markets;
 mod metrics;
 
@@ -9,10 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Commitment, Gap, Inventory};
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::{AccountId, NodeId, Region};
-use ebb_domain::judge::{BilledDay, ResourceCost};
-use jiff::Timestamp;
 
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
@@ -40,6 +39,12 @@ struct Learnt {
     enabled: BTreeMap<AccountId, BTreeSet<Region>>,
     /// Which account a node was seen in.
     owner: BTreeMap<NodeId, AccountId>,
+    /// Accounts whose nodes are on the first one's bill, as a management account has them.
+    on_the_first: BTreeSet<AccountId>,
+    /// Accounts whose metrics refused where another's answered.
+    unheard: Vec<Gap>,
+    /// The same of bills.
+    unbilled: Vec<Gap>,
 }
 
 /// Accounts that are looked at together; the first is asked for the bill first,
@@ -171,72 +176,16 @@ impl InventorySource for Accounts {
     }
 }
 
-#[async_trait]
-impl BillSource for Accounts {
-    /// The first account's bill; the others' are asked for only where nodes were seen
-    /// in them and not one of those is on the first, because every request costs.
-    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
-        let mut costs: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
-        let (mut refusals, mut answered) = (Vec::new(), false);
-        for member in &self.members {
-            let Some(bill) = &member.bill else { continue };
-            let known = {
-                let learnt = self.learnt();
-                let mine = learnt
-                    .owner
-                    .iter()
-                    .filter(|(_, owner)| **owner == member.id);
-                let mine: Vec<_> = mine.map(|(node, _)| node).collect();
-                mine.is_empty() || mine.iter().any(|node| costs.contains_key(*node))
-            };
-            if answered && known {
-                continue;
-            }
-            match bill.by_resource(to).await {
-                Ok(told) => {
-                    answered = true;
-                    costs.extend(told);
-                }
-                Err(error) => refusals.push((member.id.clone(), error)),
-            }
-        }
-        match answered {
-            true => Ok(costs),
-            false => Err(all_refused(refusals)),
-        }
-    }
-
-    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
-        match self.members.first().and_then(|member| member.bill.clone()) {
-            Some(bill) => bill.by_day(to, tags).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// The first account's, as for whole days: a management account sees everybody's.
-    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
-        match self.members.first().and_then(|member| member.bill.clone()) {
-            Some(bill) => bill.plans(to).await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    fn requests(&self) -> u64 {
-        let sources = self
-            .members
-            .iter()
-            .filter_map(|member| member.bill.as_ref());
-        sources.map(|source| source.requests()).sum()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{Instance, InstanceState, Market};
+    use ebb_domain::fleet::{Commitment, Instance, InstanceState, Market};
     use ebb_domain::identity::InstanceType;
-    use ebb_domain::units::Usd;
+    use ebb_domain::judge::ResourceCost;
+    use ebb_domain::units::{Usd, UsdPerHour};
+    use jiff::Timestamp;
 
     use super::*;
+    use crate::failing::{Failing, Fault};
     use crate::fake::{FakeBill, FakeInventory, FakeMetrics};
 
     fn account(n: u8) -> AccountId {
@@ -339,5 +288,88 @@ mod tests {
         };
         check(&["i-1", "i-2"], 2).await;
         check(&["i-1"], 3).await;
+    }
+
+    fn plan(id: &str) -> Commitment {
+        Commitment {
+            id: id.to_owned(),
+            region: None,
+            family: None,
+            per_hour: UsdPerHour::from_micros(1),
+            until: None,
+            used: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn plans_are_asked_of_accounts_that_the_first_does_not_bill_and_refusals_are_told() {
+        let a = region("a-1");
+        let costs = |billed: &[&str]| {
+            let cost = ResourceCost::default();
+            billed.iter().map(|id| (node(id), cost.clone())).collect()
+        };
+        let check = async |on_the_first: &[&str],
+                           second: CloudResult<Vec<Commitment>>,
+                           (ids, gaps, requests): (&[&str], usize, u64)| {
+            let holding = |id| FakeInventory::new(BTreeMap::from([(a.clone(), with(id, &a))]));
+            let mut members = vec![
+                member(1, holding("i-1"), &[]),
+                member(2, holding("i-2"), &[]),
+            ];
+            let both = Ok(vec![plan("p-1"), plan("p-both")]);
+            let bill = FakeBill::new(Ok(costs(on_the_first))).with_plans(both);
+            members[0].bill = Some(Arc::new(bill));
+            let bill = FakeBill::new(Ok(costs(&["i-2"]))).with_plans(second);
+            members[1].bill = Some(Arc::new(bill));
+            let all = Accounts::new(members, Vec::new());
+            all.gather(&a).await.expect("both answer");
+            all.by_resource(Timestamp::UNIX_EPOCH)
+                .await
+                .expect("a bill");
+            assert_eq!(all.least_plan_requests(), requests);
+            let told = all
+                .plans(Timestamp::UNIX_EPOCH)
+                .await
+                .expect("the first answers");
+            let told: Vec<_> = told.iter().map(|plan| plan.id.as_str()).collect();
+            assert_eq!(told, ids, "{on_the_first:?}");
+            let said = BillSource::take_gaps(&all);
+            assert_eq!(said.len(), gaps, "{said:?}");
+            assert!(
+                said.iter()
+                    .all(|gap| gap.scope == "account 000000000002 Savings Plans")
+            );
+            assert!(BillSource::take_gaps(&all).is_empty(), "they are told once");
+        };
+        let more = || Ok(vec![plan("p-2"), plan("p-both")]);
+        check(&["i-1", "i-2"], more(), (&["p-1", "p-both"], 0, 1)).await;
+        check(&["i-1"], more(), (&["p-1", "p-2", "p-both"], 0, 2)).await;
+        check(&["i-1"], Err(denied()), (&["p-1", "p-both"], 1, 2)).await;
+    }
+
+    #[tokio::test]
+    async fn an_account_that_refuses_metrics_is_named_where_another_answers() {
+        let a = region("a-1");
+        let holding = |id| FakeInventory::new(BTreeMap::from([(a.clone(), with(id, &a))]));
+        let mut members = vec![
+            member(1, holding("i-1"), &[]),
+            member(2, holding("i-2"), &[]),
+        ];
+        let fault = Fault::always("metrics.utilization");
+        let refuses = Failing::new(FakeMetrics::default(), &fault);
+        members[1].metrics = Some(Arc::new(refuses));
+        let all = Accounts::new(members, Vec::new());
+        all.gather(&a).await.expect("both answer");
+        let nodes = ["i-1", "i-2"].map(|id| (node(id), Vec::new())).into();
+        let (from, to) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        let told = all.utilization(&a, &nodes, from, to).await;
+        assert!(told.is_ok(), "the first answers");
+        let gaps = MetricsSource::take_gaps(&all);
+        assert_eq!(gaps[0].scope, "account 000000000002 a-1: metrics");
+        assert!(gaps[0].reason.contains("metrics.utilization"), "{gaps:?}");
+        assert!(
+            MetricsSource::take_gaps(&all).is_empty(),
+            "they are told once"
+        );
     }
 }

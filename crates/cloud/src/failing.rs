@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
@@ -182,6 +182,10 @@ impl<T: MetricsSource> MetricsSource for Failing<T> {
         self.fault.around("metrics.utilization", work).await
     }
 
+    fn take_gaps(&self) -> Vec<Gap> {
+        self.inner.take_gaps()
+    }
+
     fn least_pages(&self) -> u64 {
         self.inner.least_pages()
     }
@@ -211,6 +215,11 @@ impl<T: MarketSource> MarketSource for Failing<T> {
         self.fault.around("markets.reserved", work).await
     }
 
+    async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
+        let work = self.inner.spot_score(wish);
+        self.fault.around("markets.spot_score", work).await
+    }
+
     async fn interruptions(&self) -> CloudResult<Advisor> {
         let work = self.inner.interruptions();
         self.fault.around("markets.interruptions", work).await
@@ -232,6 +241,10 @@ impl<T: BillSource> BillSource for Failing<T> {
     async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
         let work = self.inner.plans(to);
         self.fault.around("bill.plans", work).await
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        self.inner.take_gaps()
     }
 
     fn requests(&self) -> u64 {

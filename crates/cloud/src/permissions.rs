@@ -62,6 +62,7 @@ permissions! {
         DESCRIBE_SPOT_PRICE_HISTORY = "ec2:DescribeSpotPriceHistory",
         DESCRIBE_INSTANCE_TYPE_OFFERINGS = "ec2:DescribeInstanceTypeOfferings",
         DESCRIBE_RESERVED_INSTANCES = "ec2:DescribeReservedInstances",
+        GET_SPOT_PLACEMENT_SCORES = "ec2:GetSpotPlacementScores",
         DESCRIBE_COMPUTE_ENVIRONMENTS = "batch:DescribeComputeEnvironments",
         DESCRIBE_JOB_QUEUES = "batch:DescribeJobQueues",
         LIST_JOBS = "batch:ListJobs",

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::{Usd, UsdPerHour};
@@ -88,6 +88,11 @@ pub trait MarketSource: Send + Sync {
     /// What has been reserved in a region and is paid for, used or not.
     async fn reserved(&self, region: &Region) -> CloudResult<Vec<Commitment>>;
 
+    /// How likely spot machines are to be had now, from 1 to 10, in the region's zones
+    /// together; `None` where the answer has no score for it. AWS bounds how many new
+    /// questions it answers within a day, so that few are asked.
+    async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>>;
+
     /// How often spot machines are taken back, everywhere.
     async fn interruptions(&self) -> CloudResult<Advisor>;
 }
@@ -122,6 +127,16 @@ pub trait BillSource: Send + Sync {
     /// are over; nothing from a source that does not tell.
     async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
         Ok(Vec::new())
+    }
+
+    /// Requests that [`BillSource::plans`] takes at the least.
+    fn least_plan_requests(&self) -> u64 {
+        1
+    }
+
+    /// What refused while the rest of a call answered, since this was asked last.
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
     }
 
     /// Requests made so far, which is what is paid for.

@@ -11,7 +11,10 @@ pub use batch::{
     Health, Job, JobId, JobQueue, JobStatus, QueueTime, Task, WaitCause, task_id,
 };
 
-pub use markets::{Commitment, CommitmentUse, Markets, OwnInterruptions, SpotTerms};
+pub use markets::{
+    Commitment, CommitmentUse, Markets, MarketsAsked, OwnInterruptions, SpotScore, SpotTerms,
+    SpotWish,
+};
 pub use storage::{Address, Snapshot, Storage, Volume};
 
 use std::collections::BTreeMap;
@@ -192,6 +195,9 @@ pub struct Instance {
     /// Since when it stands as it does; told for stopped and terminated ones only.
     #[serde(default)]
     pub state_since: Option<Timestamp>,
+    /// Whether its cloud stopped or ended it to have its spot capacity back.
+    #[serde(default)]
+    pub is_taken_back: bool,
 }
 
 impl Instance {
@@ -217,6 +223,7 @@ impl Instance {
             tags: BTreeMap::new(),
             image: None,
             state_since: None,
+            is_taken_back: false,
         }
     }
 

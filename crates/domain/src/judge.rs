@@ -1,5 +1,6 @@
 //! From facts to a report: runs every rule over every resource.
 
+mod ages;
 #[cfg(test)]
 mod cases;
 mod committed;
@@ -112,6 +113,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         history: History::default(),
         ledger,
         second_opinions,
+        price_ages: ages::of_prices(facts),
         runs: Runs::of(facts, &profiles),
     }
 }

@@ -1,6 +1,10 @@
 //! The report of one sweep: findings, what was not judged and why, and totals.
 //! How it looks is the renderers' business.
 
+mod age;
+
+pub use age::{PriceAge, PricedBy};
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -66,6 +70,10 @@ pub struct Report {
     /// first; nothing where they are not switched on.
     #[serde(default)]
     pub second_opinions: Vec<SecondOpinion>,
+    /// Of when the prices and interruption bands are that it goes by, in the regions where
+    /// something of the cloud's is.
+    #[serde(default)]
+    pub price_ages: Vec<PriceAge>,
     /// Of which runs the steps are, and how many are of none that is known.
     #[serde(default)]
     pub runs: Runs,
@@ -142,6 +150,7 @@ impl Report {
             },
             ledger: Vec::new(),
             second_opinions: Vec::new(),
+            price_ages: Vec::new(),
             runs: Runs::default(),
         }
     }

@@ -257,6 +257,7 @@ async fn measure() -> (Duration, usize, usize, u64, u64, u64) {
         metrics: Some(&all),
         bill: Some(&all),
         markets: None,
+        prices: None,
         regions: &[],
     };
     let begun = Instant::now();

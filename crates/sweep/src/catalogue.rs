@@ -1,9 +1,12 @@
 //! Prices that AWS told later than the program was built: asked for, kept in the lake,
 //! and read from there by the sweep and the API.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use ebb_cloud::ports::{CloudError, CloudResult, MarketSource, Objects, PriceSource, PutOptions};
 use ebb_domain::catalogue::{Catalogue, Refreshed, RegionPrices};
-use ebb_domain::fleet::Gap;
+use ebb_domain::fleet::{Gap, InstanceState, Inventory, Provider};
 use ebb_domain::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -13,6 +16,9 @@ pub const KEY: &str = "lake/catalogue/v1/prices.json";
 
 /// All regions together take about 5 MB.
 const MAX_BYTES: u64 = 64 << 20;
+
+/// List prices change seldom.
+const FRESH: Duration = Duration::from_secs(24 * 3600);
 
 /// Regions asked at once; the Price List answers for all of them in one place.
 const AT_ONCE: usize = 4;
@@ -64,16 +70,52 @@ pub async fn best_known(objects: &dyn Objects) -> (Catalogue, Option<Gap>) {
     }
 }
 
-/// Asks each region for its on-demand and spot prices; tells what refused. A region whose
+/// Asks for the list prices of the regions where something runs of a type that has none:
+/// one that came after the program. A region that told within a day is not asked again.
+pub async fn where_missing(
+    prices: &dyn PriceSource,
+    catalogue: &Catalogue,
+    inventory: &Inventory,
+    now: Timestamp,
+) -> (Refreshed, Vec<Gap>) {
+    let is_fresh = |region: &Region| {
+        let until = catalogue.told_at(region);
+        let until = until.and_then(|at| at.checked_add(FRESH).ok());
+        until.is_some_and(|until| now < until)
+    };
+    let machines = inventory.instances.values();
+    let missing: BTreeSet<Region> = machines
+        .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws)
+        .filter(|one| {
+            catalogue
+                .list_price(&one.region, &one.instance_type)
+                .is_none()
+        })
+        .map(|one| one.region.clone())
+        .filter(|region| !is_fresh(region))
+        .collect();
+    let regions: Vec<Region> = missing.into_iter().collect();
+    refresh(prices, None, &regions, now).await
+}
+
+/// Asks each region for its on-demand and, where there is who tells, spot prices; tells what refused. A region whose
 /// list refuses is left out, and one whose spot prices do has none.
 pub async fn refresh(
     prices: &dyn PriceSource,
-    markets: &dyn MarketSource,
+    markets: Option<&dyn MarketSource>,
     regions: &[Region],
     now: Timestamp,
 ) -> (Refreshed, Vec<Gap>) {
-    let asked = regions.iter().map(|region| async move {
-        let both = futures::join!(prices.on_demand(region), markets.spot_prices(region));
+    // Their own, so that what is asked may be awaited on any thread.
+    let own: Vec<Region> = regions.to_vec();
+    let asked = own.into_iter().map(|region| async move {
+        let spot = async {
+            match markets {
+                Some(markets) => markets.spot_prices(&region).await,
+                None => Ok(Default::default()),
+            }
+        };
+        let both = futures::join!(prices.on_demand(&region), spot);
         (region, both)
     });
     let (mut all, mut gaps) = (Refreshed::default(), Vec::new());
@@ -104,7 +146,7 @@ pub async fn refresh(
                 Default::default()
             }),
         };
-        all.regions.insert(region.clone(), told);
+        all.regions.insert(region, told);
     }
     (all, gaps)
 }
@@ -114,13 +156,52 @@ mod tests {
     use std::collections::BTreeMap;
 
     use ebb_cloud::fake::{FakeClock, FakeMarkets, FakeObjects, FakePrices};
-    use ebb_domain::identity::InstanceType;
+    use ebb_domain::fleet::{Instance, Market};
+    use ebb_domain::identity::{InstanceType, NodeId};
     use ebb_domain::units::UsdPerHour;
 
     use super::*;
 
     fn region(name: &str) -> Region {
         Region::new(name).expect("a region")
+    }
+
+    #[tokio::test]
+    async fn a_type_without_a_price_has_the_list_asked_and_no_other_region_is() {
+        let kind = |name: &str| InstanceType::new(name).expect("a type");
+        let mut inventory = Inventory::default();
+        let machines = [
+            ("i-1", "eu-west-1", "x99.large"),
+            ("i-2", "us-east-1", "m5.large"),
+            ("i-3", "eu-west-3", "x99.large"),
+        ];
+        for (id, place, name) in machines {
+            let id = NodeId::new(id).expect("a node");
+            let running = InstanceState::Running;
+            let market = Market::OnDemand;
+            let one = Instance::new(id.clone(), region(place), kind(name), running, market);
+            inventory.instances.insert(id, one);
+        }
+        let price = UsdPerHour::from_micros(99_000);
+        let told = BTreeMap::from([(kind("x99.large"), price)]);
+        let prices = FakePrices::new(BTreeMap::from([(region("eu-west-1"), told)]));
+        let now: Timestamp = "2026-11-22T00:00:00Z".parse().expect("a time");
+        let built_in = Catalogue::built_in();
+        let (told, gaps) = where_missing(&prices, built_in, &inventory, now).await;
+        let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
+        assert_eq!(scopes, ["eu-west-3: list prices"]);
+        assert_eq!(
+            told.regions.keys().collect::<Vec<_>>(),
+            [&region("eu-west-1")]
+        );
+        let catalogue = built_in.with(&told);
+        let got = catalogue.on_demand(&region("eu-west-1"), &kind("x99.large"));
+        assert_eq!(got, Some(price));
+        // A type that even the list of today does not have is not asked about all day.
+        let other = inventory.instances.values_mut().next().expect("the first");
+        other.instance_type = kind("x98.large");
+        let (told, _) = where_missing(&prices, &catalogue, &inventory, now).await;
+        assert!(told.regions.is_empty());
     }
 
     #[tokio::test]
@@ -132,7 +213,7 @@ mod tests {
         markets.refuse();
         let both = [region("eu-west-1"), region("us-east-1")];
         let now = "2026-11-22T00:00:00Z".parse().expect("a time");
-        let (refreshed, gaps) = refresh(&prices, &markets, &both, now).await;
+        let (refreshed, gaps) = refresh(&prices, Some(&markets), &both, now).await;
         let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
         assert_eq!(scopes, ["eu-west-1: spot prices", "us-east-1: list prices"]);
         let objects = FakeObjects::new(FakeClock::at(now));

@@ -11,7 +11,7 @@ pub use sold::Sold;
 
 use std::time::Duration;
 
-use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource};
+use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
 use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use ebb_domain::life::ALL_REGIONS;
@@ -34,6 +34,8 @@ pub struct Account<'a> {
     pub bill: Option<&'a dyn BillSource>,
     /// What machines are sold for beside the list price; `None` to leave it out.
     pub markets: Option<&'a dyn MarketSource>,
+    /// List prices, asked for where the catalogue has none; `None` to leave it out.
+    pub prices: Option<&'a dyn PriceSource>,
     /// The regions to look at; none means all that are enabled.
     pub regions: &'a [Region],
 }

@@ -329,6 +329,7 @@ async fn look(
         decide,
     );
     let (report, disconnected_since) = seen.await;
+    kept.sold.want(&report);
     gather::kept::save(ports.objects, &kept).await;
     Ok((report, Memory { disconnected_since }))
 }

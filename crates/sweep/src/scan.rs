@@ -15,6 +15,7 @@ use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use jiff::Timestamp;
 
+use crate::catalogue;
 use crate::gather::{self, Account, Kept, Wanted};
 
 /// What is known beside what the account answers; by default nothing.
@@ -99,6 +100,12 @@ pub(crate) async fn see<T>(
     }
     let plans = paid.plans(now).cloned();
     inventory.markets.commitments.extend(plans);
+    let (told, unlisted) = match account.prices {
+        Some(source) => catalogue::where_missing(source, before.catalogue, &inventory, now).await,
+        None => Default::default(),
+    };
+    inventory.gaps.extend(unlisted);
+    let priced = (!told.regions.is_empty()).then(|| before.catalogue.with(&told));
     let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
     let decided = decide(&Facts {
         now,
@@ -111,7 +118,7 @@ pub(crate) async fn see<T>(
         finished: before.finished,
         disconnected_since: &disconnected_since,
         policy,
-        catalogue: before.catalogue,
+        catalogue: priced.as_ref().unwrap_or(before.catalogue),
     });
     (decided, disconnected_since)
 }

@@ -141,6 +141,7 @@ fn instance(node: &NodeId) -> Instance {
         state: InstanceState::Running,
         launched_at: Some(BEGIN),
         state_since: None,
+        is_taken_back: false,
         image: None,
         market: Market::OnDemand,
         controller: None,

@@ -1,14 +1,16 @@
-"""EC2: instances with an age, spot prices that look like prices, and reservations.
+"""EC2: instances with an age, spot prices that look like prices, scores, and reservations.
 
 Follows the EC2 API reference, pages `Instance` (`launchTime`: "The time that
 the instance was last launched") and `DescribeSpotPriceHistory` (`SpotPrice`
-objects: availability zone, type, product, price, time) and `ReservedInstances`. moto
-5.2.5 launches everything now, answers 0.00001 of the year 2006 for every type, and does
-not describe reservations.
+objects: availability zone, type, product, price, time), `ReservedInstances` and
+`GetSpotPlacementScores` (`SpotPlacementScore`: region, score of 1 to 10, always low for
+fewer than three types). moto 5.2.5 launches everything now, answers 0.00001 of the year
+2006 for every type, and knows neither reservations nor scores.
 
 - POST `/moto-api/ebb/ec2/launch-times` `{"region", "instances": {id: epoch seconds}}`
 - POST `/moto-api/ebb/ec2/spot-prices` `{"region", "usd_per_hour": {type: price}}`
 - POST `/moto-api/ebb/ec2/reserved-instances` `{"region", "reserved": [ReservedInstances]}`
+- POST `/moto-api/ebb/ec2/spot-scores` `{"scores": {region: score}}`
 """
 
 from datetime import datetime, timedelta, timezone
@@ -24,6 +26,7 @@ from .moto_endpoints import Body, register
 
 _spot_usd_per_hour: dict[str, dict[str, float]] = {}
 _reserved: dict[str, list[dict[str, Any]]] = {}
+_scores: dict[str, int] = {}
 # Zones of a region differ by a few per cent; the price stands for hours at a time.
 _ZONE_STEP = 0.03
 _PRICE_STANDS = timedelta(hours=5)
@@ -42,6 +45,19 @@ def _set_spot_prices(body: Body) -> None:
 
 def _set_reserved(body: Body) -> None:
     _reserved[body["region"]] = body["reserved"]
+
+
+def _set_scores(body: Body) -> None:
+    _scores.update(body["scores"])
+
+
+def _get_spot_placement_scores(self: SpotInstances) -> ActionResult:
+    """Those of the regions asked for; a request says how many machines it is about."""
+    assert self._get_param("TargetCapacity") is not None
+    enough = len(self._get_param("InstanceTypes", [])) >= 3
+    asked = [region for region in self._get_param("RegionNames", []) if region in _scores]
+    scores = [{"Region": region, "Score": _scores[region] if enough else 1} for region in asked]
+    return ActionResult({"SpotPlacementScores": scores})
 
 
 def _describe_reserved_instances(self: ReservedInstances) -> ActionResult:
@@ -79,5 +95,7 @@ def install() -> None:
     register("ec2/launch-times", _set_launch_times)
     register("ec2/spot-prices", _set_spot_prices)
     register("ec2/reserved-instances", _set_reserved)
+    register("ec2/spot-scores", _set_scores)
     SpotInstances.describe_spot_price_history = _describe_spot_price_history
+    SpotInstances.get_spot_placement_scores = _get_spot_placement_scores  # type: ignore[attr-defined]
     ReservedInstances.describe_reserved_instances = _describe_reserved_instances

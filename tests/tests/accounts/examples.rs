@@ -17,7 +17,7 @@ use super::home;
 
 /// Calls of ours for which AWS documents no example that botocore carries; those that
 /// read them are tested on answers made by hand.
-const WITHOUT: [&str; 10] = [
+const WITHOUT: [&str; 11] = [
     "batch:GetJobQueueSnapshot",
     "ce:GetCostAndUsage",
     "ce:GetCostAndUsageWithResources",
@@ -26,6 +26,7 @@ const WITHOUT: [&str; 10] = [
     "cost-optimization-hub:ListRecommendations",
     "ec2:DescribeInstanceTypeOfferings",
     "ec2:DescribeReservedInstances",
+    "ec2:GetSpotPlacementScores",
     "monitoring:GetMetricData",
     "monitoring:ListMetrics",
 ];

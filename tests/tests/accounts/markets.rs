@@ -1,11 +1,12 @@
 //! What machines are sold for, over the real SDK: prices and zones page by page, bands of
-//! the advisor's file, a reservation of one account.
+//! the advisor's file, a reservation of one account, placement scores.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use ebb_cloud::accounts::Accounts;
-use ebb_domain::fleet::Inventory;
+use ebb_cloud::ports::MarketSource;
+use ebb_domain::fleet::{Inventory, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_sweep::gather::Sold;
 use ebb_tests::simulated::Simulated;
@@ -58,5 +59,28 @@ pub(crate) async fn are_known(
         .map(|paid| (paid.id.as_str(), paid.per_hour.0.micros()))
         .collect();
     assert_eq!(paid, [("ri-1", RESERVED)]);
+    are_scored(account, all).await
+}
+
+/// Answers in the shape of the EC2 API reference, pages `GetSpotPlacementScores` and
+/// `SpotPlacementScore`, which document no example.
+async fn are_scored(account: &Simulated, all: &Accounts) -> Result<()> {
+    let scores = json!({"scores": {"us-east-1": 7, "us-west-1": 5}});
+    account.extension("ec2/spot-scores", &scores)?;
+    let score = async |place: &str, names: &[&str]| {
+        let types = names.iter().map(|name| InstanceType::new(*name));
+        let wish = SpotWish {
+            region: Region::new(place)?,
+            types: types.collect::<Result<_, _>>()?,
+            machines: 4,
+        };
+        Ok::<_, anyhow::Error>(all.spot_score(&wish).await)
+    };
+    let three = ["c6i.large", "m6i.large", "r6i.large"];
+    assert_eq!(score("us-east-1", &three).await?, Ok(Some(7)));
+    assert_eq!(score("eu-central-1", &three).await?, Ok(None));
+    let refused = score("us-east-1", &three[..2]).await?;
+    let why = refused.expect_err("two are too few").to_string();
+    assert!(why.contains("fewer than three types"), "{why}");
     Ok(())
 }

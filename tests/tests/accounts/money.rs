@@ -37,6 +37,7 @@ async fn scanned(account: &Simulated) -> Result<Report> {
         metrics: None,
         bill: Some(&AwsBill::new(&config)),
         markets: None,
+        prices: None,
         regions: &regions,
     };
     let mut policy = Policy::default();

@@ -25,7 +25,7 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     );
     let regions = [Region::new("us-east-1")?, Region::new("eu-west-2")?];
     let now = Timestamp::now();
-    let (told, gaps) = catalogue::refresh(&prices, &markets, &regions, now).await;
+    let (told, gaps) = catalogue::refresh(&prices, Some(&markets), &regions, now).await;
     let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
     assert_eq!(scopes, ["eu-west-2: list prices"]);
     assert_eq!(told.regions[&regions[0]].on_demand.len(), 4);

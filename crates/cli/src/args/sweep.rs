@@ -15,7 +15,8 @@ states what an hour of them costs:
   node = \"rack3-*\"
   usd_micros_per_hour = 350000
 
-or --billing reads it from Google's billing export (ebb scan --help says how).
+or --billing, or EBB_BILLING in the environment, names a file of Google's billing export
+(ebb scan --help says how).
 
 People are told when something is new, grew or ended, if the environment says where:
   EBB_SLACK_WEBHOOK_URL          the incoming webhook

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use ebb_cloud::fake::FakeInventory;
 use ebb_domain::finding::PriceBasis;
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
+use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::policy::Policy;
 use ebb_domain::report::Report;
@@ -48,6 +48,10 @@ async fn report(newest: &str) -> Report {
         let running = InstanceState::Running;
         let mut machine = Instance::new(id, region.clone(), kind, running, Market::OnDemand);
         machine.launched_at = "2026-08-01T00:00:00Z".parse().ok();
+        machine.provider = Provider::Gcp {
+            project: "p".to_owned(),
+            zone: "europe-west6-a".to_owned(),
+        };
         (machine.id.clone(), machine)
     };
     let inventory = Inventory {
@@ -59,6 +63,7 @@ async fn report(newest: &str) -> Report {
         metrics: None,
         bill: Some(&export),
         markets: None,
+        prices: None,
         regions: &[],
     };
     let mut policy = Policy::default();

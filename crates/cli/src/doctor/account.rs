@@ -62,14 +62,28 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
         }
     }
     checks.extend(answers.checks());
-    checks.push(match args.no_bill {
-        true => Check::not_checked(BILL, "--no-bill"),
-        false => bill(&AwsBill::new(&config).by_resource(Timestamp::now()).await),
+    checks.extend(match args.no_bill {
+        true => [BILL, DAYS, PLANS].map(|action| Check::not_checked(action, "--no-bill")),
+        false => {
+            let (source, now) = (AwsBill::new(&config), Timestamp::now());
+            let (by_resource, days, plans) = futures::join!(
+                source.by_resource(now),
+                source.by_day(now, &[]),
+                source.plans(now)
+            );
+            [
+                bill(&by_resource),
+                paid(DAYS, "days with a bill", days.map(|days| days.len())),
+                paid(PLANS, "Savings Plans", plans.map(|plans| plans.len())),
+            ]
+        }
     });
     Ok(checks)
 }
 
 const BILL: &str = "ce:GetCostAndUsageWithResources";
+const DAYS: &str = "ce:GetCostAndUsage";
+const PLANS: &str = "ce:GetSavingsPlansUtilizationDetails";
 const REGIONS: &str = "ec2:DescribeRegions";
 
 fn enabled(args: &AccountArgs, regions: &CloudResult<Vec<Region>>) -> Check {
@@ -133,6 +147,13 @@ fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_domain::judge::ResourceCost>>)
             let both = format!("{}   and {COST_OPT_IN}", statement(BILL));
             Check::missing(BILL, format!("{error}; list prices are used")).mended_by(both)
         }
+    }
+}
+
+fn paid(action: &'static str, what: &str, answer: CloudResult<usize>) -> Check {
+    match answer {
+        Ok(many) => Check::ok(action, format!("{many} {what}")),
+        Err(error) => Check::missing(action, error.to_string()).mended_by(statement(action)),
     }
 }
 
@@ -294,6 +315,22 @@ mod tests {
         check("cloudwatch:GetMetricData", State::NotChecked, nothing);
         let mend = checks.iter().find_map(|check| check.mend.as_deref());
         assert!(mend.is_some_and(|line| line.contains("\"batch:DescribeJobQueues\"")));
+    }
+
+    #[test]
+    fn a_call_that_is_paid_for_is_told_with_what_it_answered_or_lacks() {
+        let check = paid(PLANS, "Savings Plans", Ok(0));
+        assert_eq!(
+            (check.state, check.detail.as_str()),
+            (State::Ok, "0 Savings Plans")
+        );
+        let denied = CloudError::Denied {
+            operation: PLANS.to_owned(),
+            message: "no".to_owned(),
+        };
+        let check = paid(PLANS, "Savings Plans", Err(denied));
+        assert_eq!(check.state, State::Missing);
+        assert!(check.mend.is_some_and(|line| line.contains(PLANS)));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
-    AwsBill, AwsConfig, AwsInventory, AwsMetrics, Beside, Caller, MemberRole, SPOT_ADVISOR, caller,
-    enter,
+    AwsBill, AwsConfig, AwsInventory, AwsMetrics, AwsPrices, Beside, Caller, MemberRole,
+    SPOT_ADVISOR, caller, enter,
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
 use ebb_domain::catalogue::Refreshed;
@@ -51,6 +51,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
             Some(all) => (all, all, all),
             None => (&own.0, &own.1, &own.2),
         };
+    let prices = AwsPrices::new(&config);
     let progress = Progress::new(inventory, args.account.region.len());
     let account = Account {
         inventory: &progress,
@@ -58,6 +59,7 @@ pub(super) async fn scan(args: &ScanArgs, policy: &Policy) -> Result<Scanned> {
         bill: (!args.account.no_bill).then_some(bill),
         // Nothing that a single look judges rests on them.
         markets: None,
+        prices: Some(&prices),
         regions: &args.account.region,
     };
     let known = Known {

@@ -98,6 +98,7 @@ mod tests {
             metrics: Some(&demo.metrics),
             bill: None,
             markets: None,
+            prices: None,
             regions: &[],
         };
         let asked = Some(id);
@@ -115,6 +116,7 @@ mod tests {
             metrics: Some(&demo.metrics),
             bill: None,
             markets: None,
+            prices: None,
             regions: &[],
         };
         let report = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now).await;

@@ -34,6 +34,7 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
         metrics: (!args.no_metrics).then_some(&metrics as _),
         bill: billing.as_ref().map(|billing| billing as &dyn BillSource),
         markets: None,
+        prices: None,
         regions: &args.account.region,
     };
     let known = Known::default();

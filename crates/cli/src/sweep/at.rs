@@ -1,5 +1,6 @@
 //! The ports of such a sweep, from arguments and environment. Nothing is decided here.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -49,7 +50,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     };
     let mailer = mailer.as_ref().map(|mailer| mailer as &dyn Mailer);
     let tags = &config.policy.metrics.cost_tags;
-    let billing = args.billing.as_deref();
+    let billing = args.billing.as_deref().or(told.billing.as_deref());
     let billing = billing.map(|file| BillingExport::read(file, tags));
     let billing = billing.transpose()?;
     let account = Account {
@@ -57,6 +58,7 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
         metrics: None,
         bill: billing.as_ref().map(|billing| billing as &dyn BillSource),
         markets: None,
+        prices: None,
         regions: &[],
     };
     let channels = Channels {
@@ -72,12 +74,13 @@ pub(super) async fn sweep(args: &SweepArgs) -> Result<Value> {
     serde_json::to_value(summary).context("the summary as JSON")
 }
 
-/// Where the environment says that people are told.
+/// What the environment says: who is told, and where the bill lies.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     slack: Option<String>,
     events: Option<String>,
     email: Option<Addresses>,
+    billing: Option<PathBuf>,
 }
 
 impl Told {
@@ -90,6 +93,7 @@ impl Told {
             slack: set("EBB_SLACK_WEBHOOK_URL"),
             events: set("EBB_EVENTS_WEBHOOK"),
             email: Addresses::of(set("EBB_EMAIL_FROM"), to)?,
+            billing: set("EBB_BILLING").map(PathBuf::from),
         })
     }
 }
@@ -105,6 +109,10 @@ mod tests {
             let told = Told::read(|name| find(name).map(|(_, value)| (*value).to_owned()));
             let got = told.map(|told| {
                 let email = told.email.map_or(0, |email| email.to.len());
+                assert_eq!(
+                    told.billing,
+                    find("EBB_BILLING").map(|(_, file)| file.into())
+                );
                 (told.slack.is_some(), email)
             });
             match (got, expect) {
@@ -115,6 +123,7 @@ mod tests {
         };
         check(&[], Ok((false, 0)));
         check(&[("EBB_SLACK_WEBHOOK_URL", "https://x")], Ok((true, 0)));
+        check(&[("EBB_BILLING", "/srv/ebb/bill.csv")], Ok((false, 0)));
         let both = [("EBB_EMAIL_FROM", "a@x"), ("EBB_EMAIL_TO", "b@x, c@x,")];
         check(&both, Ok((false, 2)));
         check(&both[..1], Err("EBB_EMAIL_TO is not set"));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, SpotTerms};
+use ebb_domain::fleet::{Commitment, SpotTerms, SpotWish};
 use ebb_domain::identity::{AccountId, InstanceType, Region};
 
 use super::{Accounts, Member, all_refused};
@@ -67,6 +67,14 @@ impl MarketSource for Accounts {
             all.extend(told.map_err(|error| all_refused(vec![(id, error)]))?);
         }
         Ok(all)
+    }
+
+    async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
+        let ask = |source: Arc<dyn MarketSource>| {
+            let wish = wish.clone();
+            async move { source.spot_score(&wish).await }
+        };
+        first(self.with_markets(&wish.region), ask).await
     }
 
     async fn interruptions(&self) -> CloudResult<Advisor> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use ebb_domain::fleet::Gap;
 use ebb_domain::identity::{AccountId, NodeId, Region};
 use ebb_domain::judge::MetricSeries;
 use jiff::Timestamp;
 
-use super::{Accounts, all_refused};
+use super::{Accounts, all_refused, gap};
 use crate::ports::{CloudResult, MetricsSource, NodeMetrics};
 use crate::turns::{ACCOUNTS_AT_ONCE, in_turns_of};
 
@@ -37,27 +38,32 @@ impl Accounts {
         });
         each.collect()
     }
-}
 
-/// What those that answered say together; nothing but a refusal where none did.
-async fn together<T, F>(calls: Vec<F>) -> CloudResult<BTreeMap<NodeId, T>>
-where
-    T: Send + 'static,
-    F: Future<Output = (AccountId, CloudResult<BTreeMap<NodeId, T>>)> + Send + 'static,
-{
-    let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
-    for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {
-        match answer {
-            Ok(told) => {
-                answered = true;
-                all.extend(told);
+    /// What those that answered say together, and a gap for each that did not; nothing but a
+    /// refusal where none did.
+    async fn together<T, F>(&self, scope: &str, calls: Vec<F>) -> CloudResult<BTreeMap<NodeId, T>>
+    where
+        T: Send + 'static,
+        F: Future<Output = (AccountId, CloudResult<BTreeMap<NodeId, T>>)> + Send + 'static,
+    {
+        let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
+        for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {
+            match answer {
+                Ok(told) => {
+                    answered = true;
+                    all.extend(told);
+                }
+                Err(error) => failed.push((account, error)),
             }
-            Err(error) => failed.push((account, error)),
         }
-    }
-    match failed.is_empty() || answered {
-        true => Ok(all),
-        false => Err(all_refused(failed)),
+        if !failed.is_empty() && !answered {
+            return Err(all_refused(failed));
+        }
+        let gaps = failed
+            .iter()
+            .map(|(account, error)| gap(account, scope, error));
+        self.learnt().unheard.extend(gaps);
+        Ok(all)
     }
 }
 
@@ -69,7 +75,8 @@ impl MetricsSource for Accounts {
             let region = region.clone();
             async move { (account, source.beside(&region, &nodes).await) }
         });
-        together(calls.collect()).await
+        let scope = format!("{region}: metrics of credits and of agents");
+        self.together(&scope, calls.collect()).await
     }
 
     async fn utilization(
@@ -90,7 +97,12 @@ impl MetricsSource for Accounts {
                 (account, told)
             }
         });
-        together(calls.collect()).await
+        let scope = format!("{region}: metrics");
+        self.together(&scope, calls.collect()).await
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        std::mem::take(&mut self.learnt().unheard)
     }
 
     fn least_pages(&self) -> u64 {

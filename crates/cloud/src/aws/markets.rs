@@ -9,10 +9,10 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::primitives::DateTime;
 use aws_sdk_ec2::types::{
     Filter, InstanceTypeOffering, LocationType, RecurringChargeFrequency, ReservedInstances,
-    SpotPrice,
+    SpotPlacementScore, SpotPrice, TargetCapacityUnitType,
 };
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, SpotTerms};
+use ebb_domain::fleet::{Commitment, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::{Usd, UsdPerHour};
 use jiff::Timestamp;
@@ -23,6 +23,7 @@ use super::time::timestamp;
 use crate::http;
 use crate::permissions::{
     DESCRIBE_INSTANCE_TYPE_OFFERINGS, DESCRIBE_RESERVED_INSTANCES, DESCRIBE_SPOT_PRICE_HISTORY,
+    GET_SPOT_PLACEMENT_SCORES,
 };
 use crate::ports::{CloudError, CloudResult, MarketSource, bounded};
 
@@ -32,6 +33,9 @@ const PAGE: i32 = 1_000;
 /// Source: EC2 API reference, `SpotPrice`, "productDescription"; accounts from before
 /// 2013 are told the second.
 const LINUX: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
+
+/// Source: EC2 API reference, `GetSpotPlacementScores`, "InstanceType.N".
+const LEAST_TYPES: usize = 3;
 
 /// Where the Spot Instance Advisor's page reads its figures.
 pub const SPOT_ADVISOR: &str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json";
@@ -109,6 +113,29 @@ impl MarketSource for AwsMarkets {
         Ok(all.filter_map(|told| commitment(told, region)).collect())
     }
 
+    /// Asked of the region itself, about it alone, so that the answer is one page. A single
+    /// zone is not asked for: a Batch environment has several.
+    async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
+        let failed = |message: &str| CloudError::Failed {
+            operation: GET_SPOT_PLACEMENT_SCORES.to_owned(),
+            message: message.to_owned(),
+        };
+        if wish.types.len() < LEAST_TYPES {
+            return Err(failed("of fewer than three types the score is always low"));
+        }
+        let machines = i32::try_from(wish.machines).map_err(|_| failed("too many machines"))?;
+        let types = wish.types.iter().map(|kind| kind.as_str().to_owned());
+        let call = self.client(&wish.region).get_spot_placement_scores();
+        let call = call.set_instance_types(Some(types.collect()));
+        let call = call
+            .target_capacity(machines)
+            .single_availability_zone(false);
+        let call = call.target_capacity_unit_type(TargetCapacityUnitType::Units);
+        let answer = call.region_names(wish.region.as_str()).send().await;
+        let answer = answer.map_err(|e| cloud_error(GET_SPOT_PLACEMENT_SCORES, "spot", &e))?;
+        Ok(score(answer.spot_placement_scores(), &wish.region))
+    }
+
     async fn interruptions(&self) -> CloudResult<Advisor> {
         let failed = |message: String| CloudError::Failed {
             operation: "the Spot Instance Advisor's file".to_owned(),
@@ -119,6 +146,14 @@ impl MarketSource for AwsMarkets {
         let text = String::from_utf8(bytes).map_err(|e| failed(e.to_string()))?;
         Advisor::parse(&text).map_err(|e| failed(http::chain(&e)))
     }
+}
+
+/// The region's score; what is none from 1 to 10 is no score.
+fn score(told: &[SpotPlacementScore], region: &Region) -> Option<u8> {
+    let mut told = told.iter();
+    let here = told.find(|one| one.region() == Some(region.as_str()))?;
+    let score = here.score().and_then(|score| u8::try_from(score).ok());
+    score.filter(|score| (1..=10).contains(score))
 }
 
 /// Keeps the price of the cheapest zone.
@@ -224,6 +259,20 @@ mod tests {
             vec![spot("a", "0.04").product_description(older)],
             Some(40_000),
         );
+    }
+
+    #[test]
+    fn a_region_has_the_score_that_is_told_of_it() {
+        let check = |region: &str, told: i32, expect: Option<u8>| {
+            let told = SpotPlacementScore::builder().region(region).score(told);
+            let here = Region::new("eu-west-1").expect("a region");
+            assert_eq!(score(&[told.build()], &here), expect);
+        };
+        check("eu-west-1", 9, Some(9));
+        check("eu-west-2", 9, None);
+        check("eu-west-1", 0, None);
+        check("eu-west-1", 11, None);
+        check("eu-west-1", -1, None);
     }
 
     #[test]

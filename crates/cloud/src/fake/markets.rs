@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Markets, SpotTerms};
+use ebb_domain::fleet::{Commitment, Markets, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
 
@@ -104,6 +104,13 @@ impl MarketSource for FakeMarkets {
                 .filter(here)
                 .cloned()
                 .collect()
+        })
+    }
+
+    async fn spot_score(&self, wish: &SpotWish) -> CloudResult<Option<u8>> {
+        self.answer("spot_score", |sold: &Sold| {
+            let mut told = sold.markets.scores.iter();
+            told.find(|one| one.wish == *wish).map(|one| one.score)
         })
     }
 

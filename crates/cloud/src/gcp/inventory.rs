@@ -232,6 +232,7 @@ fn instance(project: &str, zone: &str, told: &Told) -> Result<Instance, String> 
         tags,
         image: None,
         state_since: None,
+        is_taken_back: false,
     })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use ebb_domain::fleet::Gap;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::MetricSeries;
 use ebb_domain::units::Usd;
@@ -67,6 +68,11 @@ pub trait MetricsSource: Send + Sync {
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
+
+    /// What refused while the rest of a call answered, since this was asked last.
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
 
     /// Pages of lists that [`MetricsSource::beside`] takes of a region at the least.
     fn least_pages(&self) -> u64 {

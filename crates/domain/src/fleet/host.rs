@@ -34,6 +34,7 @@ impl Instance {
             tags: BTreeMap::new(),
             image: None,
             state_since: None,
+            is_taken_back: false,
         }
     }
 }

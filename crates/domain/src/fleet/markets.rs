@@ -19,6 +19,53 @@ pub struct Markets {
     pub zones: BTreeMap<Region, BTreeMap<InstanceType, BTreeSet<String>>>,
     /// What is paid for whether or not it is used.
     pub commitments: Vec<Commitment>,
+    /// When spot prices and bands were asked for.
+    pub asked: MarketsAsked,
+    /// How likely AWS says that spot machines of several types are to be had.
+    pub scores: Vec<SpotScore>,
+}
+
+/// Spot machines of several types in a region, so many at once: what AWS scores, and calls
+/// a request configuration.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpotWish {
+    /// Where.
+    pub region: Region,
+    /// Of any of these types.
+    pub types: BTreeSet<InstanceType>,
+    /// How many at once.
+    pub machines: u32,
+}
+
+/// AWS's spot placement score: a recommendation and no promise.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpotScore {
+    /// What was asked.
+    pub wish: SpotWish,
+    /// From 1, not likely at all, to 10, very likely.
+    pub score: u8,
+    /// When it was told; capacity changes from hour to hour.
+    pub at: Timestamp,
+}
+
+impl SpotScore {
+    /// Whether it is as good as a refusal. A third of the scale, an estimate: AWS says what
+    /// its ends mean and not where the middle turns.
+    pub fn is_low(&self) -> bool {
+        self.score <= 3
+    }
+}
+
+/// When what the markets tell was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MarketsAsked {
+    /// Spot prices, by region.
+    pub spot: BTreeMap<Region, Timestamp>,
+    /// How often spot machines are taken back, of all regions; `None` where nobody said.
+    pub bands: Option<Timestamp>,
 }
 
 impl Markets {
@@ -31,6 +78,9 @@ impl Markets {
             self.zones.entry(region).or_default().extend(types);
         }
         self.commitments.extend(other.commitments);
+        self.asked.spot.extend(other.asked.spot);
+        self.scores.extend(other.scores);
+        self.asked.bands = self.asked.bands.max(other.asked.bands);
     }
 }
 

@@ -55,9 +55,11 @@ pub(super) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
         *types.entry(&machine.instance_type).or_default() += 1;
     }
     let named = types.iter().take(NAMED);
-    let named: Vec<_> = named.map(|(kind, n)| format!("{kind} ({n})")).collect();
+    let mut named: Vec<_> = named.map(|(kind, n)| format!("{kind} ({n})")).collect();
+    let more = types.len().saturating_sub(NAMED);
+    named.extend((more > 0).then(|| format!("{more} more")));
     (!types.is_empty()).then(|| Gap {
-        scope: format!("prices of {} machine types", types.len()),
+        scope: "prices of machine types".to_owned(),
         reason: format!(
             "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \
              catalog refresh` asks AWS, and [[prices]] of the policy states one",
@@ -242,7 +244,7 @@ mod tests {
         let other = |machine: &mut Instance| {
             machine.instance_type = InstanceType::new("x99.large").expect("a type");
         };
-        check(other, Some("prices of 1 machine types"));
+        check(other, Some("prices of machine types"));
         check(|_| (), None);
         check(
             |machine| {

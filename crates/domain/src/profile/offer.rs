@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Level, PriceBasis};
-use crate::fleet::Market;
+use crate::fleet::{Market, SpotScore};
 use crate::identity::{InstanceType, Region};
 use crate::placement::rank;
 use crate::units::{Share, Usd, UsdPerHour};
@@ -218,6 +218,14 @@ pub struct Offers {
     /// demand: none, or at least three types, to be used together.
     #[serde(default)]
     pub spot: Vec<Offered>,
+    /// How many of those machines it takes at once, in powers of two; none where it is not
+    /// offered spot.
+    #[serde(default)]
+    pub spot_machines: u32,
+    /// What AWS says of the chance to get so many of these types, or most of them; `None`
+    /// where it was not asked or refused.
+    #[serde(default)]
+    pub spot_score: Option<SpotScore>,
     /// In other regions, where that is cheaper than the best at home.
     #[serde(default)]
     pub elsewhere: Vec<Offered>,

@@ -4,6 +4,7 @@
 
 mod limits;
 mod paid;
+mod score;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -212,6 +213,7 @@ impl<'a> Placing<'a> {
         let mut offers = teller.offers(&ranking, home);
         offers.try_next = self.try_next(&teller, &ranking, (profile, home));
         offers.in_the_way_of_arm = in_the_way_of_arm;
+        offers.scored(self.markets, profile.at_once());
         offers
     }
 

@@ -134,6 +134,7 @@ async fn sweep(nodes: u32, file: &Path) -> Whole {
             metrics: None,
             bill: None,
             markets: None,
+            prices: None,
             regions: &[],
         },
         queue: &queue,

@@ -51,6 +51,9 @@ pub struct Paid {
     /// When each node's metrics were asked for last.
     asked: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
+    /// What refused when metrics were asked for while the rest answered, and when: nothing
+    /// is asked for again at once.
+    refused: Vec<(Timestamp, Gap)>,
     bill: Option<Bill>,
     plans: Option<Plans>,
 }
@@ -62,6 +65,8 @@ struct Bill {
     days: Vec<BilledDay>,
     /// Why there is nothing by resource.
     refused: Option<String>,
+    /// Accounts whose bill refused where another's answered.
+    others: Vec<Gap>,
     /// Requests that it took, each of which was paid for.
     requests: u64,
 }
@@ -139,6 +144,7 @@ impl Paid {
             if let Some(reason) = &kept.refused {
                 gap(BY_RESOURCE, reason.clone());
             }
+            gaps.extend(kept.others.iter().cloned());
             return;
         }
         let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
@@ -155,6 +161,7 @@ impl Paid {
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
         let days = source.by_day(wanted.now, &tags).await;
+        let others = source.take_gaps();
         let made = source.requests().saturating_sub(before);
         self.spent = self.spent + requests_for(made);
         let mut bill = Bill {
@@ -162,6 +169,7 @@ impl Paid {
             by_node: BTreeMap::new(),
             days: Vec::new(),
             refused: None,
+            others,
             requests: made,
         };
         match by_node {
@@ -177,6 +185,7 @@ impl Paid {
             Err(error) => gap("bill by service", error.to_string()),
         }
         gaps.extend(source.gaps(wanted.now));
+        gaps.extend(bill.others.iter().cloned());
         self.bill = Some(bill);
     }
 
@@ -222,6 +231,14 @@ impl Paid {
         let before = source.metrics_requested();
         self.ask(source, wanted, by_region, gaps).await;
         self.pay(source, before);
+        let told = source.take_gaps();
+        self.refused.retain(|(at, old)| {
+            let again = told.iter().any(|new| new.scope == old.scope);
+            !again && !is_older(*at, wanted.now, every)
+        });
+        self.refused
+            .extend(told.into_iter().map(|gap| (wanted.now, gap)));
+        gaps.extend(self.refused.iter().map(|(_, gap)| gap.clone()));
     }
 
     fn pay(&mut self, source: &dyn MetricsSource, before: u64) {

@@ -3,6 +3,8 @@
 //! for seldom and kept between sweeps; an answer that is refused later stands until it is
 //! too old to be true.
 
+mod own;
+mod scores;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +16,14 @@ use ebb_domain::catalogue::Catalogue;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Gap, InstanceState, Inventory, Markets, Provider, SpotTerms};
 use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::profile::place::Offers;
+use ebb_domain::report::Report;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::own::Own;
+use self::scores::Scores;
 use super::{REGIONS_AT_ONCE, is_older};
 
 /// Spot prices follow long-term trends of supply and demand, not the minute.
@@ -107,6 +113,8 @@ struct Place {
 pub struct Sold {
     places: BTreeMap<Region, Place>,
     advisor: Asked<Advisor>,
+    scores: Scores,
+    own: Own,
 }
 
 impl Sold {
@@ -117,6 +125,7 @@ impl Sold {
         inventory: &mut Inventory,
         now: Timestamp,
     ) {
+        self.own.watch(inventory, now);
         let matter = where_something_runs(inventory);
         self.places.retain(|region, _| matter.contains(region));
         if !matter.is_empty() {
@@ -132,8 +141,17 @@ impl Sold {
                 place.refresh(source, region, now)
             })
             .await;
+        self.scores.refresh(source, now).await;
         inventory.markets = self.markets(inventory, now);
         inventory.gaps.extend(self.gaps());
+    }
+
+    /// Takes up what a report offers on spot, so that the next refresh asks how likely it
+    /// is to be had.
+    pub fn want(&mut self, report: &Report) {
+        let offers = report.steps.iter().map(|step| &step.offers);
+        let wishes = offers.filter_map(Offers::spot_wish);
+        self.scores.want(wishes, report.at);
     }
 
     /// What still holds. Types that the catalogue does not know, or that AWS calls of an
@@ -147,7 +165,13 @@ impl Sold {
             .collect();
         let is_wanted = |kind: &InstanceType| in_use.contains(kind) || is_offered(kind);
         let advisor = self.advisor.within(REST_HOLDS, now);
-        let mut markets = Markets::default();
+        let mut markets = Markets {
+            scores: self.scores.told(now).collect(),
+            ..Markets::default()
+        };
+        if advisor.is_some() {
+            markets.asked.bands = self.advisor.told.as_ref().map(|(at, _)| *at);
+        }
         for (region, place) in &self.places {
             if let Some(spot) = place.spot.within(SPOT_HOLDS, now) {
                 let offered = spot.iter().filter(|(kind, _)| is_wanted(kind));
@@ -156,11 +180,15 @@ impl Sold {
                     let terms = SpotTerms {
                         // The last band has no upper end, so how often is not known.
                         taken_back_ppm: band.and_then(|band| band.to_ppm),
+                        own: self.own.of(region, kind),
                         ..terms.clone()
                     };
                     (kind.clone(), terms)
                 });
                 markets.spot.insert(region.clone(), spot.collect());
+                let told = place.spot.told.as_ref();
+                let at = told.map(|(at, _)| (region.clone(), *at));
+                markets.asked.spot.extend(at);
             }
             if let Some(zones) = place.zones.within(REST_HOLDS, now) {
                 let offered = zones.iter().filter(|(kind, _)| is_wanted(kind));
@@ -185,7 +213,7 @@ impl Sold {
                 place.reserved.gap(|| format!("{region}: reservations")),
             ]
         });
-        places.chain([advisor]).flatten()
+        places.chain([advisor]).flatten().chain(self.scores.gaps())
     }
 }
 

@@ -212,6 +212,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         history: History::default(),
         ledger: Vec::new(),
         second_opinions: Vec::new(),
+        price_ages: Vec::new(),
         runs: Default::default(),
     }
 }

@@ -2,6 +2,7 @@
 //! prepared once. Text from outside is made one line here; escaping for a form's
 //! own syntax is the form's.
 
+mod ages;
 mod beside;
 mod bill;
 mod card;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::place::Offered;
+use ebb_domain::profile::place::{Offered, Offers};
 use ebb_domain::sizing::SizedRequest;
 use ebb_domain::units::Spoken;
 
@@ -126,7 +126,7 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
     all.push(("now on", each(offers.now.as_slice())));
     all.push(("runs on", each(&offers.best)));
-    all.push(("on spot", each(&offers.spot)));
+    all.push(("on spot", on_spot(offers)));
     all.push(("elsewhere", elsewhere(&offers.elsewhere)));
     all.push(("try next", each(offers.try_next.as_slice())));
     all.push(("no Arm", offers.in_the_way_of_arm.join("; ")));
@@ -202,6 +202,24 @@ fn rests_on(step: &StepAdvice, reasons: &Reasons) -> String {
         more => format!("; {more} more tell the chance of an OOM kill"),
     };
     format!("{runs}, {} confidence{more}", reasons.confidence)
+}
+
+/// The types, and what AWS says of the chance to get them.
+fn on_spot(offers: &Offers) -> String {
+    let each = offers.spot.iter().map(offer);
+    let mut each = each.collect::<Vec<_>>().join("; ");
+    if let Some(told) = &offers.spot_score {
+        let machines = counted(told.wish.machines as usize, "machine", "machines");
+        let types: Vec<_> = told.wish.types.iter().map(|kind| kind.as_str()).collect();
+        let low = if told.is_low() { ", which is low" } else { "" };
+        each.push_str(&format!(
+            "; AWS gave {machines} at once of {} {} of 10 on {}{low}",
+            types.join(", "),
+            told.score,
+            told.at.strftime("%Y-%m-%d %H:%M UTC"),
+        ));
+    }
+    each
 }
 
 fn elsewhere(offers: &[Offered]) -> String {

@@ -114,6 +114,7 @@ impl World {
                 metrics: Some(&Failing::new(FakeMetrics::default(), fault)),
                 bill: None,
                 markets: None,
+                prices: None,
                 regions: &[],
             },
             queue: &Failing::new(queue.clone(), fault),

@@ -58,6 +58,7 @@ fn instance(told: &Told, account: Option<AccountId>, region: &Region) -> Result<
         tags: tags.collect(),
         image: told.image_id().map(str::to_owned),
         state_since: state_since(told),
+        is_taken_back: is_taken_back(told),
         ..Instance::new(id, region.clone(), kind, state, market(told))
     })
 }
@@ -87,6 +88,16 @@ fn state_since(told: &Told) -> Option<Timestamp> {
     format!("{}Z", time.replacen(' ', "T", 1)).parse().ok()
 }
 
+/// Source: EC2 API reference, `StateReason`.
+fn is_taken_back(told: &Told) -> bool {
+    const CODES: [&str; 2] = [
+        "Server.SpotInstanceShutdown",
+        "Server.SpotInstanceTermination",
+    ];
+    let code = told.state_reason().and_then(|reason| reason.code());
+    code.is_some_and(|code| CODES.contains(&code))
+}
+
 fn state(name: &InstanceStateName) -> Option<InstanceState> {
     match name {
         InstanceStateName::Pending => Some(InstanceState::Pending),
@@ -104,7 +115,9 @@ fn state(name: &InstanceStateName) -> Option<InstanceState> {
 mod tests {
     use aws_sdk_ec2::primitives::DateTime;
     use aws_sdk_ec2::types::builders::InstanceBuilder;
-    use aws_sdk_ec2::types::{InstanceState as ToldState, InstanceType as ToldType, Tag};
+    use aws_sdk_ec2::types::{
+        InstanceState as ToldState, InstanceType as ToldType, StateReason, Tag,
+    };
 
     use super::*;
 
@@ -177,6 +190,19 @@ mod tests {
         check(stopped.clone(), "User initiated", None);
         check(stopped, "", None);
         check(InstanceStateName::Running, words, None);
+    }
+
+    #[test]
+    fn only_what_its_cloud_ended_for_want_of_capacity_is_taken_back() {
+        let check = |code: &str, expect: bool| {
+            let reason = StateReason::builder().code(code).build();
+            let read = part(told().state_reason(reason));
+            assert_eq!(read.found[0].is_taken_back, expect, "{code}");
+        };
+        check("Server.SpotInstanceTermination", true);
+        check("Server.SpotInstanceShutdown", true);
+        check("Server.InsufficientInstanceCapacity", false);
+        check("Client.UserInitiatedShutdown", false);
     }
 
     #[test]

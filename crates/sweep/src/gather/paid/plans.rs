@@ -1,4 +1,5 @@
-//! Savings Plans and how much of them is used: a request of a cent, once a day.
+//! Savings Plans and how much of them is used: a request of a cent, once a day, of each
+//! account that is asked.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub(super) struct Plans {
     at: Timestamp,
     /// What was told then, or before where that was refused.
     told: Vec<Commitment>,
-    refused: Option<String>,
+    /// Who refused.
+    refused: Vec<Gap>,
 }
 
 impl Paid {
@@ -26,25 +28,27 @@ impl Paid {
         &mut self,
         account: &Account<'_>,
         wanted: &Wanted<'_>,
-    ) -> Option<Gap> {
-        let gap = |reason: String| Gap {
-            scope: "Savings Plans".to_owned(),
-            reason,
+    ) -> Vec<Gap> {
+        let gap = |reason: String| {
+            vec![Gap {
+                scope: "Savings Plans".to_owned(),
+                reason,
+            }]
         };
         // Only AWS has such plans, and its bill is charged for.
         let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
             self.plans = None;
-            return None;
+            return Vec::new();
         };
         let fresh = self
             .plans
             .as_ref()
             .filter(|kept| !is_older(kept.at, wanted.now, AGE));
         if let Some(kept) = fresh {
-            return kept.refused.clone().map(gap);
+            return kept.refused.clone();
         }
-        if self.left(wanted.policy) < requests_for(1) {
-            return Some(gap("today's budget for paid calls is spent".to_owned()));
+        if self.left(wanted.policy) < requests_for(source.least_plan_requests()) {
+            return gap("today's budget for paid calls is spent".to_owned());
         }
         let before = source.requests();
         let answer = source.plans(wanted.now).await;
@@ -52,12 +56,12 @@ impl Paid {
         self.spent = self.spent + requests_for(made);
         let kept = self.plans.take().map(|kept| kept.told);
         let (told, refused) = match answer {
-            Ok(told) => (told, None),
-            Err(error) => (kept.unwrap_or_default(), Some(error.to_string())),
+            Ok(told) => (told, source.take_gaps()),
+            Err(error) => (kept.unwrap_or_default(), gap(error.to_string())),
         };
         let at = wanted.now;
         let plans = self.plans.insert(Plans { at, told, refused });
-        plans.refused.clone().map(gap)
+        plans.refused.clone()
     }
 
     /// The plans that last.

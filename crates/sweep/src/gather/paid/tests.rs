@@ -47,6 +47,7 @@ async fn refreshed(
         metrics: Some(&metrics),
         bill: bill.map(|bill| bill as _),
         markets: None,
+        prices: None,
         regions: &[],
     };
     let policy = MetricsPolicy {
@@ -119,6 +120,7 @@ async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
         metrics: Some(&metrics),
         bill: None,
         markets: None,
+        prices: None,
         regions: &[],
     };
     let policy = MetricsPolicy {
@@ -178,6 +180,7 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
             metrics: None,
             bill: Some(&bill),
             markets: None,
+            prices: None,
             regions: &[],
         };
         let wanted = Wanted {
@@ -204,6 +207,7 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
         metrics: None,
         bill: None,
         markets: None,
+        prices: None,
         regions: &[],
     };
     let wanted = Wanted {
@@ -238,6 +242,7 @@ async fn plans_are_asked_for_once_a_day_and_stay_known_when_refused() {
             metrics: None,
             bill: Some(&bill),
             markets: None,
+            prices: None,
             regions: &[],
         };
         let wanted = Wanted {

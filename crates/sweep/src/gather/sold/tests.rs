@@ -1,7 +1,7 @@
 //! What is asked how often, what of it holds, and what is said of a refusal.
 
 use ebb_cloud::fake::FakeMarkets;
-use ebb_domain::fleet::{Instance, Market};
+use ebb_domain::fleet::{Instance, Market, SpotScore, SpotWish};
 use ebb_domain::identity::NodeId;
 use ebb_domain::units::UsdPerHour;
 
@@ -146,4 +146,69 @@ async fn a_refusal_is_said_and_what_was_told_before_holds_for_a_time() {
     );
     check(25, 0, 1, 4).await;
     check(10 * 24, 0, 0, 4).await;
+}
+
+fn wish(types: [&str; 3], machines: u32) -> SpotWish {
+    SpotWish {
+        region: region("eu-central-1"),
+        types: types.map(kind).into(),
+        machines,
+    }
+}
+
+const OFFERED: [&str; 3] = ["c6i.large", "m6a.large", "r6a.large"];
+
+#[tokio::test]
+async fn what_is_offered_on_spot_is_scored_now_and_then_and_refusals_are_said() {
+    let scored = SpotScore {
+        wish: wish(OFFERED, 4),
+        score: 7,
+        at: at(0),
+    };
+    let markets = Markets {
+        scores: vec![scored.clone()],
+        ..Markets::default()
+    };
+    let source = FakeMarkets::new(markets, Advisor::default());
+    let mut scores = Scores::default();
+    scores.refresh(&source, at(0)).await;
+    assert_eq!(source.asked().get("spot_score"), None, "nothing is offered");
+    let mut check = async |hours: i64, asked: usize, told: usize| {
+        scores.want([wish(OFFERED, 4)].into_iter(), at(hours));
+        scores.refresh(&source, at(hours)).await;
+        assert_eq!(source.asked()["spot_score"], asked, "after {hours} h");
+        assert_eq!(scores.told(at(hours)).count(), told, "after {hours} h");
+        scores.gaps().collect::<Vec<_>>()
+    };
+    assert_eq!(check(0, 1, 1).await, []);
+    assert_eq!(check(5, 1, 1).await, []);
+    assert_eq!(check(6, 2, 1).await, []);
+    source.refuse();
+    let gaps = check(12, 3, 1).await;
+    assert_eq!(gaps[0].scope, "eu-central-1: spot placement scores");
+    check(13, 4, 1).await;
+    check(18, 5, 0).await;
+}
+
+#[tokio::test]
+async fn few_new_questions_are_asked_within_a_day_and_likely_ones_not_anew() {
+    let source = FakeMarkets::new(Markets::default(), Advisor::default());
+    let mut scores = Scores::default();
+    let mut check = async |hours: i64, offered: Vec<SpotWish>, asked: usize, gaps: usize| {
+        scores.want(offered.into_iter(), at(hours));
+        scores.refresh(&source, at(hours)).await;
+        let made = source.asked().get("spot_score").copied();
+        assert_eq!(made, Some(asked), "after {hours} h");
+        assert_eq!(scores.gaps().count(), gaps, "after {hours} h");
+    };
+    let machines = |all: std::ops::Range<u32>| all.map(|n| wish(OFFERED, n)).collect::<Vec<_>>();
+    // Of seven, the five with the greatest saving.
+    check(0, machines(1..8), 5, 0).await;
+    // Others wait for another day, also where those of before are offered no more.
+    check(1, machines(11..13), 5, 1).await;
+    // As many machines of mostly the same types are no new question.
+    let mut alike = wish(OFFERED, 1);
+    alike.types.insert(kind("m5.large"));
+    check(2, vec![alike], 5, 0).await;
+    check(25, machines(11..13), 7, 0).await;
 }

@@ -1,5 +1,5 @@
 //! What stands beside the findings, a line each: where the bill went, of which runs the
-//! steps are, and what the cloud's own advisers say of the same machines.
+//! steps are, what the cloud's own advisers say of the same machines, and of when prices are.
 
 use ebb_domain::report::{Report, SecondOpinion};
 use ebb_domain::runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::super::text::{clip, counted, one_line};
 use super::LINE_CHARS;
+use super::ages;
 use super::bill::{self, BillDay};
 
 /// Opinions that are shown; the report as JSON has all.
@@ -58,6 +59,7 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
         Beside::of_lines("Runs", runs(&report.runs)),
         Beside::of_lines("Labels from schedulers", handed(&report.runs)),
         Beside::of_lines("Second opinions", opinions),
+        Beside::of_lines("Age of prices", ages::lines(report)),
     ];
     sections
         .into_iter()

@@ -123,6 +123,7 @@ fn report() -> Report {
         history: History::default(),
         ledger: Vec::new(),
         second_opinions: Vec::new(),
+        price_ages: Vec::new(),
         runs: Default::default(),
     }
 }

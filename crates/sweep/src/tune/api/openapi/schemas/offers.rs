@@ -1,7 +1,7 @@
 //! How a request may fail, what binds a step, and where it would run.
 
 use ebb_domain::finding::{Level, PriceBasis};
-use ebb_domain::fleet::Market;
+use ebb_domain::fleet::{Market, SpotScore, SpotWish};
 use ebb_domain::profile::bound::{Asked, Binding, Boundness};
 use ebb_domain::profile::place::{
     Assumed, Basis, HeldUpBy, Offered, Offers, PaidPrice, Reason, SpotRisk,
@@ -10,7 +10,9 @@ use ebb_domain::sizing::{ChanceRange, Risk, SizedInput};
 use ebb_domain::step::TaskState;
 use serde_json::{Value, json};
 
-use super::super::write::{count, list, money, object_of, one_of, or_null, reference, share, text};
+use super::super::write::{
+    count, list, money, object_of, one_of, or_null, reference, share, text, time,
+};
 use super::Named;
 
 pub(super) fn offers() -> Named {
@@ -41,6 +43,8 @@ pub(super) fn offers() -> Named {
                 ("best", list(&reference("Offer"))),
                 ("now", or_null(&reference("Offer"))),
                 ("spot", list(&reference("Offer"))),
+                ("spot_machines", count()),
+                ("spot_score", or_null(&reference("SpotScore"))),
                 ("elsewhere", list(&reference("Offer"))),
                 ("try_next", or_null(&reference("Offer"))),
                 ("in_the_way_of_arm", list(&text())),
@@ -48,6 +52,21 @@ pub(super) fn offers() -> Named {
                     "left_out",
                     json!({"type": "object", "additionalProperties": count()}),
                 ),
+            ]),
+        ),
+        (
+            "SpotScore",
+            object_of::<SpotScore>(&[
+                (
+                    "wish",
+                    object_of::<SpotWish>(&[
+                        ("region", text()),
+                        ("types", list(&text())),
+                        ("machines", count()),
+                    ]),
+                ),
+                ("score", count()),
+                ("at", time()),
             ]),
         ),
         ("Offer", offer()),

@@ -1,0 +1,121 @@
+//! Bills of several accounts. Every request costs, so that only those are asked whose
+//! nodes are not on the first one's bill, as a management account has everybody's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ebb_domain::fleet::{Commitment, Gap};
+use ebb_domain::identity::{AccountId, NodeId};
+use ebb_domain::judge::{BilledDay, ResourceCost};
+use jiff::Timestamp;
+
+use super::{Accounts, all_refused, gap};
+use crate::ports::{BillSource, CloudError, CloudResult};
+
+impl Accounts {
+    /// The accounts that have a bill, the first one first.
+    fn with_bills(&self) -> impl Iterator<Item = (&AccountId, &Arc<dyn BillSource>)> {
+        let members = self.members.iter();
+        members.filter_map(|member| Some((&member.id, member.bill.as_ref()?)))
+    }
+
+    /// Whether an account's nodes, of which there are some, are among these.
+    fn are_billed(&self, id: &AccountId, costs: &BTreeMap<NodeId, ResourceCost>) -> Option<bool> {
+        let learnt = self.learnt();
+        let owned = learnt.owner.iter().filter(|(_, owner)| *owner == id);
+        let mut mine = owned.map(|(node, _)| node).peekable();
+        mine.peek()?;
+        Some(mine.any(|node| costs.contains_key(node)))
+    }
+
+    /// Those whose Savings Plans the first does not tell of, and the first.
+    fn with_plans(&self) -> Vec<(AccountId, Arc<dyn BillSource>)> {
+        let told: BTreeSet<AccountId> = self.learnt().on_the_first.clone();
+        let asked = self.with_bills().filter(|(id, _)| !told.contains(*id));
+        asked.map(|(id, bill)| (id.clone(), bill.clone())).collect()
+    }
+
+    /// Says who refused where somebody answered.
+    fn not_billed<T>(
+        &self,
+        scope: &str,
+        told: Option<T>,
+        refusals: Vec<(AccountId, CloudError)>,
+    ) -> CloudResult<T> {
+        let Some(told) = told else {
+            return Err(all_refused(refusals));
+        };
+        let gaps = refusals.iter().map(|(id, error)| gap(id, scope, error));
+        self.learnt().unbilled.extend(gaps);
+        Ok(told)
+    }
+}
+
+#[async_trait]
+impl BillSource for Accounts {
+    /// The first account's bill; the others' are asked for only where nodes were seen
+    /// in them and not one of those is on the first, because every request costs.
+    async fn by_resource(&self, to: Timestamp) -> CloudResult<BTreeMap<NodeId, ResourceCost>> {
+        let mut costs: Option<BTreeMap<NodeId, ResourceCost>> = None;
+        let mut refusals = Vec::new();
+        for (at, (id, bill)) in self.with_bills().enumerate() {
+            if let Some(costs) = &costs
+                && self.are_billed(id, costs).unwrap_or(true)
+            {
+                continue;
+            }
+            match bill.by_resource(to).await {
+                Ok(told) if at == 0 => {
+                    let others = self.with_bills().skip(1).map(|(id, _)| id);
+                    let on_it = others.filter(|id| self.are_billed(id, &told) == Some(true));
+                    let on_it = on_it.cloned().collect();
+                    self.learnt().on_the_first = on_it;
+                    costs = Some(told);
+                }
+                Ok(told) => costs.get_or_insert_default().extend(told),
+                Err(error) => refusals.push((id.clone(), error)),
+            }
+        }
+        self.not_billed("bill by resource", costs, refusals)
+    }
+
+    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        match self.members.first().and_then(|member| member.bill.clone()) {
+            Some(bill) => bill.by_day(to, tags).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Of each account whose plans the first does not tell of; a management account tells
+    /// of everybody's.
+    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        let (mut all, mut refusals) = (None, Vec::new());
+        for (id, bill) in self.with_plans() {
+            match bill.plans(to).await {
+                Ok(told) => all.get_or_insert_with(BTreeMap::new).extend(
+                    // One that two tell of is one.
+                    told.into_iter().map(|plan| (plan.id.clone(), plan)),
+                ),
+                Err(error) => refusals.push((id, error)),
+            }
+        }
+        if all.is_none() && refusals.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = self.not_billed("Savings Plans", all, refusals)?;
+        Ok(all.into_values().collect())
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        self.with_plans().len() as u64
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        std::mem::take(&mut self.learnt().unbilled)
+    }
+
+    fn requests(&self) -> u64 {
+        self.with_bills().map(|(_, bill)| bill.requests()).sum()
+    }
+}
