@@ -227,6 +227,12 @@ impl Instance {
         }
     }
 
+    /// Since when it has been stopped; `None` where it is not, or nobody tells.
+    pub fn stopped_since(&self) -> Option<Timestamp> {
+        let since = self.state_since;
+        since.filter(|_| self.state == InstanceState::Stopped)
+    }
+
     /// The tag `Name`.
     pub fn name(&self) -> Option<&str> {
         name_of(&self.tags)

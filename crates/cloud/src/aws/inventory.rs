@@ -27,8 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use ebb_domain::fleet::{
-    BatchFleet, FrontJob, Gap, InstanceState, Inventory, Job, JobQueue, JobStatus, Storage,
-    controller_from_tags,
+    BatchFleet, FrontJob, Gap, Inventory, Job, JobQueue, JobStatus, Storage, controller_from_tags,
 };
 use ebb_domain::identity::Region;
 use ebb_domain::report::SecondOpinion;
@@ -112,12 +111,7 @@ impl InventorySource for AwsInventory {
             tasks: tasks.into_found(region, &mut gaps).into_iter().collect(),
         };
         let instances = instances.into_found(region, &mut gaps);
-        let stopped = instances
-            .iter()
-            .filter(|i| i.state == InstanceState::Stopped);
-        let stopped = stopped.filter_map(|i| Some((i.id.clone(), i.state_since?)));
         let storage = Storage {
-            stopped_since: stopped.collect(),
             volumes: by_id(volumes.into_found(region, &mut gaps), |v| &v.id),
             addresses: by_id(addresses.into_found(region, &mut gaps), |a| &a.id),
             snapshots: by_id(snapshots.into_found(region, &mut gaps), |s| &s.id),
@@ -276,7 +270,9 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{ComputeEnvironment, ContainerInstance, Controller, Instance, Market};
+    use ebb_domain::fleet::{
+        ComputeEnvironment, ContainerInstance, Controller, Instance, InstanceState, Market,
+    };
     use ebb_domain::identity::{InstanceType, NodeId};
 
     use super::*;

@@ -17,8 +17,6 @@ pub struct Storage {
     pub addresses: BTreeMap<String, Address>,
     /// Snapshots of EBS by id, the account's own.
     pub snapshots: BTreeMap<String, Snapshot>,
-    /// Since when machines have been stopped, where the cloud says so.
-    pub stopped_since: BTreeMap<NodeId, Timestamp>,
 }
 
 impl Storage {
@@ -27,7 +25,6 @@ impl Storage {
         self.volumes.extend(other.volumes);
         self.addresses.extend(other.addresses);
         self.snapshots.extend(other.snapshots);
-        self.stopped_since.extend(other.stopped_since);
     }
 
     /// The tags of a volume, address or snapshot.

@@ -179,9 +179,9 @@ mod tests {
         check("vol-1", &move |w| put(w, attached("gp3")), other);
         fn stop(world: &mut World) {
             let machine = world.inventory.instances.get_mut(&node(1));
-            machine.expect("it is there").state = InstanceState::Stopped;
-            let stopped = &mut world.inventory.storage.stopped_since;
-            stopped.insert(node(1), days_ago(30));
+            let machine = machine.expect("it is there");
+            machine.state = InstanceState::Stopped;
+            machine.state_since = Some(days_ago(30));
         }
         let stopped = move |w: &mut World| {
             put(w, attached("gp3"));

@@ -176,8 +176,8 @@ fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
 
 /// True for what draws on a commitment, or did a day ago.
 fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
-    let stopped = facts.inventory.storage.stopped_since.get(&machine.id);
-    let ago = stopped.map(|since| facts.now.duration_since(*since));
+    let stopped = machine.stopped_since();
+    let ago = stopped.map(|since| facts.now.duration_since(since));
     let lately = ago
         .and_then(|ago| Duration::try_from(ago).ok())
         .is_some_and(|ago| ago < A_DAY);
@@ -267,9 +267,9 @@ mod tests {
             };
         fn stopped(w: &mut World, hours: u64) {
             let machine = w.inventory.instances.get_mut(&node(1));
-            machine.expect("it is there").state = InstanceState::Stopped;
-            let since = at(10 * 86_400 - hours * 3600);
-            w.inventory.storage.stopped_since.insert(node(1), since);
+            let machine = machine.expect("it is there");
+            machine.state = InstanceState::Stopped;
+            machine.state_since = Some(at(10 * 86_400 - hours * 3600));
         }
         // The machine is an m5.xlarge at 0.192 USD.
         check("more than one", |_, _| {}, Ok(308_000));

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
-use crate::fleet::{Instance, InstanceState, Volume};
+use crate::fleet::{Instance, Volume};
 use crate::judge::Facts;
 
 const KIND: FindingKind = FindingKind::StoppedMachinesVolume;
@@ -28,9 +28,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
         .iter()
         .map(|node| {
             let instance = facts.inventory.instances.get(node)?;
-            let since = facts.inventory.storage.stopped_since.get(node)?;
-            let is_stopped = instance.state == InstanceState::Stopped;
-            is_stopped.then_some((instance, *since))
+            Some((instance, instance.stopped_since()?))
         })
         .collect();
     let all = stopped.as_ref().map_or(0, Vec::len);
@@ -92,6 +90,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::InstanceState;
     use crate::rules::testing::{World, days_ago, instance, volume};
 
     #[test]
@@ -99,14 +98,12 @@ mod tests {
         let check = |state: InstanceState, stopped_days: Option<u64>, expect: bool| {
             let mut machine = instance(1);
             machine.state = state;
+            machine.state_since = stopped_days.map(days_ago);
             let mut world = World::with([machine.clone()]);
             let mut volume = volume(100, "gp3", 100);
             volume.attached_to = vec![machine.id.clone()];
-            let storage = &mut world.inventory.storage;
-            storage.volumes.insert(volume.id.clone(), volume);
-            if let Some(days) = stopped_days {
-                storage.stopped_since.insert(machine.id, days_ago(days));
-            }
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
             let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
             assert_eq!(found.is_some(), expect, "{state:?} {stopped_days:?}");
             if let Some(found) = found {
