@@ -217,25 +217,12 @@ static __always_inline void fill_memory(struct ebb_task *record, struct mm_struc
 	record->head.flags |= EBB_HAS_MM;
 }
 
-/*
- * Some kernels refuse a look at stacks: then the same is loaded without, and what
- * a task waits for is unknown.
- */
-static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack)
+static __always_inline void tell_whole(struct seq_file *seq, struct task_struct *task,
+				       struct rest *rest, bool with_stack)
 {
-	struct task_struct *task = ctx->task;
+	__u64 switches = switches_of(task);
 	struct ebb_task record = {};
 
-	if (!task)
-		return 0;
-	struct rest now = rest_of(task);
-
-	if (has_rested(task, &now)) {
-		struct ebb_rested rested = { .kind = EBB_RESTED, .tid = task->pid };
-
-		bpf_seq_write(ctx->meta->seq, &rested, sizeof(rested));
-		return 0;
-	}
 	fill_head(&record.head, 0, task->group_leader);
 	record.tid = task->pid;
 	record.cpu_ns = task->se.sum_exec_runtime;
@@ -273,8 +260,28 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 	    (is_leader(task) || !task->group_leader->mm))
 		fill_memory(&record, mm);
 	/* One that found no room is asked for again. */
-	if (!bpf_seq_write(ctx->meta->seq, &record, sizeof(record)))
-		remember(task, &now);
+	if (!bpf_seq_write(seq, &record, sizeof(record)))
+		remember(task, rest, switches);
+}
+
+/*
+ * Some kernels refuse a look at stacks: then the same is loaded without, and what
+ * a task waits for is unknown.
+ */
+static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack)
+{
+	struct task_struct *task = ctx->task;
+	struct rest *rest = task ? rest_of(task) : 0;
+
+	if (!task || !rest)
+		return 0;
+	if (has_rested(task, rest)) {
+		struct ebb_rested rested = { .kind = EBB_RESTED, .tid = task->pid };
+
+		bpf_seq_write(ctx->meta->seq, &rested, sizeof(rested));
+	} else {
+		tell_whole(ctx->meta->seq, task, rest, with_stack);
+	}
 	return 0;
 }
 

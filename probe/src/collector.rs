@@ -17,6 +17,7 @@ use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
 use crate::kernel::{KernelError, ProcessEvent};
 use crate::label::Refusal;
+use crate::memory;
 use crate::network::Network;
 use crate::node;
 use crate::pressure::Stalls;
@@ -90,13 +91,22 @@ impl Collector {
         // What happened before the first pass, the pass shows.
         let samples = source.pass(drop)?;
         let sockets = source.sockets()?;
-        let mut fold = Fold::begin(rules, paths, sample_period, began, &samples, node::start_of);
+        let mut fold = Fold::begin(
+            rules,
+            paths,
+            sample_period,
+            began,
+            &samples.told,
+            node::start_of,
+        );
         if source.tells_sockets() {
             fold.watch_sockets(sockets.as_deref());
         }
         if matches!(source, Source::Procfs { .. }) {
             fold.only_sampled();
         }
+        drop((samples, sockets));
+        memory::give_back();
         Ok(Self {
             source,
             hierarchy,

@@ -32,7 +32,7 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::gpu::GpuInterval;
 use crate::kernel::{
-    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Start, TaskKind, TaskSample,
+    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind, TaskSample,
 };
 use crate::rules::Rules;
 
@@ -218,12 +218,15 @@ impl Fold {
     pub fn pass(
         &mut self,
         at: BootClock,
-        samples: &[TaskSample],
+        samples: &Samples,
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         let gap = self.tally.pass(at, self.sample_period * PASS_TOLERANCE);
-        for sample in samples {
+        for sample in &samples.told {
             self.sampled(sample);
+        }
+        for pid in &samples.rested {
+            self.rested(*pid);
         }
         for entry in self.processes.take_vanished() {
             self.vanished(&entry, at);
@@ -295,36 +298,6 @@ impl Fold {
         let entry = *entry;
         if let Some(step) = self.step_of(&entry) {
             step.tool_started(entry.tool);
-        }
-    }
-
-    fn sampled(&mut self, sample: &TaskSample) {
-        let process = &sample.process;
-        let as_before = |entry: &mut Entry| {
-            entry.cgroup == process.cgroup
-                && entry.counted == sample.totals
-                && sample.finer.is_none_or(|finer| finer == entry.finer)
-        };
-        // Most have done nothing since.
-        if !self.processes.exact(process.key).is_some_and(as_before) {
-            let used = self.known(process, sample.kind);
-            if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
-                self.replace(process, &Start::default());
-            }
-            self.account(process.key, &sample.totals, used);
-            self.account_finer(process.key, sample.finer.as_ref());
-        }
-        let Some(entry) = self.processes.exact(process.key) else {
-            return;
-        };
-        entry.seen = true;
-        entry.sampled_peak = entry.sampled_peak.max(sample.resident.map(|r| r.peak()));
-        let place = entry.place;
-        if let Place::Step(number) = place
-            && let Some(step) = self.steps.get_mut(number)
-        {
-            sample.state.inspect(|state| step.detail.sees(*state));
-            sample.resident.inspect(|resident| step.holds(resident));
         }
     }
 

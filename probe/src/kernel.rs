@@ -189,6 +189,15 @@ pub struct TaskSample {
     pub state: Option<TaskState>,
 }
 
+/// What one pass tells of the processes that live.
+#[derive(Debug, Default)]
+pub struct Samples {
+    /// Those that may be other than they were when last told.
+    pub told: Vec<TaskSample>,
+    /// Process ids of all others.
+    pub rested: Vec<u32>,
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {

@@ -13,6 +13,7 @@ pub mod gpu;
 pub mod interval;
 pub mod kernel;
 pub mod label;
+mod memory;
 pub mod network;
 pub mod node;
 pub mod once;

@@ -8,7 +8,7 @@ use tokio::io::unix::AsyncFd;
 use super::CollectorError;
 use crate::cgroup::Hierarchy;
 use crate::kernel::programs::{OomEvents, SocketEvents};
-use crate::kernel::{KernelError, KernelHalf, ProcessEvent, Socket, TaskSample};
+use crate::kernel::{KernelError, KernelHalf, ProcessEvent, Samples, Socket};
 use crate::procfs::Sampler;
 
 /// The longest that a heartbeat says why procfs is sampled: a verifier says pages.
@@ -97,10 +97,7 @@ impl Source {
     }
 
     /// Hands over what happened, and then tells what there is.
-    pub(super) fn pass(
-        &mut self,
-        each: impl FnMut(ProcessEvent),
-    ) -> Result<Vec<TaskSample>, KernelError> {
+    pub(super) fn pass(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Samples, KernelError> {
         match self {
             Self::Kernel(kernel) => {
                 let kernel = kernel.get_mut();
@@ -110,7 +107,10 @@ impl Source {
             Self::Procfs { sampler, .. } => {
                 let pass = sampler.pass();
                 pass.events.into_iter().for_each(each);
-                Ok(pass.samples)
+                Ok(Samples {
+                    told: pass.samples,
+                    rested: Vec::new(),
+                })
             }
         }
     }

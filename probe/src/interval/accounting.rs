@@ -1,9 +1,9 @@
 //! Counts what processes used since they were last counted, for their step and
 //! their side of the node.
 
-use super::processes::Stage;
+use super::processes::{Place, Stage};
 use super::{Fold, detail, side};
-use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, Totals};
+use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, TaskSample, Totals};
 
 /// When what a process used was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,39 @@ pub(super) enum Used {
 }
 
 impl Fold {
+    /// Takes in what a pass told of a process.
+    pub(super) fn sampled(&mut self, sample: &TaskSample) {
+        let process = &sample.process;
+        let used = self.known(process, sample.kind);
+        if self.processes.exact(process.key).map(|entry| entry.cgroup) != Some(process.cgroup) {
+            self.replace(process, &Start::default());
+        }
+        self.account(process.key, &sample.totals, used);
+        self.account_finer(process.key, sample.finer.as_ref());
+        let Some(entry) = self.processes.exact(process.key) else {
+            return;
+        };
+        entry.sampled_peak = entry.sampled_peak.max(sample.resident.map(|r| r.peak()));
+        entry.held = sample.resident.map(|r| (r.anon, r.shmem));
+        entry.state = sample.state;
+        self.rested(process.key.pid);
+    }
+
+    /// A process is at this pass as it was last told.
+    pub(super) fn rested(&mut self, pid: u32) {
+        let Some(entry) = self.processes.seen(pid) else {
+            return;
+        };
+        if let Place::Step(number) = entry.place
+            && let Some(step) = self.steps.get_mut(number)
+        {
+            entry.state.inspect(|state| step.detail.sees(*state));
+            entry
+                .held
+                .inspect(|(own, shared)| step.holds(*own, *shared));
+        }
+    }
+
     /// Makes sure that a process is known, and tells whether its totals hold what
     /// it used before this probe could see it.
     pub(super) fn known(&mut self, process: &Process, kind: TaskKind) -> Used {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::cgroup::Paths;
     use crate::cgroup::reading::Reading;
-    use crate::kernel::{CgroupId, Comm, Process, ProcessEvent, ProcessKey, Start};
+    use crate::kernel::{CgroupId, Comm, Process, ProcessEvent, ProcessKey, Samples, Start};
     use crate::rules::Rules;
 
     const UID: &str = "7f1c2d3e-0000-4abc-8def-0123456789ab";
@@ -76,7 +76,7 @@ mod tests {
         }));
         for n in 0..passes {
             fold.name_pods(Vec::new);
-            fold.pass(at(10 + n), &[], |_, _| Reading::default());
+            fold.pass(at(10 + n), &Samples::default(), |_, _| Reading::default());
         }
         fold.name_pods(|| vec!["lost+found".into(), folder.into()]);
         let step = fold.steps.iter_mut().next().expect("a step");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ebb_domain::step::{MemorySource, PeakMemory};
+use ebb_domain::step::{MemorySource, PeakMemory, TaskState};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::steps::StepNumber;
@@ -48,9 +48,13 @@ pub(super) struct Entry {
     pub(super) maxrss_before: Bytes,
     /// The greatest high-water mark that a pass saw.
     pub(super) sampled_peak: Option<Bytes>,
+    /// Its own and its shared memory, when last told.
+    pub(super) held: Option<(Bytes, Bytes)>,
+    /// What it did then.
+    pub(super) state: Option<TaskState>,
     /// The present pass has shown it.
-    pub(super) seen: bool,
-    pub(super) missed_passes: u8,
+    seen: bool,
+    missed_passes: u8,
 }
 
 impl Entry {
@@ -69,6 +73,8 @@ impl Entry {
             finer: Finer::default(),
             maxrss_before: Bytes::default(),
             sampled_peak: None,
+            held: None,
+            state: None,
             seen: false,
             missed_passes: 0,
         }
@@ -137,6 +143,13 @@ impl Processes {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.by_pid.values()
+    }
+
+    /// The entry of a process that the present pass shows.
+    pub(super) fn seen(&mut self, pid: u32) -> Option<&Entry> {
+        let entry = self.by_pid.get_mut(&pid)?;
+        entry.seen = true;
+        Some(entry)
     }
 
     /// Ends a pass: takes out what the last ones did not show.

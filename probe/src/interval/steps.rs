@@ -16,7 +16,7 @@ use super::opened::Opened;
 use super::sockets::Network;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
-use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, Resident, ToolName, Totals};
+use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
 use crate::label;
 
 /// How long a step without processes waits for the last totals of those that
@@ -262,10 +262,10 @@ impl State {
     }
 
     /// Counts a live process's memory towards this pass.
-    pub(super) fn holds(&mut self, resident: &Resident) {
-        self.now_anon = self.now_anon.saturating_add(resident.anon);
+    pub(super) fn holds(&mut self, own: Bytes, shared: Bytes) {
+        self.now_anon = self.now_anon.saturating_add(own);
         // Processes of one step mostly share the same segments: counted once.
-        self.now_shared = self.now_shared.max(resident.shmem);
+        self.now_shared = self.now_shared.max(shared);
     }
 
     /// Ends a pass: `gap` is the time since the one before. The step's cgroup is read

@@ -104,7 +104,10 @@ fn daemon() -> Process {
 }
 
 fn pass(fold: &mut Fold, at_ms: u64, samples: &[TaskSample]) {
-    fold.pass(at(at_ms), samples, |_, _| Reading::default());
+    let (told, rested) = (samples.to_vec(), Vec::new());
+    fold.pass(at(at_ms), &Samples { told, rested }, |_, _| {
+        Reading::default()
+    });
 }
 
 fn run_in_task(fold: &mut Fold, pid: u32, start_ms: u64) -> Process {
@@ -202,6 +205,22 @@ fn a_step_is_cumulative_and_its_peaks_are_the_greatest_of_all_passes() {
     let interval = fold.close(at(41_000), 0, None);
     assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(1_000)));
     assert_eq!(interval.running[0].cpu, CpuTime::from_millis(24_000));
+}
+
+#[test]
+fn what_rests_holds_and_does_what_it_did_when_it_was_told() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    pass(&mut fold, 11_000, &[sample(bwa, 100, 30)]);
+    let child = process(61, 12_000, 60, TASK_CGROUP, "bwa");
+    for (ms, told) in [(21_000, vec![sample(child, 5, 20)]), (31_000, vec![])] {
+        let rested = vec![60, 4_711];
+        fold.pass(at(ms), &Samples { told, rested }, |_, _| Reading::default());
+    }
+    let step = fold.close(at(31_000), 0, None).running.remove(0);
+    assert_eq!(step.detail.states[&TaskState::Network].samples, 3);
+    let peak = step.peak_memory.map(|peak| peak.bytes);
+    assert_eq!(peak, Some(Bytes::mib(50)));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::record::{self, Task};
 use super::waits::Waits;
-use super::{ProcessEvent, Socket, TaskSample, threads};
+use super::{ProcessEvent, Samples, Socket, threads};
 
 /// The compiled kernel half.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -105,9 +105,8 @@ pub struct KernelHalf {
     oom: OomEvents,
     sockets: SocketEvents,
     buffer: Vec<u8>,
-    /// As the last pass told them.
-    tasks: Vec<Task>,
-    spare: Vec<Task>,
+    /// Of the last pass, in the order of their numbers.
+    kept: Vec<Task>,
     iterator: &'static str,
     waits: Waits,
     naming: Naming,
@@ -146,8 +145,7 @@ impl KernelHalf {
             oom,
             sockets,
             buffer: Vec::new(),
-            tasks: Vec::new(),
-            spare: Vec::new(),
+            kept: Vec::new(),
             iterator,
             waits: Waits::default(),
             naming,
@@ -187,23 +185,27 @@ impl KernelHalf {
         }
     }
 
-    /// Reads every task once, summed by process.
-    pub fn sample(&mut self) -> Result<Vec<TaskSample>, KernelError> {
+    /// Looks at every task once, summed by process.
+    pub fn sample(&mut self) -> Result<Samples, KernelError> {
         iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
-        let before = std::mem::take(&mut self.tasks);
-        self.tasks = std::mem::take(&mut self.spare);
-        record::tasks(&self.buffer, &before, &mut self.tasks);
-        self.spare = before;
-        let (samples, lacks_names) = threads::by_process(&self.tasks, &self.waits);
-        if !lacks_names || !self.naming.is_due() {
-            return Ok(samples);
+        let (tasks, rested) = record::tasks(&self.buffer, &self.kept);
+        self.buffer.clear();
+        // Only the first pass needs more.
+        self.buffer.shrink_to(USUAL_BYTES);
+        let (mut told, mut unnamed) = threads::by_process(&tasks, &self.waits);
+        if !unnamed.is_empty() && self.naming.is_due() {
+            let mut names = Vec::new();
+            match iterate(&mut self.ebpf, NAMES, &mut names) {
+                Ok(()) => self.waits.learn(&names),
+                Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
+            }
+            (told, unnamed) = threads::by_process(&tasks, &self.waits);
         }
-        let mut names = Vec::new();
-        match iterate(&mut self.ebpf, NAMES, &mut names) {
-            Ok(()) => self.waits.learn(&names),
-            Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
+        if matches!(self.naming, Naming::Impossible) {
+            unnamed.clear();
         }
-        Ok(threads::by_process(&self.tasks, &self.waits).0)
+        self.kept = threads::to_keep(&tasks, &unnamed);
+        Ok(Samples { told, rested })
     }
 
     /// Events that found no room since the start.
@@ -230,6 +232,9 @@ impl std::os::fd::AsRawFd for KernelHalf {
         self.events.as_raw_fd()
     }
 }
+
+/// What a pass gives on most nodes.
+const USUAL_BYTES: usize = 64 << 10;
 
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";

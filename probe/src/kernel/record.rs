@@ -143,7 +143,7 @@ pub(super) struct Task {
     pub(super) maxrss_pages: u64,
     pub(super) finer: RawFiner,
     pub(super) stack: [u64; FRAMES],
-    tid: u32,
+    pub(super) tid: u32,
     unused: u32,
 }
 
@@ -258,17 +258,16 @@ fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
     }
 }
 
-/// The tasks in what one pass gave; a torn last record is left. One that has rested is
-/// as `before` has it, where tasks stand in the same order, which makes it cheap to find.
-pub(super) fn tasks(mut bytes: &[u8], before: &[Task], tasks: &mut Vec<Task>) {
-    tasks.clear();
-    let mut at = 0;
+/// The tasks in what one pass gave, and the numbers of those that rested; a torn last
+/// record is left. One that rested and stands in `before`, which is sorted, is told as it
+/// was then.
+pub(super) fn tasks(mut bytes: &[u8], before: &[Task]) -> (Vec<Task>, Vec<u32>) {
+    let (mut tasks, mut rested) = (Vec::new(), Vec::new());
     while let Some(next) = read::<Rested>(bytes) {
         let size = if next.kind == RESTED {
-            let mut all = (at..before.len()).chain(0..at);
-            if let Some(found) = all.find(|n| before[*n].tid == next.tid) {
-                tasks.push(before[found]);
-                at = found + 1;
+            match before.binary_search_by_key(&next.tid, |task| task.tid) {
+                Ok(found) => tasks.push(before[found]),
+                Err(_) => rested.push(next.tid),
             }
             size_of::<Rested>()
         } else {
@@ -277,6 +276,7 @@ pub(super) fn tasks(mut bytes: &[u8], before: &[Task], tasks: &mut Vec<Task>) {
         };
         bytes = bytes.get(size..).unwrap_or_default();
     }
+    (tasks, rested)
 }
 
 /// The open sockets in what one read of the iterator gave.

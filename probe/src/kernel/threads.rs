@@ -1,7 +1,7 @@
 //! From tasks to processes: the iterator yields threads, and a process is the
 //! sum of its live threads and of what its ended threads left.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::record::{self, Task};
 use super::waits::Waits;
@@ -13,9 +13,9 @@ use ebb_domain::units::{Bytes, CpuTime};
 /// ended threads' share is unknown. So is one that has ended and waits for its
 /// parent: its end is an event of its own.
 ///
-/// Beside them: whether there is a stack whose names are awaited.
-pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, bool) {
-    let is_thread = |task: &&Task| task.head.flags & record::THREAD != 0;
+/// Beside them: the processes of which a stack's names are awaited.
+pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, BTreeSet<u32>) {
+    let is_thread = |task: &&Task| is_thread(task);
     let mut of_others: HashMap<u32, Group> = HashMap::new();
     for thread in tasks.iter().filter(is_thread) {
         of_others
@@ -23,15 +23,30 @@ pub(super) fn by_process(tasks: &[Task], waits: &Waits) -> (Vec<TaskSample>, boo
             .or_default()
             .add(thread, waits);
     }
-    let mut lacks_names = false;
+    let mut unnamed = BTreeSet::new();
     let mut samples = Vec::with_capacity(tasks.len() - of_others.len());
     for leader in tasks.iter().filter(|task| !is_thread(task)) {
         let mut group = of_others.remove(&leader.head.tgid).unwrap_or_default();
         group.add(leader, waits);
-        lacks_names |= group.lacks_names;
+        if group.lacks_names {
+            unnamed.insert(leader.head.tgid);
+        }
         samples.extend(group.finish(leader));
     }
-    (samples, lacks_names)
+    (samples, unnamed)
+}
+
+/// What the next pass may need again: a process of several threads is summed though some
+/// of them rested, and one whose names are awaited is told once they are known.
+pub(super) fn to_keep(tasks: &[Task], unnamed: &BTreeSet<u32>) -> Vec<Task> {
+    let kept = |task: &&Task| is_thread(task) || unnamed.contains(&task.head.tgid);
+    let mut kept: Vec<Task> = tasks.iter().filter(kept).copied().collect();
+    kept.sort_unstable_by_key(|task| task.tid);
+    kept
+}
+
+fn is_thread(task: &Task) -> bool {
+    task.head.flags & record::THREAD != 0
 }
 
 /// What a thread does; `None` where that cannot be seen.

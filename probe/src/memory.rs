@@ -1,0 +1,68 @@
+//! Memory that is no longer needed goes back to the kernel. How much the program holds
+//! is told in [`crate::node`].
+
+use std::ffi::{c_int, c_void};
+use std::fs;
+
+/// Gives back what only the start needed: what lies free between what is in use (the
+/// allocator gives back by itself only what lies free at the top), and the code that ran.
+/// What of that runs again is mapped again where it lies in memory already.
+pub(crate) fn give_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        unsafe extern "C" {
+            // The C library's, which may be called at any time from any thread.
+            safe fn malloc_trim(keep_bytes: usize) -> c_int;
+        }
+        malloc_trim(0);
+    }
+    unsafe extern "C" {
+        fn madvise(from: *mut c_void, bytes: usize, advice: c_int) -> c_int;
+    }
+    /// The same on each machine type that Linux runs on, but Alpha.
+    const DONT_NEED: c_int = 4;
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if let Some((from, bytes)) = code(&maps, give_back as fn() as usize) {
+        // SAFETY: what is mapped there can be read and run, not written, so it is as in the
+        // program's file, from which it comes back.
+        unsafe { madvise(from as *mut c_void, bytes, DONT_NEED) };
+    }
+}
+
+/// Where the code around an address begins and how long it is, of `/proc/self/maps`.
+fn code(maps: &str, address: usize) -> Option<(usize, usize)> {
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (from, to) = range.split_once('-')?;
+        let from = usize::from_str_radix(from, 16).ok()?;
+        let to = usize::from_str_radix(to, 16).ok()?;
+        let is_code = rest.starts_with("r-xp ") && (from..to).contains(&address);
+        is_code.then_some((from, to - from))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_run_and_not_written_is_code() {
+        let maps = "7000-9000 r--p 00000000 fe:00 1 /bin/probe\n\
+                    9000-c000 r-xp 00002000 fe:00 1 /bin/probe\n\
+                    c000-d000 rw-p 00005000 fe:00 1 /bin/probe\n";
+        let check = |address, expect| assert_eq!(code(maps, address), expect, "{address:x}");
+        check(0x8fff, None);
+        check(0x9000, Some((0x9000, 0x3000)));
+        check(0xbfff, Some((0x9000, 0x3000)));
+        check(0xc000, None);
+        assert_eq!(code("", 0x9000), None);
+        assert_eq!(code("nonsense\n9000 r-xp", 0x9000), None);
+    }
+
+    #[test]
+    fn a_program_goes_on_after_it_gave_back() {
+        let held: Vec<Vec<u8>> = (0..1_000).map(|n| vec![n as u8; 1_000]).collect();
+        give_back();
+        assert!(held.iter().enumerate().all(|(n, v)| v[999] == n as u8));
+    }
+}
