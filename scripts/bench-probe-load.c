@@ -5,11 +5,12 @@
  *   sleepers N          N processes that wait; prints their parent's id, ends on a signal
  *   execs RATE SECONDS  starts itself as `nothing`, RATE times a second
  *   forks RATE COUNT    forks COUNT children that end at once, RATE a second (0: all it can)
- *   poll TIMES          reads of every process what the probe's pass reads, from procfs
+ *   poll SECONDS        reads what the probe reads from procfs, every so many seconds, until
+ *                       it is ended: of each task at each look, of sockets each minute
  *   nothing             ends
  *
- * Each prints one line: what it did, and the CPU nanoseconds that it and its
- * children used.
+ * All but poll print one line: what they did, and the CPU nanoseconds that they and
+ * their children used.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -99,36 +100,91 @@ static void forks(long rate, long count)
 	done("forks", count, began);
 }
 
-static void take(int folder, const char *pid, const char *name)
+/* Without taking the text apart, which is more work than to read it once. */
+static void take(int folder, const char *pid, const char *name, char *buffer, size_t size)
 {
-	char path[64], buffer[4096];
+	char path[300];
 	snprintf(path, sizeof(path), "%s/%s", pid, name);
 	int file = openat(folder, path, O_RDONLY);
-	if (file < 0)
-		return;
-	while (read(file, buffer, sizeof(buffer)) > 0)
-		;
-	close(file);
+	long got = file < 0 ? 0 : read(file, buffer, size - 1);
+	if (file >= 0)
+		close(file);
+	buffer[got > 0 ? got : 0] = 0;
 }
 
-static void poll_procfs(long times)
+/* Calls `each` for every number in a folder. */
+static void numbers(int folder, const char *name, void (*each)(int, const char *))
+{
+	int file = openat(folder, name, O_RDONLY | O_DIRECTORY);
+	DIR *entries = file < 0 ? 0 : fdopendir(file);
+	struct dirent *entry;
+	while (entries && (entry = readdir(entries)))
+		if (*entry->d_name >= '0' && *entry->d_name <= '9')
+			each(dirfd(entries), entry->d_name);
+	if (entries)
+		closedir(entries);
+}
+
+static const char *leader = "";
+
+/* Run time and its delay, state and switches, and what it waits for; the threads beside it. */
+static long poll_task(int folder, const char *tid)
+{
+	const char *names[] = { "schedstat", "wchan", "status" };
+	char buffer[4096];
+	for (unsigned n = 0; n < sizeof(names) / sizeof(*names); n++)
+		take(folder, tid, names[n], buffer, sizeof(buffer));
+	const char *threads = strstr(buffer, "\nThreads:");
+	return threads ? atol(threads + sizeof("\nThreads:") - 1) : 0;
+}
+
+static void poll_thread(int folder, const char *tid)
+{
+	if (strcmp(tid, leader))
+		poll_task(folder, tid);
+}
+
+static void poll_process(int folder, const char *pid)
+{
+	const char *names[] = { "stat", "io", "cgroup" };
+	char buffer[4096], tasks[300];
+	for (unsigned n = 0; n < sizeof(names) / sizeof(*names); n++)
+		take(folder, pid, names[n], buffer, sizeof(buffer));
+	if (poll_task(folder, pid) < 2)
+		return;
+	leader = pid;
+	snprintf(tasks, sizeof(tasks), "%s/task", pid);
+	numbers(folder, tasks, poll_thread);
+}
+
+static void poll_file(int folder, const char *fd)
+{
+	char target[256];
+	if (readlinkat(folder, fd, target, sizeof(target)) < 0)
+		return; /* Closed meanwhile. */
+}
+
+static void poll_files(int folder, const char *pid)
+{
+	char files[300];
+	snprintf(files, sizeof(files), "%s/fd", pid);
+	numbers(folder, files, poll_file);
+}
+
+static void poll_procfs(long seconds)
 {
 	double began = now();
-	long processes = 0;
-	for (long i = 0; i < times; i++) {
-		DIR *proc = opendir("/proc");
-		struct dirent *entry;
-		while (proc && (entry = readdir(proc))) {
-			if (*entry->d_name < '0' || *entry->d_name > '9')
-				continue;
-			const char *names[] = { "stat", "io", "schedstat", "status", "cgroup", "wchan" };
-			for (unsigned n = 0; n < sizeof(names) / sizeof(*names); n++)
-				take(dirfd(proc), entry->d_name, names[n]);
-			processes++;
+	for (long look = 1;; look++) {
+		numbers(AT_FDCWD, "/proc", poll_process);
+		if (look * seconds % 60 < seconds) {
+			char buffer[65536];
+			numbers(AT_FDCWD, "/proc", poll_files);
+			take(AT_FDCWD, "/proc/net", "tcp", buffer, sizeof(buffer));
+			take(AT_FDCWD, "/proc/net", "tcp6", buffer, sizeof(buffer));
 		}
-		closedir(proc);
+		while (now() < began + look * seconds)
+			usleep((began + look * seconds - now()) * 1e6 + 1);
 	}
-	done("processes", processes, began);
 }
 
 int main(int argc, char **argv)
