@@ -73,12 +73,22 @@ def _second_queue(home: dict[str, str]) -> None:
 def _watched(home: dict[str, str]) -> dict[str, str]:
     """A node without a probe that tells of its credits, and whose agent tells of its memory
     and two GPUs, the first of which works: the last half hour, by the dimensions that the
-    CloudWatch agent sends by default and once rolled up."""
+    CloudWatch agent sends by default and once rolled up. Container Insights tells of two
+    tasks of one family there."""
     node = next(n for n in filled().world["nodes"] if n["profile"] == "silent")
     here = [{"Name": "InstanceId", "Value": node["instance_id"]}]
     image = [{"Name": "ImageId", "Value": "ami-0ebb0000000000001"}, *here]
     gpus = [[{"Name": "index", "Value": str(n)}, {"Name": "name", "Value": "Tesla T4"}, *image] for n in range(2)]
+    family = [{"Name": "ClusterName", "Value": "web"}, {"Name": "TaskDefinitionFamily", "Value": "api"}]
+    # Of two tasks the busier uses half of a vCPU; bytes are a second.
+    insights = {"CpuUtilized": 512, "CpuReserved": 1024, "MemoryUtilized": 1024, "MemoryReserved": 4096}
+    insights |= {"NetworkRxBytes": 10, "NetworkTxBytes": 20}
     told = {
+        "ECS/ContainerInsights": [
+            *((name, family, value) for name, value in insights.items()),
+            ("CpuUtilized", family, 1),
+            ("CpuUtilized", family[:1], 2048),
+        ],
         "AWS/EC2": [("CPUCreditBalance", here, 0.25), ("CPUSurplusCreditBalance", here, 0)],
         "CWAgent": [
             ("mem_used_percent", here, 37.5),

@@ -186,6 +186,7 @@ async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Resu
     assert!(savings.contains(&None), "the Hub told none: {savings:?}");
     joined(&account, &found)?;
     metrics::of_agents_are_found(&account).await?;
+    metrics::of_tasks_are_found(&account).await?;
     one_that_vanishes_is_no_waste(&account, &all, &found).await?;
     plans::are_read(&account).await?;
     money::adds_up(&account).await?;

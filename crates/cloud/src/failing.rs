@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish, TaskFamily};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
@@ -182,8 +182,15 @@ impl<T: MetricsSource> MetricsSource for Failing<T> {
         self.fault.around("metrics.utilization", work).await
     }
 
-    fn take_gaps(&self) -> Vec<Gap> {
-        self.inner.take_gaps()
+    async fn of_tasks(
+        &self,
+        region: &Region,
+        families: &BTreeSet<TaskFamily>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        let work = self.inner.of_tasks(region, families, from, to);
+        self.fault.around("metrics.of_tasks", work).await
     }
 
     fn least_pages(&self) -> u64 {
@@ -241,10 +248,6 @@ impl<T: BillSource> BillSource for Failing<T> {
     async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>> {
         let work = self.inner.plans(to);
         self.fault.around("bill.plans", work).await
-    }
-
-    fn take_gaps(&self) -> Vec<Gap> {
-        self.inner.take_gaps()
     }
 
     fn requests(&self) -> u64 {

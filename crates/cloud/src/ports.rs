@@ -3,7 +3,10 @@
 
 mod metrics;
 
-pub use metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream, Tells};
+pub use metrics::{
+    METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream,
+    Tells,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

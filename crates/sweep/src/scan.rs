@@ -94,6 +94,7 @@ pub(crate) async fn see<T>(
     };
     let gaps = paid.refresh(account, &wanted).await;
     inventory.gaps.extend(gaps);
+    inventory.batch.insights = paid.insights();
     inventory.gaps.extend(before.gaps);
     if let Some(source) = account.markets {
         sold.refresh(source, &mut inventory, now).await;

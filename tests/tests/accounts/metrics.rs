@@ -1,11 +1,12 @@
-//! CPU credits and what an agent sends to CloudWatch, over the real SDK: listed page by
-//! page, asked for by all their dimensions, and counted.
+//! CPU credits, what an agent sends to CloudWatch, and Container Insights, over the real
+//! SDK: listed page by page, asked for by all their dimensions, and counted.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::AwsMetrics;
-use ebb_cloud::ports::{METRICS_PER_NODE, MetricsSource};
+use ebb_cloud::ports::{METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource};
+use ebb_domain::fleet::TaskFamily;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::Credits;
 use ebb_domain::units::{Bytes, Share};
@@ -46,5 +47,33 @@ pub(crate) async fn of_agents_are_found(account: &Simulated) -> Result<()> {
     assert!(gpu.len() > 3, "{gpu:?}");
     assert!(gpu.iter().all(|gpu| gpu.ppm() == 800_000), "{gpu:?}");
     assert!(series.points().any(|point| point.cpu_max.is_some()));
+    Ok(())
+}
+
+/// Dimensions and units as the CloudWatch user guide tells them, page "Amazon ECS Container
+/// Insights metrics"; what the cluster's tasks sum up to is no family's.
+pub(crate) async fn of_tasks_are_found(account: &Simulated) -> Result<()> {
+    let region = account.told["watched"]["region"].as_str();
+    let region = Region::new(region.context("a region")?)?;
+    let metrics = AwsMetrics::new(&home(account).await?);
+    let cluster = format!("arn:aws:ecs:{region}:123456789012:cluster/web");
+    let family = |name: &str| TaskFamily::new(&cluster, name);
+    let to = Timestamp::now();
+    let from = to - SignedDuration::from_mins(60);
+    let silent = [family("silent")].into();
+    let told = metrics.of_tasks(&region, &silent, from, to).await?;
+    assert_eq!((told.len(), metrics.metrics_requested()), (0, 1));
+    let both = [family("api"), family("silent")].into();
+    let mut told = metrics.of_tasks(&region, &both, from, to).await?;
+    assert_eq!(metrics.metrics_requested(), 2 + METRICS_PER_FAMILY);
+    let series = told.remove(&family("api")).context("it has data")?;
+    assert!(told.is_empty(), "{told:?}");
+    let points: Vec<_> = series.points().collect();
+    assert!(points.len() > 3, "{points:?}");
+    for point in points {
+        assert_eq!(point.cpu_max.map(Share::ppm), Some(500_000));
+        assert_eq!(point.memory.map(Share::ppm), Some(250_000));
+        assert_eq!(point.network_bytes, Some(30 * 300));
+    }
     Ok(())
 }

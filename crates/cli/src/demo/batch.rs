@@ -48,6 +48,7 @@ pub(super) fn batch(account: &Account) -> Result<BatchFleet> {
         container_instances: container_instances.collect(),
         jobs: jobs.collect::<Result<_>>()?,
         tasks: BTreeMap::new(),
+        insights: BTreeMap::new(),
     })
 }
 

@@ -1,10 +1,10 @@
 //! Metrics of several accounts: each is asked about its own nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::Gap;
+use ebb_domain::fleet::{Gap, TaskFamily};
 use ebb_domain::identity::{AccountId, NodeId, Region};
 use ebb_domain::judge::MetricSeries;
 use jiff::Timestamp;
@@ -41,10 +41,11 @@ impl Accounts {
 
     /// What those that answered say together, and a gap for each that did not; nothing but a
     /// refusal where none did.
-    async fn together<T, F>(&self, scope: &str, calls: Vec<F>) -> CloudResult<BTreeMap<NodeId, T>>
+    async fn together<K, T, F>(&self, scope: &str, calls: Vec<F>) -> CloudResult<BTreeMap<K, T>>
     where
+        K: Ord + Send + 'static,
         T: Send + 'static,
-        F: Future<Output = (AccountId, CloudResult<BTreeMap<NodeId, T>>)> + Send + 'static,
+        F: Future<Output = (AccountId, CloudResult<BTreeMap<K, T>>)> + Send + 'static,
     {
         let (mut all, mut failed, mut answered) = (BTreeMap::new(), Vec::new(), false);
         for (account, answer) in in_turns_of(ACCOUNTS_AT_ONCE, calls).await {
@@ -98,6 +99,32 @@ impl MetricsSource for Accounts {
             }
         });
         let scope = format!("{region}: metrics");
+        self.together(&scope, calls.collect()).await
+    }
+
+    /// Each account about its own clusters.
+    async fn of_tasks(
+        &self,
+        region: &Region,
+        families: &BTreeSet<TaskFamily>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        let asked = self.members.iter().filter_map(|member| {
+            let mine = families.iter();
+            let mine = mine.filter(|family| family.account().as_ref() == Some(&member.id));
+            let mine: BTreeSet<TaskFamily> = mine.cloned().collect();
+            let source = member.metrics.clone()?;
+            (!mine.is_empty()).then(|| (member.id.clone(), source, mine))
+        });
+        let calls = asked.map(|(account, source, mine)| {
+            let region = region.clone();
+            async move {
+                let told = source.of_tasks(&region, &mine, from, to).await;
+                (account, told)
+            }
+        });
+        let scope = format!("{region}: metrics of tasks");
         self.together(&scope, calls.collect()).await
     }
 

@@ -109,6 +109,7 @@ impl InventorySource for AwsInventory {
             jobs: jobs.map(|job| (job.id.clone(), job)).collect(),
             container_instances: members.into_found(region, &mut gaps).into_iter().collect(),
             tasks: tasks.into_found(region, &mut gaps).into_iter().collect(),
+            insights: BTreeMap::new(),
         };
         let instances = instances.into_found(region, &mut gaps);
         let storage = Storage {

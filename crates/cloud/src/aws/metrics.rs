@@ -1,8 +1,9 @@
 //! Utilization from CloudWatch, for nodes without a probe.
 
 mod beside;
+mod insights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,7 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use beside::Beside;
+use ebb_domain::fleet::TaskFamily;
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
@@ -97,6 +99,17 @@ impl MetricsSource for AwsMetrics {
             all.extend(told?);
         }
         Ok(all)
+    }
+
+    async fn of_tasks(
+        &self,
+        region: &Region,
+        families: &BTreeSet<TaskFamily>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        let client = client!(aws_sdk_cloudwatch, self.config, region);
+        insights::of(&client, families, (from, to), &self.requested).await
     }
 
     fn least_pages(&self) -> u64 {

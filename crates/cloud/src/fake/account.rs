@@ -1,17 +1,17 @@
 //! An account in memory: inventory, metrics and bill.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Commitment, Inventory};
+use ebb_domain::fleet::{Commitment, Inventory, TaskFamily};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use super::Shared;
 use crate::ports::{
-    BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource,
-    NodeMetrics,
+    BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_FAMILY, METRICS_PER_NODE,
+    MetricsSource, NodeMetrics,
 };
 
 /// An inventory by region. A region set to an error refuses.
@@ -55,6 +55,7 @@ impl InventorySource for FakeInventory {
 struct Metrics {
     series: BTreeMap<NodeId, MetricSeries>,
     beside: NodeMetrics,
+    insights: BTreeMap<TaskFamily, MetricSeries>,
     requested: u64,
 }
 
@@ -69,6 +70,13 @@ impl FakeMetrics {
             series,
             ..Metrics::default()
         }))
+    }
+
+    /// With what Container Insights tells; a list of it is one page.
+    #[must_use]
+    pub fn with_insights(self, insights: BTreeMap<TaskFamily, MetricSeries>) -> Self {
+        self.0.lock().insights = insights;
+        self
     }
 
     /// With what nodes have beside what all have; a list of it is one page.
@@ -108,6 +116,20 @@ impl MetricsSource for FakeMetrics {
             (!series.is_empty()).then(|| (node.clone(), series))
         });
         Ok(known.collect())
+    }
+
+    async fn of_tasks(
+        &self,
+        _region: &Region,
+        families: &BTreeSet<TaskFamily>,
+        _from: Timestamp,
+        _to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        let mut metrics = self.0.lock();
+        let mut told = metrics.insights.clone();
+        told.retain(|family, _| families.contains(family));
+        metrics.requested += 1 + told.len() as u64 * METRICS_PER_FAMILY;
+        Ok(told)
     }
 
     fn least_pages(&self) -> u64 {

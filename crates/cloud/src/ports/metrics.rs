@@ -1,9 +1,9 @@
 //! Utilization of nodes without a probe, as a narrow trait. Every call costs money.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::Gap;
+use ebb_domain::fleet::{Gap, TaskFamily};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::MetricSeries;
 use ebb_domain::units::Usd;
@@ -15,6 +15,10 @@ use super::CloudResult;
 /// before asking: CPU, network in and out, and bytes read and written of EBS and
 /// of instance storage.
 pub const METRICS_PER_NODE: u64 = 7;
+
+/// Metrics that Container Insights takes for one family of tasks: CPU and memory in use and
+/// reserved, and network in and out.
+pub const METRICS_PER_FAMILY: u64 = 6;
 
 /// What a metric costs that is read through `GetMetricData`, and a page of `ListMetrics`
 /// likewise.
@@ -68,6 +72,19 @@ pub trait MetricsSource: Send + Sync {
         from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>>;
+
+    /// The same of tasks on Fargate, by their families, from Container Insights, and the
+    /// busiest of each; a family that it does not tell of is left out. Takes a page of a
+    /// list at the least. Nothing from a source that has no such metrics.
+    async fn of_tasks(
+        &self,
+        _region: &Region,
+        _families: &BTreeSet<TaskFamily>,
+        _from: Timestamp,
+        _to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        Ok(BTreeMap::new())
+    }
 
     /// What refused while the rest of a call answered, since this was asked last.
     fn take_gaps(&self) -> Vec<Gap> {

@@ -7,7 +7,7 @@ mod workers;
 
 pub use job::{Attempt, Job, JobId, JobStatus};
 pub use queued::{QueueTime, WaitCause};
-pub use task::{Health, Task, task_id};
+pub use task::{Health, Task, TaskFamily, task_id};
 pub use workers::ContainerInstances;
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Controller;
 use crate::identity::{NodeId, Region};
+use crate::judge::MetricSeries;
 
 /// Compute environments, queues, jobs and container instances.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct BatchFleet {
     /// ECS tasks by ARN, those of Batch jobs and what else runs in its clusters.
     #[serde(default)]
     pub tasks: BTreeMap<String, Task>,
+    /// What Container Insights tells of tasks on Fargate, where it is switched on.
+    #[serde(default)]
+    pub insights: BTreeMap<TaskFamily, MetricSeries>,
 }
 
 impl BatchFleet {
@@ -42,6 +46,7 @@ impl BatchFleet {
         self.jobs.extend(other.jobs);
         self.container_instances.extend(other.container_instances);
         self.tasks.extend(other.tasks);
+        self.insights.extend(other.insights);
     }
 
     /// The ECS task of a job; `None` before it has one or when ECS has forgotten it,

@@ -1,6 +1,7 @@
 //! What every call is charged for: metrics and the bill. Answers are kept between
 //! sweeps, and a daily budget bounds what is asked; what was left out is said.
 
+mod insights;
 mod plans;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::insights::Insights;
 use self::plans::Plans;
 use super::{Account, REGIONS_AT_ONCE, is_older};
 
@@ -56,6 +58,7 @@ pub struct Paid {
     refused: Vec<(Timestamp, Gap)>,
     bill: Option<Bill>,
     plans: Option<Plans>,
+    insights: Option<Insights>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +100,7 @@ impl Paid {
         self.refresh_bill(account, wanted, &mut gaps).await;
         gaps.extend(self.refresh_plans(account, wanted).await);
         self.refresh_metrics(account, wanted, &mut gaps).await;
+        gaps.extend(self.refresh_insights(account, wanted).await);
         gaps
     }
 
@@ -293,8 +297,7 @@ impl Paid {
         by_region: BTreeMap<Region, NodeMetrics>,
         gaps: &mut Vec<Gap>,
     ) {
-        let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
-        let from = wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN);
+        let from = looked_back(wanted);
         let calls = by_region.into_iter().map(|(region, nodes)| async move {
             let answer = source.utilization(&region, &nodes, from, wanted.now).await;
             (region, nodes, answer)
@@ -319,6 +322,12 @@ impl Paid {
             }
         }
     }
+}
+
+/// From when metrics are asked for.
+fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
+    let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
+    wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN)
 }
 
 /// Those that can be paid for, in their order.

@@ -199,6 +199,7 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
         container_instance_arn: owned(told.container_instance_arn()),
         launch_type: told.launch_type().map(|on| on.as_str().to_owned()),
         group: owned(told.group()),
+        family: told.task_definition_arn().and_then(family),
         desired_status: owned(told.desired_status()),
         last_status: owned(told.last_status()),
         health: told.health_status().and_then(|health| match health {
@@ -218,9 +219,26 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
     Ok((arn.to_owned(), task))
 }
 
+/// The family in `arn:…:task-definition/family:revision`.
+fn family(arn: &str) -> Option<String> {
+    let (_, named) = arn.rsplit_once('/')?;
+    let (family, _) = named.rsplit_once(':')?;
+    Some(family.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_tells_the_family_of_its_definition() {
+        let check = |arn: &str, expect: Option<&str>| {
+            assert_eq!(family(arn).as_deref(), expect, "{arn}");
+        };
+        let arn = "arn:aws:ecs:us-east-1:111122223333:task-definition/api:7";
+        check(arn, Some("api"));
+        check("api", None);
+    }
 
     #[test]
     fn a_container_instance_tells_its_node() {

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{IdleNode, SeenBy};
+use crate::finding::Window;
 use crate::units::Spoken;
 
 /// What keeps an idle node from being stopped.
@@ -23,6 +24,19 @@ pub enum KeptAliveBy {
     MinimumCapacity(u32),
     /// Its environment is switched off, which ends no machine.
     DisabledEnvironment,
+}
+
+impl IdleNode {
+    /// Of what the cloud's metrics showed at rest.
+    pub(crate) fn by_metrics(window: Window) -> Self {
+        Self {
+            idle_for: window.length(),
+            never_active: None,
+            background_cores: None,
+            kept_alive_by: None,
+            seen_by: SeenBy::Metrics,
+        }
+    }
 }
 
 impl KeptAliveBy {

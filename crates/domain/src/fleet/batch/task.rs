@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Region;
+use crate::identity::{AccountId, Region};
 
 /// How something is by its own health check; the names are ECS's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Task {
     pub launch_type: Option<String>,
     /// `family:name` or `service:name`; Batch names none.
     pub group: Option<String>,
+    /// The family of its task definition; `None` when ECS did not say.
+    pub family: Option<String>,
     /// ECS's word for what it should be, such as `RUNNING` or `STOPPED`.
     pub desired_status: Option<String>,
     /// ECS's word for what it is, such as `PENDING` or `DEPROVISIONING`.
@@ -54,6 +56,51 @@ pub struct Task {
     pub stopped_at: Option<Timestamp>,
     /// ECS's word for why it stopped.
     pub stopped_reason: Option<String>,
+}
+
+impl Task {
+    /// Whether it runs on Fargate.
+    pub fn runs_on_fargate(&self) -> bool {
+        self.launch_type.as_deref() == Some("FARGATE")
+            && self.last_status.as_deref() == Some("RUNNING")
+    }
+
+    /// What Container Insights knows it by, where it runs on Fargate.
+    pub fn on_fargate(&self) -> Option<TaskFamily> {
+        let cluster = self.cluster_arn.as_ref();
+        let cluster = cluster.filter(|_| self.runs_on_fargate())?;
+        Some(TaskFamily::new(cluster, self.family.as_ref()?))
+    }
+}
+
+/// All tasks of one definition's family in one cluster, which Container Insights tells of
+/// together: `arn:aws:ecs:region:account:cluster/name/family`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskFamily(String);
+
+impl TaskFamily {
+    /// Of a family in the cluster of this ARN.
+    pub fn new(cluster_arn: &str, family: &str) -> Self {
+        Self(format!("{cluster_arn}/{family}"))
+    }
+
+    /// All of it, as a report names it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The cluster's name and the family's.
+    pub fn names(&self) -> (&str, &str) {
+        let (cluster, family) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
+        let name = cluster.rsplit_once('/').map_or(cluster, |(_, name)| name);
+        (name, family)
+    }
+
+    /// The account that it is in; `None` where the ARN is none.
+    pub fn account(&self) -> Option<AccountId> {
+        AccountId::new(self.0.split(':').nth(4)?).ok()
+    }
 }
 
 /// The task id at the end of an ECS task's ARN.

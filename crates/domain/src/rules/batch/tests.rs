@@ -3,10 +3,12 @@
 mod rows;
 
 use crate::finding::{Evidence, Stuck};
-use crate::fleet::{JobQueue, JobStatus, Task};
+use crate::fleet::{JobQueue, JobStatus, Task, TaskFamily};
+use crate::identity::Region;
+use crate::judge::MetricPoint;
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, node};
-use crate::units::CpuTime;
+use crate::units::{CpuTime, Share};
 
 fn running() -> World {
     World::with([instance(1)]).with_job(JobStatus::Running, asked(2, 4))
@@ -76,6 +78,61 @@ fn what_runs_on_fargate_is_listed_as_not_judged() {
     let mut said: Vec<_> = said.map(|one| one.resource.as_str()).collect();
     said.sort_unstable();
     assert_eq!(said, [arn(1).as_str(), "job-1"]);
+}
+
+#[test]
+fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them() {
+    let cluster = "arn:aws:ecs:us-east-1:111122223333:cluster/web";
+    let check = |cpu: u32, hours: u64, network: bool, expect: (usize, &str)| {
+        let mut world = World {
+            now: at(hours * 3_600),
+            ..World::default()
+        };
+        let task = Task {
+            region: Some(Region::new("us-east-1").expect("a region")),
+            cluster_arn: Some(cluster.into()),
+            family: Some("api".into()),
+            launch_type: Some("FARGATE".into()),
+            last_status: Some("RUNNING".into()),
+            ..Task::default()
+        };
+        let batch = &mut world.inventory.batch;
+        for n in 1..3 {
+            let arn = format!("arn:aws:ecs:us-east-1:111122223333:task/web/{n}");
+            batch.tasks.insert(arn, task.clone());
+        }
+        let points = (1..=hours * 12).map(|n| MetricPoint {
+            cpu_max: Some(Share::from_ppm(cpu)),
+            network_bytes: network.then_some(0),
+            ..MetricPoint::new(at(n * 300), 300)
+        });
+        let family = TaskFamily::new(cluster, "api");
+        batch.insights.insert(family, points.collect());
+        let report = world.judge();
+        let said: String = match (report.findings.first(), report.not_judged.first()) {
+            (Some(finding), _) => {
+                assert!(finding.cost.is_none(), "what it costs is not known");
+                finding.remedy.advice.clone()
+            }
+            (None, Some(one)) => one.reason.clone(),
+            (None, None) => "well".to_owned(),
+        };
+        assert_eq!(report.findings.len(), expect.0, "{said}");
+        assert!(
+            said.contains(expect.1),
+            "'{said}' should say '{}'",
+            expect.1
+        );
+    };
+    check(
+        1_000,
+        8,
+        true,
+        (1, "2 tasks of api on Fargate in cluster web"),
+    );
+    check(600_000, 8, true, (0, "well"));
+    check(1_000, 3, true, (0, "metrics reach back only"));
+    check(1_000, 8, false, (0, "metrics of network cover only"));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Idle by metrics of the cloud, for nodes without a probe: weaker evidence, a
 //! longer wait, lower confidence.
 
+use jiff::Timestamp;
+
 use super::{KIND, Quiet, Verdict, found};
 use crate::catalogue::TypeSpec;
-use crate::finding::{Confidence, IdleNode, Level, SeenBy, Window};
+use crate::finding::{Confidence, IdleNode, Level, Window};
 use crate::fleet::Instance;
 use crate::judge::{Facts, MetricPoint, MetricSeries};
 use crate::units::{Share, Spoken};
@@ -32,20 +34,43 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
 
 /// What a verdict takes of each point, by its name; the last only of a machine that has
 /// GPUs.
-type Signal = (&'static str, fn(&MetricPoint) -> bool);
+pub(in crate::rules) type Signal = (&'static str, fn(&MetricPoint) -> bool);
 const SIGNALS: [Signal; 3] = [
     ("CPU", |point| point.cpu_max.is_some()),
     ("network", |point| point.network_bytes.is_some()),
     ("GPUs", |point| point.gpu.is_some()),
 ];
+pub(in crate::rules) const CPU_AND_NETWORK: &[Signal] = SIGNALS.split_at(2).0;
 
 fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
     series: &MetricSeries,
 ) -> Result<Option<Quiet>, String> {
+    let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
+    let needed = if has_gpus { &SIGNALS } else { CPU_AND_NETWORK };
+    let quiet = quiet_for_long(facts, series, (instance.launched_at, needed))?;
+    Ok(quiet.map(|(window, coverage)| Quiet {
+        window,
+        coverage,
+        evidence: IdleNode::by_metrics(window),
+        origin: crate::judge::labelled(&instance.tags),
+        confidence: Confidence {
+            level: Level::Low,
+            reason: reason(facts, instance, series),
+        },
+    }))
+}
+
+/// For how long nothing has moved, where that is long enough for a verdict, and how much of
+/// it was told; or why nothing can be said.
+pub(in crate::rules) fn quiet_for_long(
+    facts: &Facts<'_>,
+    series: &MetricSeries,
+    (launched_at, needed): (Option<Timestamp>, &[Signal]),
+) -> Result<Option<(Window, Share)>, String> {
     let after = facts.policy.metrics.idle_after();
-    let Some(window) = quiet_window(facts, instance, series) else {
+    let Some(window) = quiet_window(facts, launched_at, series) else {
         return Ok(None);
     };
     if window.length() < after {
@@ -59,8 +84,6 @@ fn quiet(
             )),
         };
     }
-    let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
-    let needed: &[Signal] = if has_gpus { &SIGNALS } else { &SIGNALS[..2] };
     let all = |p: &MetricPoint| needed.iter().all(|(_, is_known)| is_known(p));
     let (known, least) = (
         coverage(series, window, all),
@@ -79,25 +102,10 @@ fn quiet(
             Spoken(window.length())
         ));
     }
-    if let Some(why) = holds_back(facts, series, window) {
-        return Err(format!("undetermined: {why}"));
+    match holds_back(facts, series, window) {
+        Some(why) => Err(format!("undetermined: {why}")),
+        None => Ok(Some((window, known))),
     }
-    Ok(Some(Quiet {
-        window,
-        coverage: known,
-        evidence: IdleNode {
-            idle_for: window.length(),
-            never_active: None,
-            background_cores: None,
-            kept_alive_by: None,
-            seen_by: SeenBy::Metrics,
-        },
-        origin: crate::judge::labelled(&instance.tags),
-        confidence: Confidence {
-            level: Level::Low,
-            reason: reason(facts, instance, series),
-        },
-    }))
 }
 
 /// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
@@ -158,8 +166,12 @@ fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Stri
     said
 }
 
-/// From the end of the last busy point to the newest point.
-fn quiet_window(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Window> {
+/// From the end of the last busy point, or the launch, to the newest point.
+fn quiet_window(
+    facts: &Facts<'_>,
+    launched_at: Option<Timestamp>,
+    series: &MetricSeries,
+) -> Option<Window> {
     let to = series.points().map(|point| point.end).max()?;
     let busy = series
         .points()
@@ -170,12 +182,12 @@ fn quiet_window(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -
         None => series.points().filter_map(begin).min()?,
     };
     Some(Window {
-        from: from.max(instance.launched_at.unwrap_or(from)),
+        from: from.max(launched_at.unwrap_or(from)),
         to,
     })
 }
 
-pub(in crate::rules) fn begin(point: MetricPoint) -> Option<jiff::Timestamp> {
+pub(in crate::rules) fn begin(point: MetricPoint) -> Option<Timestamp> {
     point
         .end
         .checked_sub(std::time::Duration::from_secs(point.period_seconds.into()))

@@ -2,7 +2,7 @@
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::{CloudError, Stream, Tells};
-use ebb_domain::fleet::{Commitment, Instance, Market};
+use ebb_domain::fleet::{Commitment, Instance, Market, Task, TaskFamily};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::judge::MetricPoint;
 use ebb_domain::units::UsdPerHour;
@@ -267,4 +267,51 @@ async fn plans_are_asked_for_once_a_day_and_stay_known_when_refused() {
         why.contains("ce:GetSavingsPlansUtilizationDetails was denied"),
         "{why}"
     );
+}
+
+#[tokio::test]
+async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budget() {
+    let cluster = "arn:aws:ecs:eu-central-1:111122223333:cluster/web";
+    let family = TaskFamily::new(cluster, "api");
+    let task = Task {
+        region: Some(Region::new("eu-central-1").expect("a region")),
+        cluster_arn: Some(cluster.to_owned()),
+        family: Some("api".to_owned()),
+        launch_type: Some("FARGATE".to_owned()),
+        last_status: Some("RUNNING".to_owned()),
+        ..Task::default()
+    };
+    let mut inventory = Inventory::default();
+    inventory.batch.tasks.insert("t".to_owned(), task);
+    let check = async |budget: i64, expect: &[(i64, u64)], gaps: usize| {
+        let insights = BTreeMap::from([(family.clone(), series())]);
+        let metrics = FakeMetrics::default().with_insights(insights);
+        let account = Account {
+            inventory: &FakeInventory::default(),
+            metrics: Some(&metrics),
+            bill: None,
+            markets: None,
+            prices: None,
+            regions: &[],
+        };
+        let policy = MetricsPolicy {
+            paid_calls_usd_micros_a_day: budget,
+            ..MetricsPolicy::default()
+        };
+        let mut paid = Paid::default();
+        for (second, asked) in expect {
+            let wanted = Wanted {
+                inventory: &inventory,
+                fleet: &FleetState::default(),
+                policy: &policy,
+                now: at(*second),
+            };
+            assert_eq!(paid.refresh(&account, &wanted).await.len(), gaps);
+            assert_eq!(metrics.metrics_requested(), *asked, "after {second} s");
+            assert_eq!(paid.insights().len(), usize::from(*asked > 0));
+        }
+    };
+    check(1_000, &[(0, 7), (3_599, 7), (3_600, 14)], 0).await;
+    // Seven at ten millionths each.
+    check(69, &[(0, 0)], 1).await;
 }

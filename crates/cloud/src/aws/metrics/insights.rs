@@ -1,0 +1,223 @@
+//! What Container Insights tells of tasks on Fargate, family by family: it is sent only for
+//! clusters where it is switched on, so that it is listed before it is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_cloudwatch::Client;
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::{
+    Dimension, DimensionFilter, Metric, MetricDataQuery, MetricDataResult, RecentlyActive, ScanBy,
+};
+use ebb_domain::fleet::TaskFamily;
+use ebb_domain::judge::{MetricPoint, MetricSeries};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{PERIOD_SECONDS, QUERIES_A_CALL, bytes, of_query_id, percent, query_id, stat};
+use crate::aws::error::cloud_error;
+use crate::aws::time::timestamp;
+use crate::permissions::{GET_METRIC_DATA, LIST_METRICS};
+use crate::ports::{CloudError, CloudResult, METRICS_PER_FAMILY};
+
+const NAMESPACE: &str = "ECS/ContainerInsights";
+const CLUSTER: &str = "ClusterName";
+const FAMILY: &str = "TaskDefinitionFamily";
+
+/// What is asked about each family. Each task sends a sample, so that the greatest is the
+/// busiest task's; what is reserved is the least, so that a share is never too small.
+/// Network is in bytes a second.
+///
+/// Source: CloudWatch user guide, "Amazon ECS Container Insights metrics".
+const ASKED: [(&str, &str); METRICS_PER_FAMILY as usize] = [
+    ("CpuUtilized", "Maximum"),
+    ("CpuReserved", "Minimum"),
+    ("MemoryUtilized", "Maximum"),
+    ("MemoryReserved", "Minimum"),
+    ("NetworkRxBytes", "Maximum"),
+    ("NetworkTxBytes", "Maximum"),
+];
+
+/// 10,000 families; each page costs money.
+const MAX_PAGES: usize = 20;
+
+/// One period of one family, in the order of [`ASKED`].
+type Period = [Option<f64>; ASKED.len()];
+
+/// Series of those of these families that it tells of.
+pub(super) async fn of(
+    client: &Client,
+    families: &BTreeSet<TaskFamily>,
+    (from, to): (Timestamp, Timestamp),
+    requested: &Arc<AtomicU64>,
+) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+    let listed = list(client, requested).await?;
+    let told = families.iter().filter(|family| {
+        let (cluster, name) = family.names();
+        listed.contains(&(cluster.to_owned(), name.to_owned()))
+    });
+    let told: Vec<&TaskFamily> = told.collect();
+    let mut all = BTreeMap::new();
+    for some in told.chunks(QUERIES_A_CALL / ASKED.len()) {
+        let queries = queries(some);
+        let asked = queries.len() as u64;
+        let call = client.get_metric_data().scan_by(ScanBy::TimestampAscending);
+        let call = call.set_metric_data_queries(Some(queries));
+        let call = call.start_time(DateTime::from_millis(from.as_millisecond()));
+        let call = call.end_time(DateTime::from_millis(to.as_millisecond()));
+        let mut pages = call.into_paginator().send();
+        let mut periods: BTreeMap<(usize, Timestamp), Period> = BTreeMap::new();
+        requested.fetch_add(asked, Ordering::Relaxed);
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, NAMESPACE, &e))?;
+            for result in page.metric_data_results() {
+                collect(result, &mut periods);
+            }
+            if page.next_token().is_some() {
+                requested.fetch_add(asked, Ordering::Relaxed);
+            }
+        }
+        all.extend(series(some, &periods));
+    }
+    Ok(all)
+}
+
+/// Cluster and family of each that told something within three hours. The same figures are
+/// sent under more dimensions too, which are others' sums.
+async fn list(client: &Client, requested: &AtomicU64) -> CloudResult<BTreeSet<(String, String)>> {
+    let by_family = DimensionFilter::builder().name(FAMILY).build();
+    let call = client.list_metrics().namespace(NAMESPACE);
+    let call = call.metric_name(ASKED[0].0).dimensions(by_family);
+    let call = call.recently_active(RecentlyActive::Pt3H);
+    let mut pages = call.into_paginator().send();
+    let mut found = BTreeSet::new();
+    for _ in 0..MAX_PAGES {
+        requested.fetch_add(1, Ordering::Relaxed);
+        let Some(page) = pages.next().await else {
+            return Ok(found);
+        };
+        let page = page.map_err(|e| cloud_error(LIST_METRICS, NAMESPACE, &e))?;
+        found.extend(page.metrics().iter().filter_map(listed));
+        if page.next_token().is_none() {
+            return Ok(found);
+        }
+    }
+    Err(CloudError::Failed {
+        operation: LIST_METRICS.to_owned(),
+        message: format!("{NAMESPACE} has no last page within {MAX_PAGES}"),
+    })
+}
+
+fn listed(told: &Metric) -> Option<(String, String)> {
+    let of = |wanted: &str| {
+        let mut each = told.dimensions().iter();
+        let on = each.find(|on| on.name() == Some(wanted))?;
+        on.value().map(str::to_owned)
+    };
+    let pair = Some((of(CLUSTER)?, of(FAMILY)?));
+    pair.filter(|_| told.dimensions().len() == 2)
+}
+
+fn queries(families: &[&TaskFamily]) -> Vec<MetricDataQuery> {
+    let each = families.iter().enumerate().flat_map(|(n, family)| {
+        let (cluster, name) = family.names();
+        let on = [(CLUSTER, cluster), (FAMILY, name)];
+        let on = on.map(|(name, value)| Dimension::builder().name(name).value(value).build());
+        ASKED.iter().enumerate().map(move |(m, (name, statistic))| {
+            let query = MetricDataQuery::builder().id(query_id(n, m));
+            let stat = stat((NAMESPACE, name, statistic), on.to_vec());
+            query.metric_stat(stat).build()
+        })
+    });
+    each.collect()
+}
+
+/// Puts the values of one query in their places, by family and begin of period.
+fn collect(result: &MetricDataResult, periods: &mut BTreeMap<(usize, Timestamp), Period>) {
+    let Some((family, metric)) = result.id().and_then(of_query_id) else {
+        return;
+    };
+    for (at, value) in result.timestamps().iter().zip(result.values()) {
+        let Some(begin) = timestamp(at) else { continue };
+        let period = periods.entry((family, begin)).or_default();
+        if let Some(place) = period.get_mut(metric) {
+            *place = Some(*value);
+        }
+    }
+}
+
+fn series(
+    families: &[&TaskFamily],
+    periods: &BTreeMap<(usize, Timestamp), Period>,
+) -> BTreeMap<TaskFamily, MetricSeries> {
+    let mut all: BTreeMap<TaskFamily, MetricSeries> = BTreeMap::new();
+    for ((family, begin), period) in periods {
+        let Some(family) = families.get(*family) else {
+            continue;
+        };
+        if let Some(point) = point(*begin, period) {
+            all.entry((*family).clone()).or_default().push(point);
+        }
+    }
+    all
+}
+
+/// A share of what is not known to be reserved is unknown, and so is a sum of which one half
+/// is missing.
+fn point(begin: Timestamp, asked: &Period) -> Option<MetricPoint> {
+    let [cpu, of_cpu, memory, of_memory, received, sent] = *asked;
+    let share = |used: Option<f64>, of: Option<f64>| {
+        let of = of.filter(|of| *of > 0.0)?;
+        percent((used? / of * 100.0).min(100.0))
+    };
+    let moved = |rate: Option<f64>| bytes(rate? * f64::from(PERIOD_SECONDS));
+    let network = moved(received).zip(moved(sent));
+    let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
+    Some(MetricPoint {
+        cpu_max: share(cpu, of_cpu),
+        memory: share(memory, of_memory),
+        network_bytes: network.map(|(a, b)| a.saturating_add(b)),
+        ..MetricPoint::new(begin.checked_add(length).ok()?, PERIOD_SECONDS)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(dimensions: &[(&str, &str)]) -> Metric {
+        let each = dimensions.iter();
+        let each = each.map(|(name, value)| Dimension::builder().name(*name).value(*value).build());
+        Metric::builder()
+            .set_dimensions(Some(each.collect()))
+            .build()
+    }
+
+    #[test]
+    fn only_a_familys_own_figures_are_asked_for() {
+        let check = |dimensions: &[(&str, &str)], expect: bool| {
+            assert_eq!(listed(&metric(dimensions)).is_some(), expect);
+        };
+        check(&[(CLUSTER, "web"), (FAMILY, "api")], true);
+        check(&[(CLUSTER, "web")], false);
+        check(&[(CLUSTER, "web"), ("ServiceName", "api")], false);
+        let one = [(CLUSTER, "web"), (FAMILY, "api"), ("TaskId", "t")];
+        check(&one, false);
+    }
+
+    #[test]
+    fn shares_are_of_what_is_reserved_and_unknown_is_not_zero() {
+        let begin = Timestamp::from_second(1_700_000_000).expect("a time");
+        let check = |asked: Period, cpu: Option<u32>, memory: Option<u32>, network: Option<u64>| {
+            let told = point(begin, &asked).expect("a point");
+            let shares = (told.cpu_max.map(|s| s.ppm()), told.memory.map(|s| s.ppm()));
+            assert_eq!((shares, told.network_bytes), ((cpu, memory), network));
+        };
+        let whole = [512.0, 1024.0, 1024.0, 4096.0, 10.0, 20.0].map(Some);
+        check(whole, Some(500_000), Some(250_000), Some(9_000));
+        let mut part = whole;
+        (part[1], part[3], part[5]) = (None, Some(0.0), None);
+        check(part, None, None, None);
+        check([None; 6], None, None, None);
+    }
+}
