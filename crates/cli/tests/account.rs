@@ -175,13 +175,14 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
         .map(|check| &check["name"])
         .collect();
     // The regions are named, so that one permission is not tried; and there are no
-    // volumes' copies, no jobs that wait and no tasks in that region.
+    // volumes' copies, no jobs that wait and no tasks in that region, nor offers on spot.
     assert_eq!(
         others,
         [
             "ec2:DescribeRegions",
             "ec2:DescribeSnapshots",
             "ec2:DescribeImages",
+            "ec2:GetSpotPlacementScores",
             "batch:GetJobQueueSnapshot",
             "ecs:ListTasks",
             "ecs:DescribeTasks",
