@@ -1,5 +1,7 @@
 //! What is asked for, and what it may cost.
 
+use std::sync::LazyLock;
+
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::{CloudError, Stream, Tells};
 use ebb_domain::fleet::{Commitment, Instance, Market, Task, TaskFamily};
@@ -8,6 +10,20 @@ use ebb_domain::judge::MetricPoint;
 use ebb_domain::units::UsdPerHour;
 
 use super::*;
+
+static NOTHING: LazyLock<FakeInventory> = LazyLock::new(FakeInventory::default);
+
+/// An account that only what costs money is asked of.
+fn account<'a>(metrics: Option<&'a FakeMetrics>, bill: Option<&'a FakeBill>) -> Account<'a> {
+    Account {
+        inventory: &*NOTHING,
+        metrics: metrics.map(|metrics| metrics as _),
+        bill: bill.map(|bill| bill as _),
+        markets: None,
+        prices: None,
+        regions: &[],
+    }
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a small number")
@@ -42,14 +58,7 @@ async fn refreshed(
     seconds: &[i64],
 ) -> Vec<(u64, Vec<String>)> {
     let metrics = FakeMetrics::new(BTreeMap::from([(node(0), series())]));
-    let account = Account {
-        inventory: &FakeInventory::default(),
-        metrics: Some(&metrics),
-        bill: bill.map(|bill| bill as _),
-        markets: None,
-        prices: None,
-        regions: &[],
-    };
+    let account = account(Some(&metrics), bill);
     let policy = MetricsPolicy {
         paid_calls_usd_micros_a_day: budget,
         ..MetricsPolicy::default()
@@ -115,14 +124,7 @@ async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
     };
     let metrics = FakeMetrics::new(BTreeMap::from([(node(0), series())]));
     let metrics = metrics.with_beside(BTreeMap::from([(node(1), vec![stream; 3])]));
-    let account = Account {
-        inventory: &FakeInventory::default(),
-        metrics: Some(&metrics),
-        bill: None,
-        markets: None,
-        prices: None,
-        regions: &[],
-    };
+    let account = account(Some(&metrics), None);
     let policy = MetricsPolicy {
         // A page of the list, seven metrics of the first and ten of the second.
         paid_calls_usd_micros_a_day: 180,
@@ -175,14 +177,7 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     };
     let ask = async |paid: &mut Paid, second: i64, days: Vec<BilledDay>| {
         let bill = FakeBill::new(Ok(BTreeMap::new())).with_days(days);
-        let account = Account {
-            inventory: &FakeInventory::default(),
-            metrics: None,
-            bill: Some(&bill),
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
+        let account = account(None, Some(&bill));
         let wanted = Wanted {
             inventory: &Inventory::default(),
             fleet: &FleetState::default(),
@@ -202,14 +197,7 @@ async fn an_open_day_is_replaced_when_its_bill_closes_and_every_request_is_paid_
     assert_eq!(paid.days(), told(6, false));
     assert_eq!(paid.spent, Usd::from_micros(70_000));
     // Whoever asks for no bill any more goes by none of before.
-    let nobody = Account {
-        inventory: &FakeInventory::default(),
-        metrics: None,
-        bill: None,
-        markets: None,
-        prices: None,
-        regions: &[],
-    };
+    let nobody = account(None, None);
     let wanted = Wanted {
         inventory: &Inventory::default(),
         fleet: &FleetState::default(),
@@ -237,14 +225,7 @@ async fn plans_are_asked_for_once_a_day_and_stay_known_when_refused() {
     let mut paid = Paid::default();
     let ask = async |paid: &mut Paid, second: i64, plans: Result<Vec<Commitment>, CloudError>| {
         let bill = FakeBill::new(Ok(BTreeMap::new())).with_plans(plans);
-        let account = Account {
-            inventory: &FakeInventory::default(),
-            metrics: None,
-            bill: Some(&bill),
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
+        let account = account(None, Some(&bill));
         let wanted = Wanted {
             inventory: &Inventory::default(),
             fleet: &FleetState::default(),
@@ -286,14 +267,7 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
     let check = async |budget: i64, expect: &[(i64, u64)], gaps: usize| {
         let insights = BTreeMap::from([(family.clone(), series())]);
         let metrics = FakeMetrics::default().with_insights(insights);
-        let account = Account {
-            inventory: &FakeInventory::default(),
-            metrics: Some(&metrics),
-            bill: None,
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
+        let account = account(Some(&metrics), None);
         let policy = MetricsPolicy {
             paid_calls_usd_micros_a_day: budget,
             ..MetricsPolicy::default()
