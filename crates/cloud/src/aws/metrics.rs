@@ -54,9 +54,9 @@ const ASKED: [(&str, &str); METRICS_PER_NODE as usize] = [
 /// A node, and what it has beside what all have.
 type Node = (NodeId, Vec<Stream>);
 
-/// One period of one node: what all have in the order of [`ASKED`], and then what it has
-/// beside.
-type Period = Vec<Option<f64>>;
+/// What was told by the place of whom it is about, as in [`query_id`], and begin of period:
+/// in the order in which it was asked for.
+type Periods = BTreeMap<(usize, Timestamp), Vec<Option<f64>>>;
 
 /// CloudWatch in every region of the account.
 #[derive(Debug, Clone)]
@@ -146,7 +146,26 @@ async fn ask(
     (from, to): (Timestamp, Timestamp),
     requested: Arc<AtomicU64>,
 ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
-    let queries = queries(&nodes);
+    let many = |node| asked_of(&nodes, node);
+    let queries = ("metrics", queries(&nodes));
+    let periods = periods(&client, queries, (from, to), many, &requested).await?;
+    Ok(series(&nodes, &periods))
+}
+
+/// How many metrics are asked of a node: what all have, and then what it has beside.
+fn asked_of(nodes: &[Node], node: usize) -> Option<usize> {
+    Some(ASKED.len() + nodes.get(node)?.1.len())
+}
+
+/// All pages of one call about `what`; `many` tells how many metrics are asked of the one
+/// at a place.
+async fn periods(
+    client: &Client,
+    (what, queries): (&str, Vec<MetricDataQuery>),
+    (from, to): (Timestamp, Timestamp),
+    many: impl Fn(usize) -> Option<usize>,
+    requested: &AtomicU64,
+) -> CloudResult<Periods> {
     let asked = queries.len() as u64;
     let mut pages = client
         .get_metric_data()
@@ -156,19 +175,19 @@ async fn ask(
         .scan_by(ScanBy::TimestampAscending)
         .into_paginator()
         .send();
-    let mut periods = BTreeMap::new();
+    let mut periods = Periods::new();
     // Each page asks for every metric again, and is counted as such.
     requested.fetch_add(asked, Ordering::Relaxed);
     while let Some(page) = pages.next().await {
-        let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, "metrics", &e))?;
+        let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, what, &e))?;
         for result in page.metric_data_results() {
-            collect(result, &nodes, &mut periods);
+            collect(result, &many, &mut periods);
         }
         if page.next_token().is_some() {
             requested.fetch_add(asked, Ordering::Relaxed);
         }
     }
-    Ok(series(&nodes, &periods))
+    Ok(periods)
 }
 
 fn queries(nodes: &[Node]) -> Vec<MetricDataQuery> {
@@ -206,22 +225,20 @@ fn of_query_id(id: &str) -> Option<(usize, usize)> {
     Some((node.parse().ok()?, metric.parse().ok()?))
 }
 
-/// Puts the values of one query in their places, by node and begin of period.
+/// Puts the values of one query in their places.
 fn collect(
     result: &MetricDataResult,
-    nodes: &[Node],
-    periods: &mut BTreeMap<(usize, Timestamp), Period>,
+    many: impl Fn(usize) -> Option<usize>,
+    periods: &mut Periods,
 ) {
     let place = result.id().and_then(of_query_id);
-    let Some((node, metric, asked)) = place.and_then(|(node, metric)| {
-        let asked = ASKED.len() + nodes.get(node)?.1.len();
-        Some((node, metric, asked))
-    }) else {
+    let place = place.and_then(|(whose, metric)| Some((whose, metric, many(whose)?)));
+    let Some((whose, metric, asked)) = place else {
         return;
     };
     for (at, value) in result.timestamps().iter().zip(result.values()) {
         let Some(begin) = timestamp(at) else { continue };
-        let period = periods.entry((node, begin));
+        let period = periods.entry((whose, begin));
         let period = period.or_insert_with(|| vec![None; asked]);
         if let Some(place) = period.get_mut(metric) {
             *place = Some(*value);
@@ -229,10 +246,7 @@ fn collect(
     }
 }
 
-fn series(
-    nodes: &[Node],
-    periods: &BTreeMap<(usize, Timestamp), Period>,
-) -> BTreeMap<NodeId, MetricSeries> {
+fn series(nodes: &[Node], periods: &Periods) -> BTreeMap<NodeId, MetricSeries> {
     let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
     for ((node, begin), period) in periods {
         let Some((node, streams)) = nodes.get(*node) else {
@@ -343,7 +357,8 @@ mod tests {
         let check = |results: &[(&str, f64)], cpu_ppm, network_bytes, disk_bytes| {
             let mut periods = BTreeMap::new();
             for (id, value) in results {
-                collect(&result(id, *value), &nodes(), &mut periods);
+                let many = |node| asked_of(&nodes(), node);
+                collect(&result(id, *value), many, &mut periods);
             }
             let told = series(&nodes(), &periods);
             assert_eq!(told.len(), 1);

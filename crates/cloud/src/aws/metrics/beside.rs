@@ -85,31 +85,39 @@ async fn list_one(
     (tells, namespace, name): (Tells, &str, &str),
     requested: &AtomicU64,
 ) -> CloudResult<Vec<(NodeId, Stream)>> {
-    let by_node = DimensionFilter::builder().name(INSTANCE).build();
+    let read = |told: &Metric| stream(tells, told);
+    let asked = (namespace, name, INSTANCE);
+    list_metrics(client, asked, (name, MAX_PAGES), requested, read).await
+}
+
+/// Those metrics of this namespace and name that have this dimension and told something
+/// within three hours; what `read` makes nothing of is left out. Errors are about `what`.
+pub(super) async fn list_metrics<T>(
+    client: &Client,
+    (namespace, name, dimension): (&str, &str, &str),
+    (what, max_pages): (&str, usize),
+    requested: &AtomicU64,
+    read: impl Fn(&Metric) -> Option<T>,
+) -> CloudResult<Vec<T>> {
+    let by = DimensionFilter::builder().name(dimension).build();
     let call = client.list_metrics().namespace(namespace).metric_name(name);
-    let call = call
-        .dimensions(by_node)
-        .recently_active(RecentlyActive::Pt3H);
+    let call = call.dimensions(by).recently_active(RecentlyActive::Pt3H);
     let mut pages = call.into_paginator().send();
     let mut found = Vec::new();
-    for _ in 0..MAX_PAGES {
+    for _ in 0..max_pages {
         requested.fetch_add(1, Ordering::Relaxed);
         let Some(page) = pages.next().await else {
             break;
         };
-        let page = page.map_err(|e| cloud_error(LIST_METRICS, name, &e))?;
-        found.extend(
-            page.metrics()
-                .iter()
-                .filter_map(|metric| stream(tells, metric)),
-        );
+        let page = page.map_err(|e| cloud_error(LIST_METRICS, what, &e))?;
+        found.extend(page.metrics().iter().filter_map(&read));
         if page.next_token().is_none() {
             return Ok(found);
         }
     }
     Err(CloudError::Failed {
         operation: LIST_METRICS.to_owned(),
-        message: format!("{name} has no last page within {MAX_PAGES}"),
+        message: format!("{what} has no last page within {max_pages}"),
     })
 }
 

@@ -2,23 +2,17 @@
 //! clusters where it is switched on, so that it is listed before it is asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use aws_sdk_cloudwatch::Client;
-use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{
-    Dimension, DimensionFilter, Metric, MetricDataQuery, MetricDataResult, RecentlyActive, ScanBy,
-};
+use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery};
 use ebb_domain::fleet::TaskFamily;
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{PERIOD_SECONDS, QUERIES_A_CALL, bytes, of_query_id, percent, query_id, stat};
-use crate::aws::error::cloud_error;
-use crate::aws::time::timestamp;
-use crate::permissions::{GET_METRIC_DATA, LIST_METRICS};
-use crate::ports::{CloudError, CloudResult, METRICS_PER_FAMILY};
+use super::beside::list_metrics;
+use super::{PERIOD_SECONDS, Periods, QUERIES_A_CALL, bytes, percent, periods, query_id, stat};
+use crate::ports::{CloudResult, METRICS_PER_FAMILY};
 
 const NAMESPACE: &str = "ECS/ContainerInsights";
 const CLUSTER: &str = "ClusterName";
@@ -49,7 +43,7 @@ pub(super) async fn of(
     client: &Client,
     families: &BTreeSet<TaskFamily>,
     (from, to): (Timestamp, Timestamp),
-    requested: &Arc<AtomicU64>,
+    requested: &AtomicU64,
 ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
     let listed = list(client, requested).await?;
     let told = families.iter().filter(|family| {
@@ -59,53 +53,21 @@ pub(super) async fn of(
     let told: Vec<&TaskFamily> = told.collect();
     let mut all = BTreeMap::new();
     for some in told.chunks(QUERIES_A_CALL / ASKED.len()) {
-        let queries = queries(some);
-        let asked = queries.len() as u64;
-        let call = client.get_metric_data().scan_by(ScanBy::TimestampAscending);
-        let call = call.set_metric_data_queries(Some(queries));
-        let call = call.start_time(DateTime::from_millis(from.as_millisecond()));
-        let call = call.end_time(DateTime::from_millis(to.as_millisecond()));
-        let mut pages = call.into_paginator().send();
-        let mut periods: BTreeMap<(usize, Timestamp), Period> = BTreeMap::new();
-        requested.fetch_add(asked, Ordering::Relaxed);
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|e| cloud_error(GET_METRIC_DATA, NAMESPACE, &e))?;
-            for result in page.metric_data_results() {
-                collect(result, &mut periods);
-            }
-            if page.next_token().is_some() {
-                requested.fetch_add(asked, Ordering::Relaxed);
-            }
-        }
+        let many = |_| Some(ASKED.len());
+        let queries = (NAMESPACE, queries(some));
+        let periods = periods(client, queries, (from, to), many, requested).await?;
         all.extend(series(some, &periods));
     }
     Ok(all)
 }
 
-/// Cluster and family of each that told something within three hours. The same figures are
-/// sent under more dimensions too, which are others' sums.
+/// Cluster and family of each that told something. The same figures are sent under more
+/// dimensions too, which are others' sums.
 async fn list(client: &Client, requested: &AtomicU64) -> CloudResult<BTreeSet<(String, String)>> {
-    let by_family = DimensionFilter::builder().name(FAMILY).build();
-    let call = client.list_metrics().namespace(NAMESPACE);
-    let call = call.metric_name(ASKED[0].0).dimensions(by_family);
-    let call = call.recently_active(RecentlyActive::Pt3H);
-    let mut pages = call.into_paginator().send();
-    let mut found = BTreeSet::new();
-    for _ in 0..MAX_PAGES {
-        requested.fetch_add(1, Ordering::Relaxed);
-        let Some(page) = pages.next().await else {
-            return Ok(found);
-        };
-        let page = page.map_err(|e| cloud_error(LIST_METRICS, NAMESPACE, &e))?;
-        found.extend(page.metrics().iter().filter_map(listed));
-        if page.next_token().is_none() {
-            return Ok(found);
-        }
-    }
-    Err(CloudError::Failed {
-        operation: LIST_METRICS.to_owned(),
-        message: format!("{NAMESPACE} has no last page within {MAX_PAGES}"),
-    })
+    let what = (NAMESPACE, ASKED[0].0, FAMILY);
+    let pages = (NAMESPACE, MAX_PAGES);
+    let found = list_metrics(client, what, pages, requested, listed).await?;
+    Ok(found.into_iter().collect())
 }
 
 fn listed(told: &Metric) -> Option<(String, String)> {
@@ -132,30 +94,14 @@ fn queries(families: &[&TaskFamily]) -> Vec<MetricDataQuery> {
     each.collect()
 }
 
-/// Puts the values of one query in their places, by family and begin of period.
-fn collect(result: &MetricDataResult, periods: &mut BTreeMap<(usize, Timestamp), Period>) {
-    let Some((family, metric)) = result.id().and_then(of_query_id) else {
-        return;
-    };
-    for (at, value) in result.timestamps().iter().zip(result.values()) {
-        let Some(begin) = timestamp(at) else { continue };
-        let period = periods.entry((family, begin)).or_default();
-        if let Some(place) = period.get_mut(metric) {
-            *place = Some(*value);
-        }
-    }
-}
-
-fn series(
-    families: &[&TaskFamily],
-    periods: &BTreeMap<(usize, Timestamp), Period>,
-) -> BTreeMap<TaskFamily, MetricSeries> {
+fn series(families: &[&TaskFamily], periods: &Periods) -> BTreeMap<TaskFamily, MetricSeries> {
     let mut all: BTreeMap<TaskFamily, MetricSeries> = BTreeMap::new();
     for ((family, begin), period) in periods {
         let Some(family) = families.get(*family) else {
             continue;
         };
-        if let Some(point) = point(*begin, period) {
+        let period = period.first_chunk();
+        if let Some(point) = period.and_then(|period| point(*begin, period)) {
             all.entry((*family).clone()).or_default().push(point);
         }
     }
