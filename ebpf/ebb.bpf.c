@@ -61,6 +61,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 		return 0;
 	fill_head(&record->head, EBB_EXEC, task);
 	record->maxrss_pages = task->signal->maxrss;
+	record->uid = task->cred->uid.val;
+	record->unused = 0;
 	record->work_parent[0] = 0;
 	record->work_leaf[0] = 0;
 	if (runs_nextflow_task(task)) {
@@ -94,7 +96,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	fill_head(&record->head, EBB_EXIT, leader);
 	record->head.at_ns = bpf_ktime_get_boot_ns();
-	fill_totals(record, leader, had_one_thread(leader, 0));
+	struct disk disk = disk_of_ended(leader, had_one_thread(leader, 0));
+
+	fill_totals(record, leader, &disk);
 	record->cpu_ns += task->se.sum_exec_runtime;
 
 	/* Gone already up to 6.12, still there from 6.17 on. */
@@ -134,9 +138,12 @@ int BPF_PROG(on_free, struct task_struct *task)
 	bpf_probe_read_kernel(record->head.comm, sizeof(record->head.comm), task->comm);
 	bool one_thread = had_one_thread(task, task->se.sum_exec_runtime);
 
-	fill_totals(record, task, one_thread);
+	struct disk disk = disk_of_ended(task, one_thread);
+
+	fill_totals(record, task, &disk);
 	__builtin_memset(&reap->finer, 0, sizeof(reap->finer));
 	add_ended(&reap->finer, task->signal);
+	add_asked(&reap->finer, &disk);
 	fill_delays(&reap->finer, &record->head.flags, task);
 	submit(reap);
 	if (!one_thread) {
@@ -201,6 +208,7 @@ static __always_inline void fill_ended_threads(struct ebb_task *record, struct t
 	if (sum) {
 		record->ended_read_bytes = sum->read_bytes;
 		record->ended_write_bytes = sum->write_bytes;
+		add_asked(&record->finer, sum);
 	}
 	record->maxrss_pages = signal->maxrss;
 }
@@ -225,6 +233,7 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 
 	fill_head(&record.head, 0, task->group_leader);
 	record.tid = task->pid;
+	record.uid = task->cred->uid.val;
 	record.cpu_ns = task->se.sum_exec_runtime;
 	/* What an ending thread moved is about to be, or is already, kept elsewhere. */
 	if (!(task->flags & PF_EXITING)) {
@@ -232,6 +241,7 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 
 		record.read_bytes = disk.read_bytes;
 		record.write_bytes = disk.write_bytes;
+		add_asked(&record.finer, &disk);
 	}
 	if (is_kernel_thread(task))
 		record.head.flags |= EBB_KTHREAD;

@@ -76,11 +76,14 @@ struct ebb_exec {
 	__u64 maxrss_pages;
 	char work_parent[16];
 	char work_leaf[48];
+	__u32 uid;
+	__u32 unused;
 };
-_Static_assert(sizeof(struct ebb_exec) == 128, "size");
+_Static_assert(sizeof(struct ebb_exec) == 136, "size");
 _Static_assert(__builtin_offsetof(struct ebb_exec, maxrss_pages) == 56, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_exec, work_parent) == 64, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_exec, work_leaf) == 80, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_exec, uid) == 128, "offset");
 
 /*
  * Finer counts of a task or a process. user_ns and system_ns are by the tick:
@@ -95,13 +98,22 @@ struct ebb_finer {
 	__u64 major_faults;
 	__u64 run_queue_ns;
 	__u64 disk_delay_ns;
+	/* Asked for by calls, of files, pipes and devices, whoever answered. */
+	__u64 asked_read_bytes;
+	__u64 asked_write_bytes;
+	__u64 read_calls;
+	__u64 write_calls;
 };
-_Static_assert(sizeof(struct ebb_finer) == 64, "size");
+_Static_assert(sizeof(struct ebb_finer) == 96, "size");
 _Static_assert(__builtin_offsetof(struct ebb_finer, system_ns) == 8, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_finer, voluntary) == 16, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_finer, minor_faults) == 32, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_finer, run_queue_ns) == 48, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_finer, disk_delay_ns) == 56, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, asked_read_bytes) == 64, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, asked_write_bytes) == 72, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, read_calls) == 80, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_finer, write_calls) == 88, "offset");
 
 /*
  * EBB_EXIT: the last thread ends; CPU and bytes lack what the process does
@@ -131,7 +143,7 @@ struct ebb_reap {
 	struct ebb_exit end;
 	struct ebb_finer finer;
 };
-_Static_assert(sizeof(struct ebb_reap) == 176, "size");
+_Static_assert(sizeof(struct ebb_reap) == 208, "size");
 _Static_assert(__builtin_offsetof(struct ebb_reap, finer) == 112, "offset");
 
 /* A cgroup of the chosen hierarchy was made; its id is head.cgroup_id. */
@@ -181,17 +193,18 @@ struct ebb_task {
 	struct ebb_finer finer;
 	__u64 stack[EBB_FRAMES];
 	__u32 tid;
-	__u32 unused;
+	__u32 uid;
 };
-_Static_assert(sizeof(struct ebb_task) == 264, "size");
+_Static_assert(sizeof(struct ebb_task) == 296, "size");
 _Static_assert(__builtin_offsetof(struct ebb_task, cpu_ns) == 56, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, ended_cpu_ns) == 80, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, anon_pages) == 104, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, hiwater_pages) == 128, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, maxrss_pages) == 136, "offset");
 _Static_assert(__builtin_offsetof(struct ebb_task, finer) == 144, "offset");
-_Static_assert(__builtin_offsetof(struct ebb_task, stack) == 208, "offset");
-_Static_assert(__builtin_offsetof(struct ebb_task, tid) == 256, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, stack) == 240, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, tid) == 288, "offset");
+_Static_assert(__builtin_offsetof(struct ebb_task, uid) == 292, "offset");
 
 /* A task that has waited ever since a pass told it: nothing came to it. */
 struct ebb_rested {

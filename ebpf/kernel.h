@@ -133,6 +133,10 @@ struct mm_struct___percpu {
 };
 
 struct task_io_accounting {
+	__u64 rchar;
+	__u64 wchar;
+	__u64 syscr;
+	__u64 syscw;
 	__u64 read_bytes;
 	__u64 write_bytes;
 };
@@ -181,6 +185,14 @@ struct fs_struct {
 	struct path pwd;
 };
 
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+struct cred {
+	kuid_t uid;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -203,6 +215,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	__u64 start_boottime;
+	const struct cred *cred;
 	char comm[16];
 	struct fs_struct *fs;
 	struct signal_struct *signal;

@@ -18,6 +18,10 @@ struct process {
 struct disk {
 	__u64 read_bytes;
 	__u64 write_bytes;
+	__u64 asked_read_bytes;
+	__u64 asked_write_bytes;
+	__u64 read_calls;
+	__u64 write_calls;
 };
 
 /*
@@ -181,6 +185,10 @@ static __always_inline struct disk disk_of(struct task_struct *task)
 	if (bpf_core_field_exists(struct task_io_accounting, read_bytes)) {
 		disk.read_bytes = task->ioac.read_bytes;
 		disk.write_bytes = task->ioac.write_bytes;
+		disk.asked_read_bytes = task->ioac.rchar;
+		disk.asked_write_bytes = task->ioac.wchar;
+		disk.read_calls = task->ioac.syscr;
+		disk.write_calls = task->ioac.syscw;
 	}
 	return disk;
 }
@@ -201,7 +209,9 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 {
 	struct disk disk = disk_of(task);
 
-	if ((!disk.read_bytes && !disk.write_bytes) || (task == leader && had_one_thread(leader, 0)))
+	/* Bytes without a call come from mapped pages, a call without bytes from polling. */
+	if (!(disk.read_bytes | disk.write_bytes | disk.read_calls | disk.write_calls) ||
+	    (task == leader && had_one_thread(leader, 0)))
 		return;
 	struct process process = process_of(leader);
 	struct disk none = {};
@@ -213,9 +223,14 @@ static __always_inline void keep_disk_of_ended(struct task_struct *task, struct 
 		return;
 	__sync_fetch_and_add(&sum->read_bytes, disk.read_bytes);
 	__sync_fetch_and_add(&sum->write_bytes, disk.write_bytes);
+	__sync_fetch_and_add(&sum->asked_read_bytes, disk.asked_read_bytes);
+	__sync_fetch_and_add(&sum->asked_write_bytes, disk.asked_write_bytes);
+	__sync_fetch_and_add(&sum->read_calls, disk.read_calls);
+	__sync_fetch_and_add(&sum->write_calls, disk.write_calls);
 }
 
-static __always_inline void fill_disk(struct ebb_exit *record, struct task_struct *leader, bool one_thread)
+/* Of a process whose threads have all ended. */
+static __always_inline struct disk disk_of_ended(struct task_struct *leader, bool one_thread)
 {
 	struct process process = process_of(leader);
 	struct disk *sum = one_thread ? 0 : bpf_map_lookup_elem(&ended_threads, &process);
@@ -224,14 +239,25 @@ static __always_inline void fill_disk(struct ebb_exit *record, struct task_struc
 	/* One load must not serve both pointers: the verifier refuses that. */
 	barrier_var(disk.read_bytes);
 	barrier_var(disk.write_bytes);
+	barrier_var(disk.asked_read_bytes);
+	barrier_var(disk.asked_write_bytes);
+	barrier_var(disk.read_calls);
+	barrier_var(disk.write_calls);
 	if (sum)
 		disk = *sum;
-	record->read_bytes = disk.read_bytes;
-	record->write_bytes = disk.write_bytes;
+	return disk;
+}
+
+static __always_inline void add_asked(struct ebb_finer *finer, const struct disk *disk)
+{
+	finer->asked_read_bytes += disk->asked_read_bytes;
+	finer->asked_write_bytes += disk->asked_write_bytes;
+	finer->read_calls += disk->read_calls;
+	finer->write_calls += disk->write_calls;
 }
 
 /* CPU of the ended threads, and how the process ended. */
-static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader, bool one_thread)
+static __always_inline void fill_totals(struct ebb_exit *record, struct task_struct *leader, const struct disk *disk)
 {
 	struct signal_struct *signal = leader->signal;
 
@@ -243,7 +269,8 @@ static __always_inline void fill_totals(struct ebb_exit *record, struct task_str
 	record->exit_code = signal->flags & SIGNAL_GROUP_EXIT ?
 				    signal->group_exit_code :
 				    leader->exit_code;
-	fill_disk(record, leader, one_thread);
+	record->read_bytes = disk->read_bytes;
+	record->write_bytes = disk->write_bytes;
 }
 
 #endif

@@ -170,6 +170,7 @@ impl Fold {
                 start,
             } => {
                 self.executed(&process, maxrss_before, &start);
+                self.is_of_user(process.key, start.user);
             }
             ProcessEvent::Ended {
                 process,

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::TaskState;
+use ebb_domain::step::{Asked, TaskState};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use crate::attribute::script::Script;
@@ -98,6 +98,18 @@ pub struct Totals {
     pub disk: Option<DiskBytes>,
 }
 
+impl Totals {
+    /// Adds what another part used; bytes that are unknown add nothing.
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.cpu = self.cpu.saturating_add(more.cpu);
+        if let Some(more) = more.disk {
+            let sum = self.disk.get_or_insert_default();
+            sum.read = sum.read.saturating_add(more.read);
+            sum.written = sum.written.saturating_add(more.written);
+        }
+    }
+}
+
 /// Finer counts of a process since its start, ended threads included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Finer {
@@ -119,6 +131,8 @@ pub struct Finer {
     pub run_queue: Option<Duration>,
     /// Time it waited for block devices, likewise.
     pub disk_delay: Option<Duration>,
+    /// What it asked for by calls; `None` when the kernel does not count it.
+    pub asked: Option<Asked>,
 }
 
 /// What a process holds in memory at one instant.
@@ -187,6 +201,10 @@ pub struct TaskSample {
     pub finer: Option<Finer>,
     /// What it does; `None` for kernel threads and where it cannot be seen.
     pub state: Option<TaskState>,
+    /// Its threads that live.
+    pub threads: u32,
+    /// The number of its user; `None` where it cannot be seen.
+    pub user: Option<u32>,
 }
 
 /// What one pass tells of the processes that live.
@@ -234,6 +252,8 @@ pub struct Start {
     pub work_folder: Option<WorkFolder>,
     /// What it runs, if it is an interpreter and was still there to be asked.
     pub script: Option<Script>,
+    /// The number of its user, as the node itself counts users.
+    pub user: Option<u32>,
 }
 
 /// The name of a tool: of what an interpreter runs, or of the program.

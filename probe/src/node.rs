@@ -187,6 +187,8 @@ pub fn start_of(process: &Process) -> Start {
     let start = Start {
         work_folder: work_folder(&folder, &arguments),
         script: script_in(process, &arguments),
+        // The pass that asks tells it.
+        user: None,
     };
     // Most are neither, and need not be looked at again.
     let (key, program) = (process.key, process.comm);

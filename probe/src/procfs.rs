@@ -111,7 +111,7 @@ impl Sampler {
             cgroup: cgroup.as_ref().and_then(id),
             comm: Comm::new(&stat.comm),
         };
-        let resident = read("status").filter(|_| !kernel);
+        let status = read("status").filter(|_| !kernel);
         let sample = TaskSample {
             process,
             kind: if kernel {
@@ -123,9 +123,11 @@ impl Sampler {
                 cpu: CpuTime(stat.cpu_ticks.saturating_mul(tick_ns())),
                 disk: disk(folder),
             },
-            resident: resident.as_deref().and_then(resident_of),
+            resident: status.as_deref().and_then(resident_of),
             finer: None,
             state: None,
+            threads: stat.threads,
+            user: status.as_deref().and_then(user_of),
         };
         // One that has ended waits for its parent: its end is what is told.
         (stat.state != 'Z' && stat.state != 'X').then_some((sample, cgroup))
@@ -143,6 +145,7 @@ pub(crate) struct Stat {
     parent: u32,
     flags: u64,
     cpu_ticks: u64,
+    threads: u32,
     pub(crate) start_ticks: u64,
 }
 
@@ -161,6 +164,7 @@ impl Stat {
             parent: field(4)?.parse().ok()?,
             flags: number(9)?,
             cpu_ticks: number(14)?.saturating_add(number(15)?),
+            threads: field(20)?.parse().ok()?,
             start_ticks: number(22)?,
         })
     }
@@ -195,6 +199,12 @@ fn resident_of(status: &str) -> Option<Resident> {
         shmem: kib("RssShmem:")?,
         high_water: kib("VmHWM:")?,
     })
+}
+
+/// The real user: the first of the four.
+fn user_of(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The path of a process in the tree that stands for it: `4:memory:/ecs/…`, or
@@ -238,7 +248,7 @@ mod tests {
             );
             write("stat", &stat);
             write("cgroup", "1:cpu:/\n0::/ecs/t\n");
-            let rss = "RssAnon:\t 10 kB\nRssFile:\t 4 kB\nRssShmem:\t 2 kB\nVmHWM:\t 99 kB\n";
+            let rss = "RssAnon:\t 10 kB\nRssFile:\t 4 kB\nRssShmem:\t 2 kB\nVmHWM:\t 99 kB\nUid:\t1000\t0\t0\t0\n";
             write("status", rss);
             let io = "rchar: 9\nread_bytes: 7\nwrite_bytes: 5\n";
             write(&format!("task/{pid}/io"), io);
@@ -297,6 +307,7 @@ mod tests {
             sample.process.key.start,
             BootClock::from_nanos(5_000_000_000)
         );
+        assert_eq!((sample.threads, sample.user), (1, Some(1_000)));
         let resident = sample.resident.expect("it has memory");
         assert_eq!(resident.sum(), Bytes(16 << 10));
         assert_eq!(resident.peak(), Bytes(99 << 10));

@@ -1,5 +1,6 @@
 //! From the domain's words to the wire's.
 
+mod one_four;
 mod one_three;
 mod one_two;
 mod step;

@@ -1,11 +1,13 @@
 //! The protobuf messages of v1, as they are written; `read` reads them. Tags are for ever: a field that is dropped keeps
 //! its tag reserved in a comment, a new one takes the next.
 
+mod one_four;
 mod one_three;
 mod one_two;
 
 use prost::{Enumeration, Message};
 
+pub(crate) use one_four::{Asked, Reclaim, Unmoved};
 pub(crate) use one_three::{Files, Handed, Label, Opened};
 pub(crate) use one_two::{
     GpuUse, NetworkDetail, NodeDetail, Pressure, RunName, StepGpu, StepNetwork,
@@ -218,6 +220,17 @@ pub(crate) struct Detail {
     pub handed: Option<Handed>,
     #[prost(message, optional, tag = "15")]
     pub opened: Option<Opened>,
+    /// Since 1.4.
+    #[prost(message, optional, tag = "16")]
+    pub asked: Option<Asked>,
+    #[prost(message, optional, tag = "17")]
+    pub unmoved: Option<Unmoved>,
+    #[prost(uint32, optional, tag = "18")]
+    pub threads: Option<u32>,
+    #[prost(uint32, optional, tag = "19")]
+    pub user: Option<u32>,
+    #[prost(message, optional, tag = "20")]
+    pub reclaim: Option<Reclaim>,
 }
 
 #[derive(Clone, PartialEq, Message)]

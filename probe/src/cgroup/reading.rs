@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ebb_domain::step::Requested;
+use ebb_domain::step::{Reclaim, Requested};
 use ebb_domain::units::{Bytes, MilliCores};
 
 use super::{Hierarchy, Version, below};
@@ -18,6 +18,8 @@ pub struct Reading {
     pub allowed: Requested,
     /// Processes that the kernel killed in it for want of memory.
     pub oom_kills: Option<u64>,
+    /// What was done to keep it within its memory.
+    pub reclaim: Option<Reclaim>,
 }
 
 /// How much of a cgroup is read.
@@ -49,24 +51,28 @@ pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
     let folder = hierarchy.folder(path);
     let file = |name: &str| text(&folder.join(name));
     let number = |name: &str| file(name)?.trim().parse().ok();
-    let (held, kills) = match &hierarchy.version {
+    let stat = file("memory.stat").unwrap_or_default();
+    let (held, oom_kills, taken, limit_hits) = match &hierarchy.version {
         Version::V1 { .. } => (
-            file("memory.stat")
-                .and_then(|stat| held_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0))),
-            "memory.oom_control",
+            held_v1(&stat, number("memory.kmem.usage_in_bytes").unwrap_or(0)),
+            file("memory.oom_control").and_then(|text| field(&text, "oom_kill")),
+            None,
+            number("memory.failcnt"),
         ),
-        Version::V2 => (
-            file("memory.stat").and_then(|stat| held_v2(&stat)),
-            "memory.events",
-        ),
+        Version::V2 => {
+            let events = file("memory.events").unwrap_or_default();
+            let (kills, hits) = (field(&events, "oom_kill"), field(&events, "max"));
+            (held_v2(&stat), kills, taken_v2(&stat), hits)
+        }
     };
     Reading {
         held,
+        reclaim: limit_hits.map(|limit_hits| Reclaim { taken, limit_hits }),
+        oom_kills,
         allowed: match wanted {
             Wanted::Held => Requested::default(),
             Wanted::All => limits(hierarchy, path),
         },
-        oom_kills: file(kills).and_then(|text| field(&text, "oom_kill")),
     }
 }
 
@@ -163,6 +169,14 @@ fn held_v2(stat: &str) -> Option<Bytes> {
     Some(Bytes(anon + shared + kernel))
 }
 
+/// Told in pages since 4.20.
+fn taken_v2(stat: &str) -> Option<Bytes> {
+    let pages = field(stat, "pgsteal")?;
+    Some(Bytes(
+        pages.saturating_mul(rustix::param::page_size() as u64),
+    ))
+}
+
 /// v1 says "no limit" by the greatest whole number of pages.
 fn limit_v1(folder: &Path) -> Option<u64> {
     const UNLIMITED_FROM: u64 = 1 << 62;
@@ -246,6 +260,46 @@ mod tests {
             Some(112),
         );
         check(held_v1("cache 1\n", 7), None);
+    }
+
+    #[test]
+    fn what_keeps_a_cgroup_within_its_memory_is_told_by_v2_whole_and_by_v1_in_part() {
+        let check = |version: Version, files: &[(&str, &str)], expect: Option<Reclaim>| {
+            let mount = tempfile::tempdir().expect("a folder");
+            let folder = mount.path().join("task");
+            fs::create_dir(&folder).expect("a folder");
+            for (name, text) in files {
+                fs::write(folder.join(name), text).expect("a file");
+            }
+            let hierarchy = Hierarchy {
+                mount: mount.path().to_owned(),
+                version,
+            };
+            let got = read(&hierarchy, "/task", Wanted::Held).reclaim;
+            assert_eq!(got, expect, "{files:?}");
+        };
+        let v1 = || Version::V1 {
+            memory_hierarchy: 4,
+            cpu_mount: None,
+        };
+        let page = rustix::param::page_size() as u64;
+        let (stat, events) = (
+            ("memory.stat", "anon 1\nshmem 0\npgscan 9\npgsteal 3\n"),
+            (
+                "memory.events",
+                "low 0\nhigh 7\nmax 12\noom 1\noom_kill 1\n",
+            ),
+        );
+        let told = |taken, limit_hits| Some(Reclaim { taken, limit_hits });
+        check(
+            Version::V2,
+            &[stat, events],
+            told(Some(Bytes(3 * page)), 12),
+        );
+        check(Version::V2, &[events], told(None, 12));
+        check(Version::V2, &[stat], None);
+        check(v1(), &[("memory.failcnt", "5\n")], told(None, 5));
+        check(v1(), &[], None);
     }
 
     #[test]

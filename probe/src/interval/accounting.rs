@@ -30,6 +30,8 @@ impl Fold {
         entry.sampled_peak = entry.sampled_peak.max(sample.resident.map(|r| r.peak()));
         entry.held = sample.resident.map(|r| (r.anon, r.shmem));
         entry.state = sample.state;
+        entry.threads = sample.threads;
+        self.is_of_user(process.key, sample.user);
         self.rested(process.key.pid);
     }
 
@@ -42,9 +44,20 @@ impl Fold {
             && let Some(step) = self.steps.get_mut(number)
         {
             entry.state.inspect(|state| step.detail.sees(*state));
+            step.detail.lives(entry.threads);
             entry
                 .held
                 .inspect(|(own, shared)| step.holds(*own, *shared));
+        }
+    }
+
+    /// A step is of the user of its first process.
+    pub(super) fn is_of_user(&mut self, key: ProcessKey, user: Option<u32>) {
+        let entry = self.processes.exact(key).copied();
+        if let Some(step) = entry.and_then(|entry| self.step_of(&entry))
+            && step.root == key
+        {
+            step.detail.user = user.or(step.detail.user);
         }
     }
 

@@ -4,10 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::step::{Parallelism, Sampled, StepDetail, TaskState};
+use ebb_domain::step::{Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved};
 use ebb_domain::units::CpuTime;
 
 use crate::kernel::Finer;
+
+/// More new pages a second than this are memory that a step takes or uses again; fewer
+/// come to a process that does nothing, by the balancing of NUMA nodes for one.
+const NEW_PAGES_A_SECOND: u64 = 1;
 
 /// What came to `before` since: both count from a process's start. A count that
 /// went backwards, as that of waits does when a thread ends, adds nothing until it
@@ -34,6 +38,11 @@ pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
         major_faults: count(now.major_faults, &mut before.major_faults),
         run_queue: delay(now.run_queue, &mut before.run_queue),
         disk_delay: delay(now.disk_delay, &mut before.disk_delay),
+        asked: now.asked.map(|now| {
+            let more = now.since(before.asked.unwrap_or_default());
+            before.asked = Some(before.asked.unwrap_or_default().plus(more));
+            more
+        }),
     }
 }
 
@@ -45,12 +54,23 @@ pub(super) struct Detail {
     now: Option<TaskState>,
     states: BTreeMap<TaskState, Sampled>,
     parallelism: Parallelism,
+    unmoved: Unmoved,
+    pub(super) user: Option<u32>,
+    pub(super) reclaim: Option<Reclaim>,
+    threads_now: u32,
+    most_threads: Option<u32>,
+    /// Since the last pass.
+    new_pages: u64,
+    moved: bool,
 }
 
 impl Detail {
     /// Counts what one process came to. One that does not know a delay makes that
     /// of the step unknown.
     pub(super) fn add(&mut self, more: &Finer) {
+        self.new_pages = self.new_pages.saturating_add(more.minor_faults);
+        self.new_pages = self.new_pages.saturating_add(more.major_faults);
+        self.moved |= (more.asked).is_some_and(|asked| asked.read.0 > 0 || asked.written.0 > 0);
         let Some(sum) = &mut self.finer else {
             self.finer = Some(*more);
             return;
@@ -64,6 +84,12 @@ impl Detail {
         let both = |a: Option<Duration>, b: Option<Duration>| Some(a?.saturating_add(b?));
         sum.run_queue = both(sum.run_queue, more.run_queue);
         sum.disk_delay = both(sum.disk_delay, more.disk_delay);
+        sum.asked = (sum.asked.zip(more.asked)).map(|(sum, more)| sum.plus(more));
+    }
+
+    /// A process began or ended.
+    pub(super) const fn moves(&mut self) {
+        self.moved = true;
     }
 
     /// One of its processes does this at the present pass.
@@ -71,8 +97,15 @@ impl Detail {
         self.now = Some(self.now.map_or(state, |now| now.min(state)));
     }
 
+    /// One of its processes has so many threads at the present pass.
+    pub(super) fn lives(&mut self, threads: u32) {
+        self.threads_now = self.threads_now.saturating_add(threads);
+    }
+
     /// Ends a pass, which stands for this time.
     pub(super) fn pass(&mut self, stands_for: Duration) {
+        let threads = std::mem::take(&mut self.threads_now);
+        self.most_threads = self.most_threads.max((threads > 0).then_some(threads));
         let Some(state) = self.now.take() else {
             return;
         };
@@ -84,6 +117,19 @@ impl Detail {
     /// The cores that were busy from one pass to the next.
     pub(super) fn worked(&mut self, wall: Duration, cpu: CpuTime) {
         self.parallelism.add(wall, cpu);
+    }
+
+    /// Ends a pass of so much time, in which the step computed or not, and moved bytes
+    /// or not.
+    pub(super) fn computed(&mut self, wall: Duration, computed: bool, moved: bool) {
+        let moved = std::mem::take(&mut self.moved) || moved;
+        let new_pages = std::mem::take(&mut self.new_pages);
+        if moved || new_pages > NEW_PAGES_A_SECOND.saturating_mul(wall.as_secs().max(1)) {
+            self.unmoved.now = Duration::ZERO;
+        } else if computed {
+            self.unmoved.now = self.unmoved.now.saturating_add(wall);
+            self.unmoved.longest = self.unmoved.longest.max(self.unmoved.now);
+        }
     }
 
     /// As it is told, of a step that used so much CPU time.
@@ -99,6 +145,11 @@ impl Detail {
             minor_faults: finer.map(|f| f.minor_faults),
             major_faults: finer.map(|f| f.major_faults),
             disk_delay: finer.and_then(|f| f.disk_delay),
+            asked: finer.and_then(|f| f.asked),
+            threads: self.most_threads,
+            user: self.user,
+            reclaim: self.reclaim,
+            unmoved: finer.and_then(|f| f.asked).map(|_| self.unmoved),
             parallelism: self.parallelism.clone(),
             states: self.states.clone(),
             ..StepDetail::default()
@@ -116,6 +167,9 @@ fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, Cpu
 
 #[cfg(test)]
 mod tests {
+    use ebb_domain::step::Asked;
+    use ebb_domain::units::Bytes;
+
     use super::*;
 
     fn finer(voluntary: u64, run_queue_ms: Option<u64>) -> Finer {
@@ -167,6 +221,46 @@ mod tests {
         check(3, 1, Some((750, 250)));
         check(8, 0, Some((1_000, 0)));
         check(u64::MAX, u64::MAX, Some((500, 500)));
+    }
+
+    #[test]
+    fn time_in_which_it_computed_and_nothing_came_of_it_is_kept_with_the_longest() {
+        let asked = |read| Finer {
+            asked: Some(Asked {
+                read: Bytes(read),
+                read_calls: 1,
+                ..Asked::default()
+            }),
+            ..Finer::default()
+        };
+        let faults = |minor_faults| Finer {
+            minor_faults,
+            ..asked(0)
+        };
+        let mut detail = Detail::default();
+        let mut check = |more: &Finer, moves: bool, computed: bool, expect: (u64, u64)| {
+            detail.add(more);
+            if moves {
+                detail.moves();
+            }
+            detail.computed(Duration::from_secs(10), computed, false);
+            let seen = detail.told(CpuTime(0)).unmoved.expect("it can be seen");
+            let seen = (seen.now.as_secs(), seen.longest.as_secs());
+            assert_eq!(seen, expect, "{more:?} {moves} {computed}");
+        };
+        check(&asked(7), false, true, (0, 0));
+        // Calls that give nothing are polling.
+        check(&asked(0), false, true, (10, 10));
+        check(&faults(10), false, true, (20, 20));
+        // It waits.
+        check(&asked(0), false, false, (20, 20));
+        check(&faults(11), false, true, (0, 20));
+        check(&asked(0), false, true, (10, 20));
+        check(&asked(0), true, true, (0, 20));
+        let mut unseen = Detail::default();
+        unseen.add(&Finer::default());
+        unseen.computed(Duration::from_secs(10), true, false);
+        assert_eq!(unseen.told(CpuTime(0)).unmoved, None);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) struct Entry {
     pub(super) sampled_peak: Option<Bytes>,
     /// Its own and its shared memory, when last told.
     pub(super) held: Option<(Bytes, Bytes)>,
+    /// Its threads then.
+    pub(super) threads: u32,
     /// What it did then.
     pub(super) state: Option<TaskState>,
     /// The present pass has shown it.
@@ -74,6 +76,7 @@ impl Entry {
             maxrss_before: Bytes::default(),
             sampled_peak: None,
             held: None,
+            threads: 0,
             state: None,
             seen: false,
             missed_passes: 0,

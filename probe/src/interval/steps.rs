@@ -190,6 +190,7 @@ impl State {
     pub(super) fn joined(&mut self, at: BootClock) {
         self.living += 1;
         self.processes += 1;
+        self.detail.moves();
         self.last_progress = self.last_progress.max(at);
     }
 
@@ -203,6 +204,7 @@ impl State {
     pub(super) fn ended(&mut self, key: ProcessKey, at: BootClock, status: Option<ExitStatus>) {
         self.living = self.living.saturating_sub(1);
         self.unreaped += 1;
+        self.detail.moves();
         self.last_end = self.last_end.max(at);
         if key == self.root {
             self.root_status = status;
@@ -218,8 +220,8 @@ impl State {
     }
 
     pub(super) fn add(&mut self, program: ToolName, used: &Totals) {
-        plus(&mut self.totals, used);
-        plus(&mut self.window, used);
+        self.totals.add(used);
+        self.window.add(used);
         self.disk_unseen |= used.disk.is_none();
         let tool = self.tool(program);
         tool.cpu = tool.cpu.saturating_add(used.cpu);
@@ -292,9 +294,13 @@ impl State {
         self.detail.pass(gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
         let moved = self.network.has_moved() || moved;
-        if moved || window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64() {
+        let computed = window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64();
+        if moved || computed {
             self.last_progress = self.last_progress.max(at);
         }
+        // Who waits for a GPU mostly spins, and its device works.
+        let moved = moved || self.gpu.is_some();
+        self.detail.computed(gap, computed, moved);
         let ran = window.cpu > CpuTime(0);
         if let Some(path) = &self.step.cgroup
             && let Some(wanted) = Wanted::at(self.windows, ran)
@@ -306,6 +312,7 @@ impl State {
 
     fn read(&mut self, reading: &Reading) {
         self.cgroup_held = self.cgroup_held.max(reading.held);
+        self.detail.reclaim = reading.reclaim.or(self.detail.reclaim);
         self.requested.cores = reading.allowed.cores.or(self.requested.cores);
         self.requested.memory = reading.allowed.memory.or(self.requested.memory);
         match (self.oom_kills_before, reading.oom_kills) {
@@ -362,6 +369,7 @@ impl State {
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
         let observed = observed.max(self.root.start);
         let over = end != StepEnd::Running;
+        let told = self.detail.told(self.totals.cpu);
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),
@@ -384,17 +392,9 @@ impl State {
                 run: self.step.run.clone().map(Box::new),
                 handed: self.handed.clone(),
                 opened: over.then(|| self.opened.told()).flatten(),
-                ..self.detail.told(self.totals.cpu)
+                unmoved: (told.unmoved).filter(|_| disk.is_some()),
+                ..told
             },
         }
-    }
-}
-
-fn plus(sum: &mut Totals, more: &Totals) {
-    sum.cpu = sum.cpu.saturating_add(more.cpu);
-    if let Some(more) = more.disk {
-        let disk = sum.disk.get_or_insert_default();
-        disk.read = disk.read.saturating_add(more.read);
-        disk.written = disk.written.saturating_add(more.written);
     }
 }

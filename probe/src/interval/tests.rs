@@ -50,6 +50,8 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         resident: Some(resident),
         finer: Some(Finer::default()),
         state: Some(TaskState::Network),
+        threads: 2,
+        user: Some(1_000),
     }
 }
 

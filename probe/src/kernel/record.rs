@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use ebb_domain::heartbeat::BootClock;
+use ebb_domain::step::Asked;
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::{
@@ -63,6 +64,8 @@ struct Exec {
     maxrss_pages: u64,
     work_parent: [u8; 16],
     work_leaf: [u8; 48],
+    uid: u32,
+    unused: u32,
 }
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -90,6 +93,10 @@ pub(super) struct RawFiner {
     major_faults: u64,
     run_queue_ns: u64,
     disk_delay_ns: u64,
+    asked_read_bytes: u64,
+    asked_write_bytes: u64,
+    read_calls: u64,
+    write_calls: u64,
 }
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -144,7 +151,7 @@ pub(super) struct Task {
     pub(super) finer: RawFiner,
     pub(super) stack: [u64; FRAMES],
     pub(super) tid: u32,
-    unused: u32,
+    pub(super) uid: u32,
 }
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -188,6 +195,12 @@ impl Head {
             major_faults: raw.major_faults,
             run_queue: told(HAS_RUN_QUEUE, raw.run_queue_ns),
             disk_delay: told(HAS_DISK_DELAY, raw.disk_delay_ns),
+            asked: (self.flags & HAS_IO != 0).then_some(Asked {
+                read: Bytes(raw.asked_read_bytes),
+                written: Bytes(raw.asked_write_bytes),
+                read_calls: raw.read_calls,
+                write_calls: raw.write_calls,
+            }),
         }
     }
 }
@@ -223,6 +236,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
                         leaf: text(&exec.work_leaf),
                     }),
                     script: None,
+                    user: Some(exec.uid),
                 },
             }
         }

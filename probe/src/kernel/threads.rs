@@ -7,7 +7,6 @@ use super::record::{self, Task};
 use super::waits::Waits;
 use super::{Finer, Resident, TaskKind, TaskSample, Totals};
 use ebb_domain::step::TaskState;
-use ebb_domain::units::{Bytes, CpuTime};
 
 /// Sums one pass by process. A process whose leader was not seen is left out: its
 /// ended threads' share is unknown. So is one that has ended and waits for its
@@ -91,7 +90,7 @@ impl Group {
         if task.head.flags & record::ZOMBIE == 0 {
             self.living_threads += 1;
         }
-        self.plus(
+        self.totals.add(
             &task
                 .head
                 .totals(task.cpu_ns, task.read_bytes, task.write_bytes),
@@ -105,20 +104,11 @@ impl Group {
             });
         }
         if task.head.flags & record::THREAD == 0 {
-            self.plus(&task.head.totals(
+            self.totals.add(&task.head.totals(
                 task.ended_cpu_ns,
                 task.ended_read_bytes,
                 task.ended_write_bytes,
             ));
-        }
-    }
-
-    fn plus(&mut self, more: &Totals) {
-        self.totals.cpu = CpuTime(self.totals.cpu.0.saturating_add(more.cpu.0));
-        if let Some(more) = more.disk {
-            let sum = self.totals.disk.get_or_insert_default();
-            sum.read = Bytes(sum.read.0.saturating_add(more.read.0));
-            sum.written = Bytes(sum.written.0.saturating_add(more.written.0));
         }
     }
 
@@ -138,6 +128,9 @@ impl Group {
                 *sum = Some(sum.unwrap_or_default().saturating_add(more));
             }
         }
+        if let Some(more) = more.asked {
+            sum.asked = Some(sum.asked.unwrap_or_default().plus(more));
+        }
     }
 
     fn finish(self, leader: &Task) -> Option<TaskSample> {
@@ -156,6 +149,8 @@ impl Group {
             resident: self.resident,
             finer: Some(self.finer),
             state: self.state,
+            threads: self.living_threads,
+            user: Some(leader.uid),
         })
     }
 }

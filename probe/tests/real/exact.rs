@@ -163,6 +163,39 @@ fn direct_writes_and_reads_are_exact_to_the_byte() {
     let written = step.disk_written.expect("seen").0;
     let times = [0, 4096].map(|bytes| expect.0 + bytes);
     assert!(times.contains(&written), "{written} bytes, not {times:?}");
+    // By calls: of the file, /dev/zero and /dev/null, some to load programs and to say
+    // what was copied.
+    let asked = step.detail.asked.expect("told");
+    let both = expect.0 * 2;
+    assert!(
+        (both..both + (1 << 20)).contains(&asked.read.0),
+        "{asked:?}"
+    );
+    let calls = u64::from(MIB) * 2;
+    let near = (both..both + 1_024).contains(&asked.written.0)
+        && (calls..calls + 20).contains(&asked.write_calls)
+        && (calls + 1..calls + 100).contains(&asked.read_calls);
+    assert!(near, "{asked:?}");
+}
+
+#[test]
+fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
+    if skipped() {
+        return;
+    }
+    let spins = "exec bash -c 'while [ $SECONDS -lt 25 ]; do :; done'";
+    let writes = "exec bash -c 'at=0; while [ $SECONDS -lt 25 ]; do \
+        [ $SECONDS = $at ] || { at=$SECONDS; echo line; }; done >/dev/null'";
+    let (steps, _) = run(&[(None, spins), (None, writes)]);
+    let longest = |n: usize| {
+        let detail = &steps[n].0.detail;
+        assert_eq!(detail.user, Some(rustix::process::getuid().as_raw()));
+        assert!(detail.threads >= Some(1), "{detail:?}");
+        detail.unmoved.expect("told").longest
+    };
+    let (spun, wrote) = (longest(0), longest(1));
+    let pass = Duration::from_secs(9);
+    assert!(spun > pass && wrote < pass, "{spun:?}, {wrote:?}");
 }
 
 #[test]

@@ -78,6 +78,8 @@ kinds! {
     StarvedStep = "starved_step", "Starved of CPU";
     /// A step that mostly waits for disk, pages or network.
     WaitingStep = "waiting_step", "Waiting step";
+    /// A step that computes for far longer than it ever did, and nothing comes of it.
+    SpinningStep = "spinning_step", "May be spinning";
     /// A step that takes far longer than its own history.
     SlowStep = "slow_step", "Slow step";
     /// A step that is about to run out of its memory.

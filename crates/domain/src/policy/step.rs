@@ -33,6 +33,10 @@ pub struct StepPolicy {
     pub slow_ppm: u32,
     /// Seconds beyond its longest run that a step must take before it is slow.
     pub slow_by_seconds: u64,
+    /// Seconds that a step must have computed, with nothing read, written or begun, before
+    /// that is compared with its earlier runs: an hour, since much honest work does so for
+    /// minutes. It must be as many times its longest as a slow step's usual time.
+    pub spinning_seconds: u64,
     /// Runs from which a history begins: five, the fewest whose middle one outlier on
     /// either side does not move.
     pub history_runs: u32,
@@ -57,6 +61,7 @@ impl Default for StepPolicy {
             waiting_more_ppm: 250_000,
             slow_ppm: 2_000_000,
             slow_by_seconds: 15 * 60,
+            spinning_seconds: 3600,
             history_runs: 5,
             full_memory_ppm: 950_000,
             failed_within_seconds: 24 * 3600,

@@ -7,6 +7,7 @@ mod out_of_memory;
 mod past;
 mod retry_storm;
 mod slow;
+mod spinning;
 mod stalled;
 mod starved;
 #[cfg(test)]
@@ -49,11 +50,12 @@ fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
 }
 
 /// About one run that is under way, the most pressing first.
-fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 5] {
+fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 6] {
     [
         (FindingKind::MemoryPressure, memory_pressure::judge),
         (FindingKind::StalledStep, stalled::judge),
         (FindingKind::StarvedStep, starved::judge),
+        (FindingKind::SpinningStep, spinning::judge),
         (FindingKind::SlowStep, slow::judge),
         (FindingKind::WaitingStep, waiting::judge),
     ]

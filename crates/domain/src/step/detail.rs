@@ -37,6 +37,21 @@ pub struct StepDetail {
     pub parallelism: Parallelism,
     /// What it did at the samples, once each; empty where that cannot be seen.
     pub states: BTreeMap<TaskState, Sampled>,
+    /// What it asked of files, pipes and devices by calls; `None` where that is not
+    /// counted.
+    pub asked: Option<Asked>,
+    /// For how long it computed and nothing came of it; `None` where that cannot be
+    /// seen.
+    pub unmoved: Option<Unmoved>,
+    /// The most threads that its processes had at one sample; `None` when it was over
+    /// before any.
+    pub threads: Option<u32>,
+    /// The user of its first process, by the number that the node has for it; `None`
+    /// where that was not seen.
+    pub user: Option<u32>,
+    /// How its memory was kept within bounds; `None` for a step without a cgroup of its
+    /// own, and where the kernel does not tell.
+    pub reclaim: Option<Reclaim>,
     /// What its TCP sockets carried; `None` when none was seen, which is no zero where
     /// sockets cannot be seen.
     pub network: Option<StepNetwork>,
@@ -49,6 +64,72 @@ pub struct StepDetail {
     pub handed: Option<Box<Handed>>,
     /// What its node tells only where that is switched on.
     pub opened: Option<Box<Opened>>,
+}
+
+/// What a step asked for by calls to read and write since its start, a cache's answers
+/// included; what it mapped, or sent by `send`, is not in it. In `/proc/PID/io`: `rchar`,
+/// `wchar`, `syscr` and `syscw`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Asked {
+    /// Bytes that calls to read gave.
+    pub read: Bytes,
+    /// Bytes that calls to write took.
+    pub written: Bytes,
+    /// Calls to read.
+    pub read_calls: u64,
+    /// Calls to write.
+    pub write_calls: u64,
+}
+
+impl Asked {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self {
+            read: self.read.saturating_add(more.read),
+            written: self.written.saturating_add(more.written),
+            read_calls: self.read_calls.saturating_add(more.read_calls),
+            write_calls: self.write_calls.saturating_add(more.write_calls),
+        }
+    }
+
+    /// What came to `before` since.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            read: Bytes(self.read.0.saturating_sub(before.read.0)),
+            written: Bytes(self.written.0.saturating_sub(before.written.0)),
+            read_calls: self.read_calls.saturating_sub(before.read_calls),
+            write_calls: self.write_calls.saturating_sub(before.write_calls),
+        }
+    }
+}
+
+/// What the kernel did to keep a step's cgroup within its memory, since it was made.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Reclaim {
+    /// Memory taken back from it, mostly cached files; `None` with cgroup v1, which does
+    /// not tell.
+    pub taken: Option<Bytes>,
+    /// Times that it came to its limit.
+    pub limit_hits: u64,
+}
+
+/// Time in which a step computed and nothing came of it that the kernel sees: no byte
+/// read or written, no new page of memory, no process begun or ended, no GPU held. Much
+/// honest work looks so for a while; a step that spins looks so for ever.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Unmoved {
+    /// Since the last thing that came of it; time in which it waited is not in it.
+    pub now: Duration,
+    /// The longest there was, the present one included.
+    pub longest: Duration,
 }
 
 /// What a scheduler hands a step over the probe's socket. Nothing is judged by it but

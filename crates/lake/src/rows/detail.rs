@@ -8,6 +8,10 @@ use ebb_domain::step::{
 use ebb_domain::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
 
+mod one_four;
+
+use one_four::{AskedRow, ReclaimRow, UnmovedRow, get_count};
+
 use super::column::{
     ColumnError, get, get_some, get_span, get_state, get_time, put, put_some, put_span, put_state,
     put_time,
@@ -30,6 +34,11 @@ pub(super) struct DetailRow {
     run: Option<RunRow>,
     handed: Option<HandedRow>,
     opened: Option<OpenedRow>,
+    asked: Option<AskedRow>,
+    unmoved: Option<UnmovedRow>,
+    threads: Option<i64>,
+    user_id: Option<i64>,
+    reclaim: Option<ReclaimRow>,
 }
 
 /// TCP payload.
@@ -131,6 +140,11 @@ impl TryFrom<&StepDetail> for DetailRow {
             run: detail.run.as_deref().cloned().map(put_run),
             handed: detail.handed.as_deref().map(put_handed),
             opened: detail.opened.as_deref().map(put_opened).transpose()?,
+            asked: detail.asked.as_ref().map(AskedRow::new).transpose()?,
+            unmoved: detail.unmoved.as_ref().map(UnmovedRow::new).transpose()?,
+            threads: detail.threads.map(Into::into),
+            user_id: detail.user.map(Into::into),
+            reclaim: detail.reclaim.as_ref().map(ReclaimRow::new).transpose()?,
         })
     }
 }
@@ -164,10 +178,9 @@ fn put_gpu(gpu: &StepGpu) -> Result<GpuRow, ColumnError> {
 }
 
 fn get_gpu(row: &GpuRow) -> Result<StepGpu, ColumnError> {
-    let (column, value) = ("detail.gpu.devices", row.devices);
     let memory = get_some("detail.gpu.peak_memory_bytes", row.peak_memory_bytes)?;
     Ok(StepGpu {
-        devices: u32::try_from(value).map_err(|_| ColumnError::OutOfRange { column, value })?,
+        devices: get_count("detail.gpu.devices", Some(row.devices))?.unwrap_or_default(),
         held: get_time("detail.gpu.held_ns", row.held_ns)?,
         busy: get_span("detail.gpu.busy_ns", row.busy_ns)?,
         peak_memory: memory.map(Bytes),
@@ -275,6 +288,11 @@ impl TryFrom<DetailRow> for StepDetail {
             }),
             handed: row.handed.map(|row| Box::new(get_handed(row))),
             opened: (row.opened.map(|row| get_opened(row).map(Box::new))).transpose()?,
+            asked: row.asked.as_ref().map(AskedRow::get).transpose()?,
+            unmoved: row.unmoved.as_ref().map(UnmovedRow::get).transpose()?,
+            threads: get_count("detail.threads", row.threads)?,
+            user: get_count("detail.user_id", row.user_id)?,
+            reclaim: row.reclaim.as_ref().map(ReclaimRow::get).transpose()?,
         })
     }
 }

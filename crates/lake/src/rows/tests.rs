@@ -140,6 +140,19 @@ fn heartbeats_have_these_columns() {
                 path: Utf8
                 count: Int64
             files_left_out: Int64
+          asked?: struct
+            read_bytes: Int64
+            written_bytes: Int64
+            read_calls: Int64
+            write_calls: Int64
+          unmoved?: struct
+            now_ns: Int64
+            longest_ns: Int64
+          threads?: Int64
+          user_id?: Int64
+          reclaim?: struct
+            taken_bytes?: Int64
+            limit_hits: Int64
     "#);
 }
 
@@ -230,6 +243,19 @@ fn steps_have_these_columns() {
             path: Utf8
             count: Int64
         files_left_out: Int64
+      asked?: struct
+        read_bytes: Int64
+        written_bytes: Int64
+        read_calls: Int64
+        write_calls: Int64
+      unmoved?: struct
+        now_ns: Int64
+        longest_ns: Int64
+      threads?: Int64
+      user_id?: Int64
+      reclaim?: struct
+        taken_bytes?: Int64
+        limit_hits: Int64
     "#);
 }
 

@@ -9,8 +9,9 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    Handed, MemorySource, Opened, Parallelism, PeakMemory, PlacedStep, Requested, RunName, Sampled,
-    StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
+    Asked, Handed, MemorySource, Opened, Parallelism, PeakMemory, PlacedStep, Reclaim, Requested,
+    RunName, Sampled, StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage,
+    TaskState, ToolUsage, Unmoved,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -193,6 +194,22 @@ fn detail() -> StepDetail {
             files: [("/data/α".to_owned(), 127)].into(),
             files_left_out: 131,
         })),
+        asked: Some(Asked {
+            read: Bytes(137),
+            written: Bytes(139),
+            read_calls: 149,
+            write_calls: 0,
+        }),
+        unmoved: Some(Unmoved {
+            now: Duration::ZERO,
+            longest: Duration::from_nanos(151),
+        }),
+        threads: Some(157),
+        user: Some(u32::MAX),
+        reclaim: Some(Reclaim {
+            taken: None,
+            limit_hits: 163,
+        }),
     }
 }
 

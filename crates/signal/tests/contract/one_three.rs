@@ -7,7 +7,7 @@ use super::*;
 const GOLDEN_HEARTBEATS_1_3: &str = include_str!("../golden/heartbeat-1.3.txt");
 
 /// All that 1.3 added.
-fn heartbeat_of_one_three() -> Heartbeat {
+pub(super) fn heartbeat_of_one_three() -> Heartbeat {
     let mut heartbeat = heartbeat_of_one_two();
     let detail = &mut heartbeat.steps[0].detail;
     detail.handed = Some(Box::new(Handed {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{NetworkDetail, NodeDetail, Pressure, ProbeCost};
-use ebb_domain::step::{Parallelism, Sampled, StepDetail, StepNetwork, TaskState};
+use ebb_domain::step::{
+    Asked, Parallelism, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
+};
 use ebb_domain::units::{Bytes, CpuTime};
 
 /// A probe looks every ten seconds where nothing else is set.
@@ -64,6 +66,22 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
             sent: Bytes(minutes * (seed % 90_000)),
             retransmits: seed % 7,
             connections: 1 + seed % 3,
+        }),
+        asked: Some(Asked {
+            read: Bytes(minutes * (seed % 9_000_000)),
+            written: Bytes(minutes * (seed % 5_000_000)),
+            read_calls: minutes * (seed % 7_000),
+            write_calls: minutes * (seed % 3_000),
+        }),
+        unmoved: Some(Unmoved {
+            now: Duration::ZERO,
+            longest: Duration::from_nanos(10_000_123_457 * (seed % 4)),
+        }),
+        threads: Some(2 + (seed % 30) as u32),
+        user: Some(1_000),
+        reclaim: Some(Reclaim {
+            taken: Some(Bytes((seed % 3) * 40_960)),
+            limit_hits: seed % 2,
         }),
         ..StepDetail::default()
     }

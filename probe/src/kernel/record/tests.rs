@@ -35,12 +35,12 @@ fn each_record_has_the_layout_that_the_kernel_half_asserts() {
     }
     let mut ours = twins! {
         "ebb_head" Head { flags at_ns start_ns cgroup_id tgid ppid comm }
-        "ebb_exec" Exec { maxrss_pages work_parent work_leaf }
+        "ebb_exec" Exec { maxrss_pages work_parent work_leaf uid }
         "ebb_exit" Exit { cpu_ns read_bytes write_bytes rss_pages hiwater_pages maxrss_pages exit_code }
-        "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns }
+        "ebb_finer" RawFiner { system_ns voluntary minor_faults run_queue_ns disk_delay_ns asked_read_bytes asked_write_bytes read_calls write_calls }
         "ebb_reap" Reap { finer }
         "ebb_socket" RawSocket { socket received_bytes sent_bytes retransmits }
-        "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack tid }
+        "ebb_task" Task { cpu_ns ended_cpu_ns anon_pages hiwater_pages maxrss_pages finer stack tid uid }
         "ebb_rested" Rested { tid }
     };
     ours.insert("ebb_cgroup".into(), size_of::<Head>() + PATH_BYTES);

@@ -69,6 +69,15 @@ pub enum Trouble {
         /// The same of its earlier runs; `None` without any.
         usual: Option<Share>,
     },
+    /// It computes, and nothing comes of it that the kernel sees.
+    Spinning {
+        /// For how long.
+        unmoved_for: Duration,
+        /// The longest such time of its earlier runs.
+        longest: Duration,
+        /// How many they are.
+        runs: u32,
+    },
     /// It takes longer than it used to.
     Slow {
         /// How long it has run.
@@ -88,6 +97,8 @@ pub enum Trouble {
         limit: Bytes,
         /// Page faults that waited for a disk; `None` when unknown.
         major_faults: Option<u64>,
+        /// Times that it came to its limit, and memory was taken back; `None` when unknown.
+        limit_hits: Option<u64>,
     },
     /// It asks for less than its runs need.
     Short {
@@ -236,6 +247,17 @@ impl fmt::Display for Trouble {
                     None => Ok(()),
                 }
             }
+            Self::Spinning {
+                unmoved_for,
+                longest,
+                runs,
+            } => write!(
+                f,
+                "has computed for {} without reading, writing, taking memory or starting \
+                 anything; in {runs} earlier runs that never lasted longer than {}",
+                Spoken(*unmoved_for),
+                Spoken(*longest)
+            ),
             Self::Slow {
                 ran,
                 usual,
@@ -253,8 +275,12 @@ impl fmt::Display for Trouble {
                 held,
                 limit,
                 major_faults,
+                limit_hits,
             } => {
                 write!(f, "held {} of the {limit} that it may", held.bytes)?;
+                if let Some(hits) = limit_hits.filter(|hits| *hits > 0) {
+                    write!(f, ", came to it {hits} times")?;
+                }
                 match major_faults {
                     Some(faults) => write!(f, ", {faults} page faults waited for a disk"),
                     None => Ok(()),

@@ -32,10 +32,12 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
             share.map(|share| share >= bound),
         );
     let (held, limit) = known.filter(|_| goes_on)?;
+    let detail = &run.step.usage.detail;
     let trouble = Trouble::NearLimit {
         held,
         limit,
-        major_faults: run.step.usage.detail.major_faults,
+        major_faults: detail.major_faults,
+        limit_hits: detail.reclaim.map(|reclaim| reclaim.limit_hits),
     };
     let advice = format!(
         "Give its next run more than {limit}; when this one is killed, all its work is lost."
@@ -62,22 +64,28 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
 mod tests {
     use super::super::testing::{peak, run_for, verdict};
     use super::*;
+    use crate::step::Reclaim;
 
     #[test]
     fn a_step_is_under_pressure_when_it_holds_all_but_a_little_of_what_it_may() {
-        let check = |mib: u64, source: MemorySource, expect: bool| {
-            let world = run_for(60, |s| s.peak_memory = Some(peak(mib, source)));
-            let said = verdict(&world, KIND);
-            assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
-            if let Some(said) = said {
-                assert!(
-                    said.evidence
-                        .to_string()
-                        .starts_with("held 3.9 GiB of the 4.0 GiB")
-                );
-                assert_eq!(said.saving_or_zero().micros(), 0);
-            }
-        };
+        let check =
+            |mib: u64, source: MemorySource, expect: bool| {
+                let world = run_for(60, |s| {
+                    s.peak_memory = Some(peak(mib, source));
+                    s.detail.reclaim = Some(Reclaim {
+                        taken: None,
+                        limit_hits: 12,
+                    });
+                });
+                let said = verdict(&world, KIND);
+                assert_eq!(said.is_some(), expect, "{mib} MiB {source:?}");
+                if let Some(said) = said {
+                    assert!(said.evidence.to_string().starts_with(
+                        "held 3.9 GiB of the 4.0 GiB that it may, came to it 12 times"
+                    ));
+                    assert_eq!(said.saving_or_zero().micros(), 0);
+                }
+            };
         check(4_000, MemorySource::CgroupSampled, true);
         check(3_600, MemorySource::CgroupSampled, false);
         check(4_096, MemorySource::CgroupPeak, false);

@@ -16,6 +16,9 @@ pub(super) struct Past {
     pub(super) usual: Duration,
     /// What the longest of them took.
     pub(super) longest: Duration,
+    /// The longest time in which one of them computed and nothing came of it, and how many
+    /// tell that.
+    pub(super) unmoved: (Duration, u32),
     /// The share of its time that the middle one waited; `None` where too few tell.
     pub(super) waits: Option<Share>,
 }
@@ -28,9 +31,17 @@ impl Past {
             runs: many(walls.len()),
             usual: walls.get(walls.len() / 2).copied().unwrap_or_default(),
             longest: walls.last().copied().unwrap_or_default(),
+            unmoved: unmoved(profiled),
             waits: waiting::usual(well_ended(profiled), facts.policy.step.history_runs),
         }
     }
+}
+
+fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
+    let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.unmoved);
+    told.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
+        (longest.max(unmoved.longest), runs + 1)
+    })
 }
 
 /// Runs that ended well, of which a history is made.

@@ -1,4 +1,4 @@
-//! What versions 1.1 to 1.3 added to a step.
+//! What versions 1.1 to 1.4 added to a step.
 
 use ebb_domain::step::{Parallelism, StepDetail, TaskState};
 
@@ -34,6 +34,11 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         run: detail.run.as_deref().map(Into::into),
         handed: detail.handed.as_deref().map(Into::into),
         opened: detail.opened.as_deref().map(Into::into),
+        asked: detail.asked.map(Into::into),
+        unmoved: detail.unmoved.map(Into::into),
+        threads: detail.threads,
+        user: detail.user,
+        reclaim: detail.reclaim.map(Into::into),
     }))
 }
 

@@ -1,4 +1,6 @@
-//! What versions 1.1 to 1.3 added to a step.
+//! What versions 1.1 to 1.4 added to a step.
+
+mod one_four;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,6 +48,11 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
             13 => detail.run = Some(Box::new(run(value.bytes()?)?)),
             14 => detail.handed = Some(Box::new(handed(value.bytes()?)?)),
             15 => detail.opened = Some(Box::new(opened(value.bytes()?)?)),
+            16 => detail.asked = Some(one_four::asked(value.bytes()?)?),
+            17 => detail.unmoved = Some(one_four::unmoved(value.bytes()?)?),
+            18 => detail.threads = Some(value.small()?),
+            19 => detail.user = Some(value.small()?),
+            20 => detail.reclaim = Some(one_four::reclaim(value.bytes()?)?),
             _ => {}
         }
     }

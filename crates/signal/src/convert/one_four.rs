@@ -1,0 +1,35 @@
+//! What version 1.4 added to a step.
+
+use ebb_domain::step::{Asked, Reclaim, Unmoved};
+
+use super::nanos;
+use crate::proto;
+
+impl From<Asked> for proto::Asked {
+    fn from(asked: Asked) -> Self {
+        Self {
+            read_bytes: asked.read.0,
+            written_bytes: asked.written.0,
+            read_calls: asked.read_calls,
+            write_calls: asked.write_calls,
+        }
+    }
+}
+
+impl From<Unmoved> for proto::Unmoved {
+    fn from(unmoved: Unmoved) -> Self {
+        Self {
+            now_ns: nanos(unmoved.now),
+            longest_ns: nanos(unmoved.longest),
+        }
+    }
+}
+
+impl From<Reclaim> for proto::Reclaim {
+    fn from(reclaim: Reclaim) -> Self {
+        Self {
+            taken_bytes: reclaim.taken.map(|bytes| bytes.0),
+            limit_hits: reclaim.limit_hits,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What version 1.4 added.
+
+use ebb_domain::step::{Asked, Reclaim, Unmoved};
+
+use super::one_three::heartbeat_of_one_three;
+use super::*;
+
+const GOLDEN_HEARTBEATS_1_4: &str = include_str!("../golden/heartbeat-1.4.txt");
+
+/// All that 1.4 added.
+fn heartbeat_of_one_four() -> Heartbeat {
+    let mut heartbeat = heartbeat_of_one_three();
+    let detail = &mut heartbeat.steps[0].detail;
+    detail.asked = Some(Asked {
+        read: Bytes::gib(7),
+        written: Bytes(0),
+        read_calls: 9,
+        write_calls: u64::MAX,
+    });
+    detail.unmoved = Some(Unmoved {
+        now: Duration::ZERO,
+        longest: Duration::from_secs(600),
+    });
+    detail.threads = Some(33);
+    detail.user = Some(0);
+    detail.reclaim = Some(Reclaim {
+        taken: Some(Bytes(0)),
+        limit_hits: 12,
+    });
+    heartbeat
+}
+
+#[test]
+fn version_one_four_heartbeats_written_long_ago_are_still_read() {
+    let message = decode_heartbeats(GOLDEN_HEARTBEATS_1_4.trim_end()).expect("the golden message");
+    assert_eq!(message.heartbeats, vec![heartbeat_of_one_four()]);
+}
+
+#[test]
+fn what_one_four_added_is_read_back_whole() {
+    let check = |change: fn(&mut StepDetail)| {
+        let mut heartbeat = heartbeat_of_one_four();
+        change(&mut heartbeat.steps[0].detail);
+        let body = encode_heartbeats(&sent(), &[heartbeat.clone()]).expect("it fits");
+        let read = decode_heartbeats(&body).expect("it reads");
+        assert_eq!(read.heartbeats, vec![heartbeat]);
+    };
+    check(|_| {});
+    check(|d| (d.asked, d.threads) = (None, None));
+    check(|d| (d.unmoved, d.user) = (None, None));
+    check(|d| d.reclaim = None);
+    check(|d| {
+        d.reclaim = Some(Reclaim {
+            taken: None,
+            limit_hits: 0,
+        });
+    });
+}
