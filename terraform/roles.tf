@@ -37,7 +37,7 @@ data "aws_iam_policy_document" "sweeper" {
   statement {
     sid       = "ReadInventory"
     resources = ["*"]
-    actions   = local.permissions.inventory
+    actions   = concat(local.permissions.inventory, local.permissions.prices)
   }
 
   statement {

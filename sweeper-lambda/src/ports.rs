@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{
     self, AwsBill, AwsConfig, AwsInventory, AwsMailer, AwsMarkets, AwsMetrics, AwsObjects,
-    AwsQueue, AwsSecrets, AwsTopic, Beside,
+    AwsPrices, AwsQueue, AwsSecrets, AwsTopic, Beside,
 };
 use ebb_cloud::ports::{Chat, Events, Mailer, Topic};
 use ebb_lake::Lake;
@@ -42,6 +42,8 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
         AwsBill::new(&aws),
         AwsMarkets::new(&aws, &settings.spot_advisor_url),
     );
+    // The same for all accounts.
+    let prices = AwsPrices::new(&aws);
     let together = match &settings.beside {
         Beside::Nobody => None,
         beside => {
@@ -56,7 +58,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
             metrics: Some(all),
             bill: Some(all),
             markets: Some(all),
-            prices: None,
+            prices: Some(&prices),
             regions: &settings.regions,
         },
         None => Account {
@@ -64,7 +66,7 @@ pub(crate) async fn sweep(settings: &Settings, deadline: &Deadline) -> Result<Su
             metrics: Some(&own.1),
             bill: Some(&own.2),
             markets: Some(&own.3),
-            prices: None,
+            prices: Some(&prices),
             regions: &settings.regions,
         },
     };

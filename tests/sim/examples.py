@@ -25,7 +25,7 @@ _CALLS = {
     "ec2": (
         "ec2",
         "DescribeRegions DescribeInstances DescribeVolumes DescribeAddresses DescribeSnapshots DescribeImages "
-        "DescribeSpotPriceHistory DescribeInstanceTypeOfferings DescribeReservedInstances "
+        "DescribeSpotPriceHistory DescribeInstanceTypeOfferings DescribeInstanceTypes DescribeReservedInstances "
         "GetSpotPlacementScores",
     ),
     "batch": (

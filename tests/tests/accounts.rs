@@ -38,10 +38,11 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Calls that tell in pages, all of which must have been seen to.
-const PAGED: [&str; 13] = [
+const PAGED: [&str; 14] = [
     "GetProducts",
     "DescribeSpotPriceHistory",
     "DescribeInstanceTypeOfferings",
+    "DescribeInstanceTypes",
     "DescribeInstances",
     "DescribeVolumes",
     "DescribeSnapshots",

@@ -1,4 +1,4 @@
-//! `ebb catalog`: machine types and their prices, and how the prices are renewed.
+//! `ebb catalog`: machine types and their prices, and how both are renewed.
 
 mod show;
 
@@ -132,7 +132,9 @@ mod of_bucket {
             Some(file) if !file.exists() => Refreshed::default(),
             _ => super::load(place).await?,
         };
-        let (regions, types) = show::counted(&told);
+        let prices = told.regions.values().map(|region| region.on_demand.len());
+        let (regions, prices) = (told.regions.len(), prices.sum::<usize>());
+        let types = told.types.len();
         all.absorb(told);
         let (kept, who) = match (&place.file, &place.bucket) {
             (Some(file), _) => {
@@ -155,7 +157,8 @@ mod of_bucket {
             }
         };
         Ok(format!(
-            "{types} prices of {regions} regions are kept in {kept}; {who} by them.\n"
+            "{prices} prices of {regions} regions and {types} machine types are kept in {kept}; \
+             {who} by them.\n"
         ))
     }
 }

@@ -13,7 +13,7 @@ pub enum Adapter {
     Bill,
     /// Compute Optimizer and Cost Optimization Hub.
     SecondOpinion,
-    /// AWS's Price List.
+    /// AWS's Price List, and what EC2 tells of machine types.
     Prices,
     /// SQS, Ebb's own queues.
     Queue,
@@ -89,6 +89,7 @@ permissions! {
     }
     Prices {
         GET_PRODUCTS = "pricing:GetProducts",
+        DESCRIBE_INSTANCE_TYPES = "ec2:DescribeInstanceTypes",
     }
     Queue {
         SEND_MESSAGE = "sqs:SendMessage",

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ebb_domain::catalogue::TypeSpec;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
@@ -100,11 +101,21 @@ pub trait MarketSource: Send + Sync {
     async fn interruptions(&self) -> CloudResult<Advisor>;
 }
 
-/// Reads what machines are listed for on demand, for Linux in shared tenancy. It is free.
+/// Reads what machines are listed for on demand, for Linux in shared tenancy, and what they
+/// have. None of it is charged for.
 #[async_trait]
 pub trait PriceSource: Send + Sync {
     /// The price of each type that a region sells.
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
+
+    /// What the types of these names have, as far as the region knows them; a `*` stands for
+    /// any letters. `None` asks for all that the region knows. A type of which the answer
+    /// does not say how large it is is left out.
+    async fn types(
+        &self,
+        region: &Region,
+        named: Option<&BTreeSet<String>>,
+    ) -> CloudResult<Vec<TypeSpec>>;
 }
 
 /// What a request to Cost Explorer costs.

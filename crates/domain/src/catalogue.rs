@@ -1,5 +1,5 @@
 //! The catalogue of machine types and list prices: built into the program, and renewed by
-//! what AWS told later. Spot and what an account really pays live elsewhere.
+//! what AWS told of either later. Spot and what an account really pays live elsewhere.
 //!
 //! `scripts/catalogue` makes the files under `catalogue/data` and says how the
 //! prices were checked; what it refused stands in `catalogue/data/dropped.csv`.
@@ -11,12 +11,13 @@ mod refreshed;
 mod tests;
 
 pub use parse::{CatalogueError, Problem};
-pub use refreshed::{Refreshed, RegionPrices};
+pub use refreshed::{Refreshed, RegionPrices, ToldType};
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::identity::{InstanceType, Region};
 use crate::units::{Bytes, UsdPerHour};
@@ -31,13 +32,16 @@ pub struct Catalogue {
     prices: BTreeMap<Region, Vec<Priced>>,
     /// Regions whose prices AWS told later, and when.
     told: BTreeMap<Region, Timestamp>,
+    /// Types that EC2 described later, and when.
+    described: BTreeMap<InstanceType, Timestamp>,
     /// What was told of types whose specs are not known: they have a price, and nothing is
     /// placed on them.
     beyond: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
 }
 
 /// What a machine type has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TypeSpec {
     /// Its name, such as `m5.xlarge`.
     pub name: InstanceType,
@@ -89,7 +93,8 @@ impl TypeSpec {
 }
 
 /// GPUs or accelerators of one machine type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Devices {
     /// How many. A type with a part of a GPU counts as one, with less memory.
     pub count: u32,
@@ -100,11 +105,13 @@ pub struct Devices {
 }
 
 /// What a machine's programs are compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Architecture {
     /// Intel and AMD, 64 bits.
+    #[serde(rename = "x86_64")]
     X86_64,
     /// Graviton and other Arm, 64 bits.
+    #[serde(rename = "arm64")]
     Arm64,
 }
 
@@ -161,6 +168,7 @@ impl Catalogue {
             types,
             prices,
             told: BTreeMap::new(),
+            described: BTreeMap::new(),
             beyond: BTreeMap::new(),
         })
     }
@@ -193,6 +201,18 @@ impl Catalogue {
     /// All types, sorted by name.
     pub fn types(&self) -> &[TypeSpec] {
         &self.types
+    }
+
+    /// Whether any type of a family is known, such as `m5`.
+    pub fn knows_family(&self, family: &str) -> bool {
+        let at = self
+            .types
+            .partition_point(|spec| spec.name.as_str() < family);
+        // Names of longer families may stand before its own: `m7i-flex.` before `m7i.`.
+        let mut from = self.types[at..]
+            .iter()
+            .map_while(|spec| spec.name.as_str().strip_prefix(family));
+        from.any(|rest| rest.starts_with('.'))
     }
 
     /// The types that have a price in a region, sorted by name.

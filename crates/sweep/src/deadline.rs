@@ -1,4 +1,7 @@
-//! How long a sweep may take in what arrived. The clock is the caller's.
+//! How long a sweep may take in what arrived, and wait for list prices. The clock is the
+//! caller's.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -6,10 +9,15 @@ use jiff::Timestamp;
 /// the rest is for judging and publishing.
 const TAKING_PERCENT: i64 = 60;
 
+/// The share of it that is waited for list prices and machine types at the most, in
+/// percent: they can wait for another sweep, and judging cannot.
+const LISTS_PERCENT: u32 = 10;
+
 /// When to take in no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
     taking_until: Timestamp,
+    whole: Duration,
 }
 
 impl Deadline {
@@ -20,7 +28,13 @@ impl Deadline {
         let until = start.as_millisecond().saturating_add(taking_ms);
         Self {
             taking_until: Timestamp::from_millisecond(until).unwrap_or(end),
+            whole: Duration::from_millis(u64::try_from(whole_ms).unwrap_or_default()),
         }
+    }
+
+    /// How long lists may be waited for.
+    pub fn for_lists(&self) -> Duration {
+        self.whole * LISTS_PERCENT / 100
     }
 
     /// True when nothing more may be taken in.
@@ -39,6 +53,8 @@ mod tests {
         let check = |start, end, now, passed| {
             let deadline = Deadline::within(at(start), at(end));
             assert_eq!(deadline.has_passed(at(now)), passed, "{start} {end} {now}");
+            let tenth = u64::try_from(end - start).unwrap_or_default() * 100;
+            assert_eq!(deadline.for_lists(), Duration::from_millis(tenth));
         };
         check(1_000, 1_100, 1_059, false);
         check(1_000, 1_100, 1_060, true);

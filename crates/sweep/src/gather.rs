@@ -3,16 +3,19 @@
 
 #[cfg(feature = "lake")]
 pub mod kept;
+mod listed;
 mod paid;
 mod sold;
 
+pub use listed::{Listed, Renew};
 pub use paid::{Paid, Wanted};
 pub use sold::Sold;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
-use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::fleet::{Gap, InstanceState, Inventory, Provider};
 use ebb_domain::identity::Region;
 use ebb_domain::life::ALL_REGIONS;
 use futures::{StreamExt, stream};
@@ -34,7 +37,8 @@ pub struct Account<'a> {
     pub bill: Option<&'a dyn BillSource>,
     /// What machines are sold for beside the list price; `None` to leave it out.
     pub markets: Option<&'a dyn MarketSource>,
-    /// List prices, asked for where the catalogue has none; `None` to leave it out.
+    /// List prices and machine types, asked for where the catalogue lacks them or is old;
+    /// `None` to leave it out.
     pub prices: Option<&'a dyn PriceSource>,
     /// The regions to look at; none means all that are enabled.
     pub regions: &'a [Region],
@@ -47,10 +51,23 @@ pub struct Kept {
     pub paid: Paid,
     /// What machines are sold for.
     pub sold: Sold,
+    /// Which lists were asked for.
+    pub listed: Listed,
 }
 
 fn is_older(at: Timestamp, now: Timestamp, age: Duration) -> bool {
     at.saturating_add(age).is_ok_and(|until| until <= now)
+}
+
+fn where_something_runs(inventory: &Inventory) -> BTreeSet<Region> {
+    let running = inventory.instances.values().filter(|instance| {
+        instance.state == InstanceState::Running && instance.provider == Provider::Aws
+    });
+    let environments = inventory.batch.environments.iter();
+    running
+        .map(|instance| instance.region.clone())
+        .chain(environments.map(|environment| environment.region.clone()))
+        .collect()
 }
 
 /// Everything in the regions asked for; the same answers give the same inventory,

@@ -18,10 +18,10 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::catalogue;
+use crate::catalogue::BestKnown;
 use crate::deadline::Deadline;
 use crate::fold::{FoldError, Folder, Folding, Limits, Work};
-use crate::gather::{self, Account};
+use crate::gather::{self, Account, Renew};
 use crate::publish::{self, Channels, Failure, News};
 use crate::remembered::{self, Remembered};
 use crate::scan::{self, Before};
@@ -204,7 +204,8 @@ pub async fn sweep(
     let others = Others::read(&folder, &work).await?;
     let loaded = remembered::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
-    let (report, memory) = look(ports, config, (&work, &others), &mut remembered, at).await?;
+    let when = (Renew::old(deadline.for_lists()), at);
+    let (report, memory) = look(ports, config, (&work, &others), &mut remembered, when).await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, REPORTS, &report).await);
     let news = News {
@@ -287,7 +288,7 @@ async fn look(
     config: &Config,
     (work, others): (&Work, &Others),
     remembered: &mut Remembered,
-    now: Timestamp,
+    (renew, now): (Renew, Timestamp),
 ) -> Result<(Report, Memory), SweepError> {
     let (finished, gap) = finished(ports.truth, now).await?;
     let undecided = remembered.decide(ports.objects).await;
@@ -295,7 +296,8 @@ async fn look(
         .into_iter()
         .chain(undecided)
         .chain(no_room(work.left_out() + others.left_out));
-    let (catalogue, unread) = catalogue::best_known(ports.objects).await;
+    let mut best = BestKnown::read(ports.objects).await;
+    let unread = best.unread.take();
     let before = Before {
         state: others.fleet(work),
         hours: others.hours(work),
@@ -305,7 +307,8 @@ async fn look(
             .chain(remembered.failed_channels())
             .chain(unread)
             .collect(),
-        catalogue: &catalogue,
+        catalogue: &best.catalogue,
+        renew,
     };
     let Remembered {
         lives,
@@ -328,10 +331,12 @@ async fn look(
         (&config.policy, now),
         decide,
     );
-    let (report, disconnected_since) = seen.await;
-    kept.sold.want(&report);
+    let seen = seen.await;
+    kept.sold.want(&seen.decided);
     gather::kept::save(ports.objects, &kept).await;
-    Ok((report, Memory { disconnected_since }))
+    best.keep(ports.objects, seen.told).await;
+    let disconnected_since = seen.disconnected_since;
+    Ok((seen.decided, Memory { disconnected_since }))
 }
 
 /// What the state had no room for.

@@ -15,8 +15,7 @@ use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use jiff::Timestamp;
 
-use crate::catalogue;
-use crate::gather::{self, Account, Kept, Wanted};
+use crate::gather::{self, Account, Kept, Renew, Wanted};
 
 /// What is known beside what the account answers; by default nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,7 +28,7 @@ pub struct Known {
     pub finished: Vec<PlacedStep>,
     /// Since when each ECS agent has been disconnected.
     pub disconnected_since: BTreeMap<NodeId, Timestamp>,
-    /// Prices that AWS told after the program was built.
+    /// Prices and machine types that AWS told after the program was built.
     pub prices: Refreshed,
 }
 
@@ -53,6 +52,7 @@ pub async fn explained(
         disconnected_since: &known.disconnected_since,
         gaps: Vec::new(),
         catalogue: &catalogue,
+        renew: Renew::MISSING,
     };
     let decide = |facts: &Facts<'_>| {
         let explanation = resource.map(|resource| explain(facts, resource));
@@ -61,7 +61,7 @@ pub async fn explained(
     let mut kept = Kept::default();
     see(account, before, &mut kept, (policy, now), decide)
         .await
-        .0
+        .decided
 }
 
 /// What is known before the account is asked.
@@ -74,16 +74,31 @@ pub(crate) struct Before<'a> {
     pub(crate) gaps: Vec<Gap>,
     /// Machine types and list prices as they are best known.
     pub(crate) catalogue: &'a Catalogue,
+    /// Which of them are asked for anew.
+    pub(crate) renew: Renew,
 }
 
-/// Gathers and decides; tells also since when each agent has been disconnected by now.
+/// What was decided, and what is to be remembered.
+#[cfg_attr(
+    not(feature = "lake"),
+    expect(dead_code, reason = "a single look remembers nothing")
+)]
+pub(crate) struct Seen<T> {
+    pub(crate) decided: T,
+    /// Since when each agent has been disconnected.
+    pub(crate) disconnected_since: BTreeMap<NodeId, Timestamp>,
+    /// Prices and machine types that were told anew.
+    pub(crate) told: Refreshed,
+}
+
+/// Gathers and decides.
 pub(crate) async fn see<T>(
     account: &Account<'_>,
     before: Before<'_>,
-    Kept { paid, sold }: &mut Kept,
+    Kept { paid, sold, listed }: &mut Kept,
     (policy, now): (&Policy, Timestamp),
     decide: impl FnOnce(&Facts<'_>) -> T,
-) -> (T, BTreeMap<NodeId, Timestamp>) {
+) -> Seen<T> {
     let mut inventory = gather::inventory(account).await;
     inventory.take_in_hosts(before.state, now);
     let wanted = Wanted {
@@ -96,17 +111,22 @@ pub(crate) async fn see<T>(
     inventory.gaps.extend(gaps);
     inventory.batch.insights = paid.insights();
     inventory.gaps.extend(before.gaps);
-    if let Some(source) = account.markets {
-        sold.refresh(source, &mut inventory, now).await;
-    }
-    let plans = paid.plans(now).cloned();
-    inventory.markets.commitments.extend(plans);
     let (told, unlisted) = match account.prices {
-        Some(source) => catalogue::where_missing(source, before.catalogue, &inventory, now).await,
+        Some(source) => {
+            let due = (before.renew, now);
+            let told = listed.refresh(source, before.catalogue, &inventory, due);
+            told.await
+        }
         None => Default::default(),
     };
     inventory.gaps.extend(unlisted);
-    let priced = (!told.regions.is_empty()).then(|| before.catalogue.with(&told));
+    let renewed = (!told.is_empty()).then(|| before.catalogue.with(&told));
+    let catalogue = renewed.as_ref().unwrap_or(before.catalogue);
+    if let Some(source) = account.markets {
+        sold.refresh(source, &mut inventory, (catalogue, now)).await;
+    }
+    let plans = paid.plans(now).cloned();
+    inventory.markets.commitments.extend(plans);
     let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
     let decided = decide(&Facts {
         now,
@@ -119,7 +139,11 @@ pub(crate) async fn see<T>(
         finished: before.finished,
         disconnected_since: &disconnected_since,
         policy,
-        catalogue: priced.as_ref().unwrap_or(before.catalogue),
+        catalogue,
     });
-    (decided, disconnected_since)
+    Seen {
+        decided,
+        disconnected_since,
+        told,
+    }
 }

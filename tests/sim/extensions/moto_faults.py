@@ -35,6 +35,7 @@ _XML_LISTS = {
     "DescribeImages": "imagesSet",
     "DescribeSpotPriceHistory": "spotPriceHistorySet",
     "DescribeInstanceTypeOfferings": "instanceTypeOfferingSet",
+    "DescribeInstanceTypes": "instanceTypeSet",
 }
 _JSON_LISTS = {
     "DescribeComputeEnvironments": "computeEnvironments",

@@ -17,7 +17,7 @@ use super::home;
 
 /// Calls of ours for which AWS documents no example that botocore carries; those that
 /// read them are tested on answers made by hand.
-const WITHOUT: [&str; 11] = [
+const WITHOUT: [&str; 12] = [
     "batch:GetJobQueueSnapshot",
     "ce:GetCostAndUsage",
     "ce:GetCostAndUsageWithResources",
@@ -25,6 +25,7 @@ const WITHOUT: [&str; 11] = [
     "compute-optimizer:GetEC2InstanceRecommendations",
     "cost-optimization-hub:ListRecommendations",
     "ec2:DescribeInstanceTypeOfferings",
+    "ec2:DescribeInstanceTypes",
     "ec2:DescribeReservedInstances",
     "ec2:GetSpotPlacementScores",
     "monitoring:GetMetricData",

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::ports::MarketSource;
+use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::{Inventory, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_sweep::gather::Sold;
@@ -33,7 +34,12 @@ pub(crate) async fn are_known(
     let mut inventory = found.clone();
     inventory.gaps.clear();
     let mut sold = Sold::default();
-    sold.refresh(all, &mut inventory, Timestamp::now()).await;
+    sold.refresh(
+        all,
+        &mut inventory,
+        (Catalogue::built_in(), Timestamp::now()),
+    )
+    .await;
     assert!(inventory.gaps.is_empty(), "{:#?}", inventory.gaps);
 
     let markets = &inventory.markets;

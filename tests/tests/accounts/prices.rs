@@ -1,11 +1,13 @@
-//! The Price List and spot prices over the real SDK: page by page, kept in a bucket, and
-//! younger than what is built in.
+//! The Price List, machine types and spot prices over the real SDK: page by page, kept in a
+//! bucket, and younger than what is built in.
 
 use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsMarkets, AwsPrices, SPOT_ADVISOR};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_cloud::ports::PriceSource;
+use ebb_domain::catalogue::{Catalogue, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_sweep::catalogue;
+use ebb_sweep::catalogue::{self, BestKnown};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::json;
@@ -32,7 +34,11 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
 
     let bucket = FakeObjects::new(FakeClock::at(now));
     catalogue::save(&bucket, &told).await?;
-    let (best, unread) = catalogue::best_known(&bucket).await;
+    let BestKnown {
+        catalogue: best,
+        unread,
+        ..
+    } = BestKnown::read(&bucket).await;
     assert_eq!(unread, None);
     let price = |name: &str| -> Result<i64> {
         let price = best.on_demand(&regions[0], &InstanceType::new(name)?);
@@ -42,5 +48,22 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     let kind = InstanceType::new("c6i.xlarge")?;
     let spot = &told.regions[&regions[0]].spot;
     assert_eq!(spot[&kind].per_hour.0.micros(), 61_200);
+    let told = told.types.into_values().map(|told| told.spec);
+    are_as_built_in(&prices, &regions[0], told.collect()).await
+}
+
+/// The simulator tells of the types that the built-in catalogue is made from, so that over
+/// the wire each must be read as it is there.
+async fn are_as_built_in(prices: &AwsPrices, region: &Region, all: Vec<TypeSpec>) -> Result<()> {
+    let built_in = Catalogue::built_in().types();
+    assert_eq!(all.len(), built_in.len());
+    for (told, own) in all.iter().zip(built_in) {
+        assert_eq!(told, own);
+    }
+    let names = ["m5.large", "c6i.xlarge", "x99.large"].map(str::to_owned);
+    let named = prices.types(region, Some(&names.into())).await?;
+    let mut named: Vec<&str> = named.iter().map(|spec| spec.name.as_str()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["c6i.xlarge", "m5.large"]);
     Ok(())
 }

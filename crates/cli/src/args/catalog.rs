@@ -18,10 +18,12 @@ Examples:
   ebb catalog refresh --file prices.json && ebb scan --catalog prices.json
 
 Prices are of Linux on demand in shared tenancy, in dollars an hour. Those that are built
-in are of the day that is shown. `refresh` asks AWS's Price List and spot prices, which is
-free, and keeps the answers in the lake; the next sweep and the API go by them where they
-are younger. It needs pricing:GetProducts, ec2:DescribeSpotPriceHistory, and s3:GetObject
-and s3:PutObject on lake/catalogue/* of the bucket.";
+in are of the day that is shown. A sweep asks AWS's Price List once a week, and EC2 about
+machine types that are there and not built in. `refresh` asks for all of it at once, and for
+spot prices, which AWS charges nothing for, and keeps the answers in the lake; the next sweep
+and the API go by them where they are younger. It needs pricing:GetProducts,
+ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and s3:GetObject and s3:PutObject on
+lake/catalogue/* of the bucket.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
@@ -34,7 +36,7 @@ pub(crate) struct CatalogArgs {
 pub(crate) enum CatalogCommand {
     /// Show one machine type, or those that fit
     Show(ShowArgs),
-    /// Ask AWS what it sells them for now, and keep that
+    /// Ask AWS what they have and what it sells them for now, and keep that
     Refresh(RefreshArgs),
 }
 

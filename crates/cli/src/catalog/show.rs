@@ -43,6 +43,8 @@ struct Type<'a> {
     burstable: bool,
     metal: bool,
     current_generation: bool,
+    /// When EC2 described it; `None` for what is built in.
+    described_at: Option<Timestamp>,
     prices: Vec<Price<'a>>,
 }
 
@@ -54,13 +56,6 @@ struct Price<'a> {
     /// When AWS told it; `None` for one that is built in.
     told_at: Option<Timestamp>,
     spot: Option<&'a SpotTerms>,
-}
-
-/// Regions and prices of what was told.
-#[cfg(feature = "aws")]
-pub(super) fn counted(told: &Refreshed) -> (usize, usize) {
-    let prices = told.regions.values().map(|region| region.on_demand.len());
-    (told.regions.len(), prices.sum())
 }
 
 /// What was asked for, as text.
@@ -204,6 +199,7 @@ fn of<'a>(
         burstable: spec.burstable,
         metal: spec.metal,
         current_generation: spec.current_generation,
+        described_at: catalogue.described_at(&spec.name),
         prices: regions.iter().filter_map(price).collect(),
     }
 }
@@ -308,7 +304,11 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             ),
         ];
         out += &format!("{}\n", spec.instance_type);
-        for (name, value) in lines {
+        let described = spec.described_at.map(|at| {
+            let day = at.strftime("%Y-%m-%d");
+            ("described", format!("by EC2 on {day}"))
+        });
+        for (name, value) in lines.into_iter().chain(described) {
             out += &format!("  {name:<12}{value}\n");
         }
         let rows = spec.prices.iter().map(|price| {

@@ -1,9 +1,13 @@
-//! On-demand prices from AWS's Price List. Asking is free.
+//! On-demand prices from AWS's Price List, and what machine types have from EC2. Neither
+//! charges for answers.
 
-use std::collections::BTreeMap;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use aws_sdk_pricing::types::{Filter, FilterType};
+use ebb_domain::catalogue::TypeSpec;
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::{Usd, UsdPerHour};
 use serde_json::Value;
@@ -34,7 +38,7 @@ const WANTED: [(&str, &str); 4] = [
     ("capacitystatus", "Used"),
 ];
 
-/// AWS's Price List.
+/// AWS's Price List, and EC2's machine types.
 #[derive(Debug, Clone)]
 pub struct AwsPrices {
     config: AwsConfig,
@@ -81,6 +85,14 @@ impl PriceSource for AwsPrices {
             }
         }
         Ok(prices)
+    }
+
+    async fn types(
+        &self,
+        region: &Region,
+        named: Option<&BTreeSet<String>>,
+    ) -> CloudResult<Vec<TypeSpec>> {
+        types::described(&client!(aws_sdk_ec2, self.config, region), named).await
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use ebb_domain::catalogue::TypeSpec;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::fleet::{Commitment, Markets, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
@@ -11,27 +12,69 @@ use ebb_domain::units::UsdPerHour;
 use super::Shared;
 use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};
 
-/// A price list by region; a region that is not on it refuses.
+/// A price list by region, and machine types that all of those regions know; a region that
+/// is not on it refuses. It counts what it is asked.
 #[derive(Debug, Clone, Default)]
 pub struct FakePrices {
     by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
+    types: Vec<TypeSpec>,
+    asked: Shared<Vec<String>>,
 }
 
 impl FakePrices {
     /// With these.
     pub fn new(by_region: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>) -> Self {
-        Self { by_region }
+        Self {
+            by_region,
+            ..Self::default()
+        }
+    }
+
+    /// The same, and these types.
+    pub fn with_types(self, types: Vec<TypeSpec>) -> Self {
+        Self { types, ..self }
+    }
+
+    /// What was asked since this was last called, such as `eu-west-1 prices`.
+    pub fn take_asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock())
+    }
+
+    fn of(
+        &self,
+        region: &Region,
+        (what, operation): (&str, &str),
+    ) -> CloudResult<&BTreeMap<InstanceType, UsdPerHour>> {
+        self.asked.lock().push(format!("{region} {what}"));
+        self.by_region
+            .get(region)
+            .ok_or_else(|| CloudError::Failed {
+                operation: operation.to_owned(),
+                message: format!("{region} is not on the list"),
+            })
     }
 }
 
 #[async_trait]
 impl PriceSource for FakePrices {
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>> {
-        let told = self.by_region.get(region).cloned();
-        told.ok_or_else(|| CloudError::Failed {
-            operation: "pricing:GetProducts".to_owned(),
-            message: format!("{region} is not on the list"),
-        })
+        self.of(region, ("prices", "pricing:GetProducts")).cloned()
+    }
+
+    async fn types(
+        &self,
+        region: &Region,
+        named: Option<&BTreeSet<String>>,
+    ) -> CloudResult<Vec<TypeSpec>> {
+        self.of(region, ("types", "ec2:DescribeInstanceTypes"))?;
+        let fits = |name: &str, pattern: &String| match pattern.split_once('*') {
+            Some((begin, end)) => name.starts_with(begin) && name.ends_with(end),
+            None => name == pattern,
+        };
+        let is_wanted = |spec: &&TypeSpec| {
+            named.is_none_or(|named| named.iter().any(|one| fits(spec.name.as_str(), one)))
+        };
+        Ok(self.types.iter().filter(is_wanted).cloned().collect())
     }
 }
 

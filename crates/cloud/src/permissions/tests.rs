@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 /// Of the user's own these adapters read.
-const READERS: [(&str, Adapter); 5] = [
+const READERS: [(&str, Adapter); 6] = [
     ("accounts", Adapter::Accounts),
     ("bill", Adapter::Bill),
     ("inventory", Adapter::Inventory),
     ("metrics", Adapter::Metrics),
+    ("prices", Adapter::Prices),
     ("second_opinion", Adapter::SecondOpinion),
 ];
 

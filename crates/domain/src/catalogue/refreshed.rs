@@ -1,5 +1,5 @@
-//! Prices as they were told after the program was built, and how they go into the
-//! catalogue.
+//! Prices and machine types as they were told after the program was built, and how they go
+//! into the catalogue.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,31 @@ use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::{Catalogue, ListPrice, PriceBasis, Priced};
+use super::{Catalogue, ListPrice, PriceBasis, Priced, TypeSpec};
 use crate::fleet::SpotTerms;
 use crate::identity::{InstanceType, Region};
 use crate::units::{Usd, UsdPerHour};
 
-/// Prices as AWS told them at one time, for Linux in shared tenancy.
+/// What AWS told at one time or another: prices for Linux in shared tenancy, and what
+/// machine types have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Refreshed {
     /// Each region as it was told last.
     pub regions: BTreeMap<Region, RegionPrices>,
+    /// Each machine type as EC2 described it last, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub types: BTreeMap<InstanceType, ToldType>,
+}
+
+/// What EC2 told of one machine type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToldType {
+    /// When.
+    pub at: Timestamp,
+    /// What it has.
+    pub spec: TypeSpec,
 }
 
 /// What one region told.
@@ -34,9 +48,22 @@ pub struct RegionPrices {
 }
 
 impl Refreshed {
-    /// Takes in what was told later; a region that was not told stays as it was.
+    /// Takes in what was told later; a region or type that was not told stays as it was.
     pub fn absorb(&mut self, later: Self) {
         self.regions.extend(later.regions);
+        self.types.extend(later.types);
+    }
+
+    /// Takes in machine types that were described at a time.
+    pub fn describe(&mut self, specs: impl IntoIterator<Item = TypeSpec>, at: Timestamp) {
+        let told = specs.into_iter();
+        self.types
+            .extend(told.map(|spec| (spec.name.clone(), ToldType { at, spec })));
+    }
+
+    /// True when nothing was told.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty() && self.types.is_empty()
     }
 
     /// When the region that was told longest ago was told; `None` for nothing at all.
@@ -51,11 +78,12 @@ impl Catalogue {
         self.source.rsplit(' ').next()?.parse().ok()
     }
 
-    /// The same with prices that are younger than its own. Types whose specs are not
-    /// known have a price and are never offered, because nothing could be placed on them.
+    /// The same with the machine types that were described and with prices that are younger
+    /// than its own. Types whose specs are not known have a price and are never offered,
+    /// because nothing could be placed on them.
     #[must_use]
     pub fn with(&self, refreshed: &Refreshed) -> Self {
-        let mut all = self.clone();
+        let mut all = self.with_types(&refreshed.types);
         for (region, told) in &refreshed.regions {
             let day = told.at.to_zoned(TimeZone::UTC).date();
             if told.on_demand.is_empty() || self.day().is_some_and(|own| day <= own) {
@@ -72,7 +100,7 @@ impl Catalogue {
                     usd_per_hour: *usd_per_hour,
                     basis: PriceBasis::Told,
                 };
-                match self.index(name) {
+                match all.index(name) {
                     Some(index) => _ = by_type.insert(index, price),
                     None => {
                         let beyond = all.beyond.entry(region.clone()).or_default();
@@ -88,6 +116,44 @@ impl Catalogue {
         all
     }
 
+    /// The same with these types, in the place of what it had of the same names.
+    fn with_types(&self, told: &BTreeMap<InstanceType, ToldType>) -> Self {
+        if told.is_empty() {
+            return self.clone();
+        }
+        let own = self.types.iter();
+        let mut by_name: BTreeMap<&InstanceType, &TypeSpec> =
+            own.map(|spec| (&spec.name, spec)).collect();
+        by_name.extend(told.values().map(|told| (&told.spec.name, &told.spec)));
+        let place: BTreeMap<&InstanceType, usize> = by_name.keys().copied().zip(0..).collect();
+        // Both are sorted by name, so that what moves stays in order.
+        let moved = |priced: &Priced| {
+            let name = &self.types.get(priced.type_index)?.name;
+            Some(Priced {
+                type_index: *place.get(name)?,
+                ..*priced
+            })
+        };
+        let prices = self.prices.iter();
+        let prices = prices.map(|(region, all)| {
+            let moved = all.iter().filter_map(moved);
+            (region.clone(), moved.collect())
+        });
+        let mut described = self.described.clone();
+        described.extend(told.values().map(|told| (told.spec.name.clone(), told.at)));
+        Self {
+            prices: prices.collect(),
+            types: by_name.into_values().cloned().collect(),
+            described,
+            ..self.clone()
+        }
+    }
+
+    /// When EC2 described a type; `None` where what is built in holds, or nothing.
+    pub fn described_at(&self, name: &InstanceType) -> Option<Timestamp> {
+        self.described.get(name).copied()
+    }
+
     /// When AWS told prices last; `None` where only the built-in ones hold.
     pub fn told_last(&self) -> Option<Timestamp> {
         self.told.values().max().copied()
@@ -95,15 +161,17 @@ impl Catalogue {
 
     /// Where all the prices come from and of when, in one line.
     pub fn sources(&self) -> String {
-        let Some(oldest) = self.told.values().min() else {
-            return self.source.clone();
-        };
-        format!(
-            "{}; {} regions as AWS's Price List told them on {} or later",
-            self.source,
-            self.told.len(),
-            oldest.strftime("%Y-%m-%d")
-        )
+        let mut all = self.source.clone();
+        let day = |at: &Timestamp| at.strftime("%Y-%m-%d").to_string();
+        if let Some(oldest) = self.told.values().min() {
+            let (many, day) = (self.told.len(), day(oldest));
+            all += &format!("; {many} regions as AWS's Price List told them on {day} or later");
+        }
+        if let Some(oldest) = self.described.values().min() {
+            let (many, day) = (self.described.len(), day(oldest));
+            all += &format!("; {many} machine types as EC2 described them on {day} or later");
+        }
+        all
     }
 
     /// When AWS told the prices of a region; `None` where the built-in ones hold.
@@ -129,6 +197,7 @@ mod tests {
         let region = Region::new("eu-west-1").expect("a region");
         Refreshed {
             regions: BTreeMap::from([(region, prices)]),
+            ..Refreshed::default()
         }
     }
 
@@ -163,5 +232,51 @@ mod tests {
         assert_eq!(catalogue.day(), "2025-03-02".parse().ok());
         let again = Catalogue::built_in().with(&Refreshed::default());
         assert_eq!(&again, Catalogue::built_in());
+    }
+
+    #[test]
+    fn a_type_that_was_described_later_is_placed_and_moves_no_price_to_another() {
+        let now = "2026-11-22T00:00:00Z";
+        let kind = |name: &str| InstanceType::new(name).expect("a type");
+        let like = Catalogue::built_in()
+            .spec(&kind("m5.large"))
+            .expect("it is");
+        let mut refreshed = told(now, &[("a9.large", 77_000)]);
+        let at = now.parse().expect("a time");
+        let named = |name: &str| TypeSpec {
+            name: kind(name),
+            ..like.clone()
+        };
+        // One before all that are built in, and one that they have by fewer cores.
+        let more = TypeSpec {
+            vcpus: 3,
+            ..named("m5.xlarge")
+        };
+        refreshed.describe([named("a0.large"), named("a9.large"), more], at);
+        let text = serde_json::to_string(&refreshed).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Refreshed>(&text).ok(),
+            Some(refreshed.clone())
+        );
+        let catalogue = Catalogue::built_in().with(&refreshed);
+        let mut all = Catalogue::built_in().regions();
+        assert!(all.all(|region| {
+            let before = Catalogue::built_in().types_in(region);
+            before
+                .map(|(spec, price)| (&spec.name, price))
+                .all(|(name, price)| catalogue.on_demand(region, name) == Some(price))
+        }));
+        let region = Region::new("eu-west-1").expect("a region");
+        let mut here = catalogue.types_in(&region);
+        assert!(here.any(|(spec, _)| spec.name == kind("a9.large")));
+        let cores = |name: &str| Some(catalogue.spec(&kind(name))?.vcpus);
+        assert_eq!((cores("m5.xlarge"), cores("a0.large")), (Some(3), Some(2)));
+        assert_eq!(catalogue.described_at(&kind("a9.large")), Some(at));
+        assert_eq!(catalogue.described_at(&kind("m5.large")), None);
+        let sources = catalogue.sources();
+        assert!(sources.ends_with("3 machine types as EC2 described them on 2026-11-22 or later"));
+        let families = ["a0", "a9", "m5", "m7i-flex"].map(|name| catalogue.knows_family(name));
+        assert_eq!(families, [true; 4]);
+        assert!(!catalogue.knows_family("a"));
     }
 }

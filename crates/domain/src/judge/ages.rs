@@ -101,7 +101,10 @@ mod tests {
             };
             let machine = instance(1);
             let regions = BTreeMap::from([(machine.region.clone(), prices)]);
-            let catalogue = Catalogue::built_in().with(&Refreshed { regions });
+            let catalogue = Catalogue::built_in().with(&Refreshed {
+                regions,
+                ..Refreshed::default()
+            });
             let world = World::with([machine]);
             let facts = Facts {
                 now: time(now),

@@ -87,7 +87,7 @@ impl StepAdvice {
         step: &str,
         kind: StepKind,
         (profile, need): (&StepProfile, &Need),
-        policy: &Policy,
+        (policy, catalogue): (&Policy, &Catalogue),
     ) -> Option<Self> {
         let runs = profile.by_time();
         let newest = *runs.last()?;
@@ -118,7 +118,7 @@ impl StepAdvice {
             risk,
             by_input: need.by_input.clone(),
             on_fargate: need.on_fargate,
-            bound: Boundness::of(profile, policy, Catalogue::built_in()),
+            bound: Boundness::of(profile, policy, catalogue),
             offers: Offers::default(),
             saving_a_month: None,
             finding: None,
@@ -221,7 +221,7 @@ fn told(
     let newest = profiled.newest()?;
     let kind = newest.step.usage.id.kind;
     let known = (&profiled.profile, &profiled.need);
-    let mut advice = StepAdvice::of(name, kind, known, facts.policy)?;
+    let mut advice = StepAdvice::of(name, kind, known, (facts.policy, facts.catalogue))?;
     let id = Finding::id_of(OverprovisionedStep, region, name);
     let finding = of_step.get(id.as_str());
     advice.region = Some(region.clone());

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ebb_cloud::ports::{CloudResult, MarketSource};
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, InstanceState, Inventory, Markets, Provider, SpotTerms};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, Markets, SpotTerms};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::Report;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use self::own::Own;
 use self::scores::Scores;
-use super::{REGIONS_AT_ONCE, is_older};
+use super::{REGIONS_AT_ONCE, is_older, where_something_runs};
 
 /// Spot prices follow long-term trends of supply and demand, not the minute.
 ///
@@ -123,7 +123,7 @@ impl Sold {
         &mut self,
         source: &dyn MarketSource,
         inventory: &mut Inventory,
-        now: Timestamp,
+        (catalogue, now): (&Catalogue, Timestamp),
     ) {
         self.own.watch(inventory, now);
         let matter = where_something_runs(inventory);
@@ -142,7 +142,7 @@ impl Sold {
             })
             .await;
         self.scores.refresh(source, now).await;
-        inventory.markets = self.markets(inventory, now);
+        inventory.markets = self.markets(inventory, (catalogue, now));
         inventory.gaps.extend(self.gaps());
     }
 
@@ -157,12 +157,16 @@ impl Sold {
     /// What still holds. Types that the catalogue does not know, or that AWS calls of an
     /// earlier generation, are never offered, so that their prices are carried along only
     /// where they are in use.
-    fn markets(&self, inventory: &Inventory, now: Timestamp) -> Markets {
+    fn markets(&self, inventory: &Inventory, (catalogue, now): (&Catalogue, Timestamp)) -> Markets {
         let in_use: BTreeSet<&InstanceType> = inventory
             .instances
             .values()
             .map(|instance| &instance.instance_type)
             .collect();
+        let is_offered = |kind: &InstanceType| {
+            let spec = catalogue.spec(kind);
+            spec.is_some_and(|spec| spec.current_generation)
+        };
         let is_wanted = |kind: &InstanceType| in_use.contains(kind) || is_offered(kind);
         let advisor = self.advisor.within(REST_HOLDS, now);
         let mut markets = Markets {
@@ -225,20 +229,4 @@ impl Place {
             self.reserved.renew(DAILY, now, source.reserved(region)),
         );
     }
-}
-
-fn is_offered(kind: &InstanceType) -> bool {
-    let spec = Catalogue::built_in().spec(kind);
-    spec.is_some_and(|spec| spec.current_generation)
-}
-
-fn where_something_runs(inventory: &Inventory) -> BTreeSet<Region> {
-    let running = inventory.instances.values().filter(|instance| {
-        instance.state == InstanceState::Running && instance.provider == Provider::Aws
-    });
-    let environments = inventory.batch.environments.iter();
-    running
-        .map(|instance| instance.region.clone())
-        .chain(environments.map(|environment| environment.region.clone()))
-        .collect()
 }

@@ -13,6 +13,7 @@ mod snakemake;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ebb_domain::catalogue::Catalogue;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::StepAdvice;
@@ -179,7 +180,8 @@ impl Imported {
         policy.overprovisioned.min_wall_seconds = 0;
         let advice = self.steps.iter().filter_map(|(name, (kind, profile))| {
             let need = profile.need(input, &policy);
-            StepAdvice::of(name, *kind, (profile, &need), &policy)
+            let by = (&policy, Catalogue::built_in());
+            StepAdvice::of(name, *kind, (profile, &need), by)
         });
         advice.collect()
     }

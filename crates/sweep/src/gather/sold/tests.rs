@@ -1,7 +1,7 @@
 //! What is asked how often, what of it holds, and what is said of a refusal.
 
 use ebb_cloud::fake::FakeMarkets;
-use ebb_domain::fleet::{Instance, Market, SpotScore, SpotWish};
+use ebb_domain::fleet::{Instance, InstanceState, Market, SpotScore, SpotWish};
 use ebb_domain::identity::NodeId;
 use ebb_domain::units::UsdPerHour;
 
@@ -85,7 +85,8 @@ fn source() -> FakeMarkets {
 #[tokio::test]
 async fn what_is_sold_is_known_with_bands_and_reservations_that_last() {
     let (mut sold, mut inventory) = (Sold::default(), inventory());
-    sold.refresh(&source(), &mut inventory, at(0)).await;
+    sold.refresh(&source(), &mut inventory, (Catalogue::built_in(), at(0)))
+        .await;
     let markets = &inventory.markets;
     assert_eq!(markets.spot.len(), 1, "only where something runs");
     let spot = &markets.spot[&region("eu-central-1")];
@@ -112,7 +113,12 @@ async fn what_is_sold_is_known_with_bands_and_reservations_that_last() {
 async fn prices_are_asked_for_hourly_and_the_rest_daily() {
     let (mut sold, source) = (Sold::default(), source());
     let mut check = async |hours: i64, expect: [usize; 4]| {
-        sold.refresh(&source, &mut inventory(), at(hours)).await;
+        sold.refresh(
+            &source,
+            &mut inventory(),
+            (Catalogue::built_in(), at(hours)),
+        )
+        .await;
         let asked = source.asked();
         let names = ["spot_prices", "zones", "reserved", "interruptions"];
         assert_eq!(names.map(|name| asked[name]), expect, "after {hours} h");
@@ -126,11 +132,13 @@ async fn prices_are_asked_for_hourly_and_the_rest_daily() {
 #[tokio::test]
 async fn a_refusal_is_said_and_what_was_told_before_holds_for_a_time() {
     let (mut sold, source) = (Sold::default(), source());
-    sold.refresh(&source, &mut inventory(), at(0)).await;
+    sold.refresh(&source, &mut inventory(), (Catalogue::built_in(), at(0)))
+        .await;
     source.refuse();
     let mut check = async |hours: i64, spot: usize, commitments: usize, gaps: usize| {
         let mut seen = inventory();
-        sold.refresh(&source, &mut seen, at(hours)).await;
+        sold.refresh(&source, &mut seen, (Catalogue::built_in(), at(hours)))
+            .await;
         let markets = &seen.markets;
         assert_eq!(markets.spot.len(), spot, "after {hours} h");
         assert_eq!(markets.commitments.len(), commitments, "after {hours} h");

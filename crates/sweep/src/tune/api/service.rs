@@ -17,7 +17,7 @@ use super::list::List;
 use super::problem::Problem;
 use super::route::Route;
 use super::{JSON, body, etag, openapi, prices, read, target, told};
-use crate::catalogue;
+use crate::catalogue::BestKnown;
 use crate::publish::LATEST_JSON;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
@@ -131,11 +131,11 @@ impl<'a> Service<'a> {
         {
             return Arc::clone(catalogue);
         }
-        let (catalogue, unread) = catalogue::best_known(self.objects).await;
-        if let Some(gap) = unread {
+        let best = BestKnown::read(self.objects).await;
+        if let Some(gap) = best.unread {
             tracing::warn!(reason = gap.reason, "refreshed prices were not read");
         }
-        let catalogue = Arc::new(catalogue);
+        let catalogue = Arc::new(best.catalogue);
         *held = Some((Arc::clone(&catalogue), now));
         catalogue
     }
