@@ -88,6 +88,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         },
         || ledger::divide(facts, &profiles, &findings),
     );
+    rules::spot::take_scores(&mut findings, &targets.environments);
     let second_opinions = beside(facts, &findings);
     Report {
         schema: Report::SCHEMA.to_owned(),

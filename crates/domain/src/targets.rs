@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Level, PriceBasis};
-use crate::fleet::Market;
+use crate::fleet::{Market, SpotScore, SpotWish};
 use crate::heartbeat::Origin;
 use crate::identity::{InstanceType, Region};
 use crate::judge::Facts;
@@ -136,6 +136,10 @@ pub struct GroupAdvice {
     /// On spot, where that is cheaper than the best on demand: none, or at least three
     /// types, to be used together.
     pub spot: Vec<Fleet>,
+    /// What AWS says of the chance to get the most of them at one time, or so many of most
+    /// of these types; `None` where it was not asked or refused.
+    #[serde(default)]
+    pub spot_score: Option<SpotScore>,
     /// What the best offer saves a month, of such windows of a day at least; `None` where
     /// that is not known.
     pub saving_a_month: Option<Usd>,
@@ -151,6 +155,14 @@ pub struct GroupAdvice {
 }
 
 impl GroupAdvice {
+    /// The spot machines that are offered, as AWS may be asked about them; `None` where
+    /// none are.
+    pub fn spot_wish(&self) -> Option<SpotWish> {
+        let types = self.spot.iter().map(|fleet| fleet.instance_type.clone());
+        let machines = self.spot.iter().map(|fleet| fleet.machines).max()?;
+        SpotWish::of(&self.region, types, machines)
+    }
+
     /// What is to be used: spot types together where they are cheaper, else the best on
     /// demand and what stands in for it.
     pub fn offered(&self) -> &[Fleet] {

@@ -2,6 +2,7 @@
 //! committed to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,24 @@ impl SpotScore {
     /// its ends mean and not where the middle turns.
     pub fn is_low(&self) -> bool {
         self.score <= 3
+    }
+}
+
+impl fmt::Display for SpotScore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let machines = match self.wish.machines {
+            1 => "1 machine".to_owned(),
+            many => format!("{many} machines"),
+        };
+        let types: Vec<&str> = self.wish.types.iter().map(InstanceType::as_str).collect();
+        write!(
+            f,
+            "AWS gave {machines} at once of {} {} of 10 on {}{}",
+            types.join(", "),
+            self.score,
+            self.at.strftime("%Y-%m-%d %H:%M UTC"),
+            if self.is_low() { ", which is low" } else { "" },
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use crate::finding::{
     Action, Bought, Confidence, Cost, Evidence, Finding, FindingKind, Level, Remedy, Resource,
     Window,
 };
-use crate::fleet::{Controller, Instance, InstanceState, Market};
+use crate::fleet::{Controller, Instance, InstanceState, Market, SpotScore};
 use crate::heartbeat::Origin;
 use crate::identity::Region;
 use crate::judge::{Facts, Price};
@@ -17,6 +17,7 @@ use crate::placement::spot::Interruptions;
 use crate::profile::gather::{Profiles, SeenRun};
 use crate::profile::place::interruptions;
 use crate::step::StepEnd;
+use crate::targets::GroupAdvice;
 use crate::units::{Share, Spoken, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::SpotWouldCarry;
@@ -41,6 +42,27 @@ pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> 
             judge_one(facts, (region, name), known, q)
         })
         .collect()
+}
+
+/// Adds what AWS said of the spot machines that each environment is advised to have, which
+/// would hold its steps; where that is low, the finding is hardly to be trusted.
+pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
+    for finding in findings {
+        let Evidence::Bought(Bought::OnDemand { score, .. }) = &mut finding.evidence else {
+            continue;
+        };
+        let resource = &finding.resource;
+        let advised = environments.iter().find(|advice| {
+            Some(&advice.name) == resource.name.as_ref() && advice.region == resource.region
+        });
+        *score = advised.and_then(|advice| advice.spot_score.clone());
+        if score.as_ref().is_some_and(SpotScore::is_low) {
+            finding.confidence = Confidence {
+                level: Level::Low,
+                reason: "AWS says that so many spot machines are hardly to be had now".into(),
+            };
+        }
+    }
 }
 
 /// The questions about the environments of an id.
@@ -166,6 +188,8 @@ fn judge_one(
             runs,
             longest,
             interrupted: sums.interrupted?,
+            // Of the machines that are advised, which are found later.
+            score: None,
         }),
         confidence: Confidence {
             level: Level::Medium,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::gather::Group;
 use super::{GroupAdvice, Member, Together};
 use crate::finding::{Level, Window};
+use crate::fleet::SpotScore;
 use crate::heartbeat::Origin;
 use crate::judge::{Facts, labelled};
 use crate::placement::pack::{Packed, Room, Wanted};
@@ -102,6 +103,8 @@ fn fleets(
     told.resized = then.resized();
     let offers = then.offers();
     (told.offers, told.spot) = (offers.on_demand, offers.spot);
+    let markets = &facts.inventory.markets;
+    told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
     told.confidence = confidence(told, factor);
     let Some(best) = told.offered().first() else {
         return Err("no one type is known to hold all of its steps".to_owned());
@@ -132,9 +135,12 @@ fn a_month(saved: Usd, known: Window) -> Usd {
     Usd::from_micros((saved.micros() as f64 * known.times_a_month()).round() as i64)
 }
 
-/// By what the times rest on, how well the replay meets what was seen, and whether
-/// every step's risk can be told.
+/// By what the times rest on, how well the replay meets what was seen, whether every step's
+/// risk can be told, and what AWS says of the machines.
 fn confidence(told: &GroupAdvice, factor: Option<f64>) -> Level {
+    if told.spot_score.as_ref().is_some_and(SpotScore::is_low) {
+        return Level::Low;
+    }
     let by_time = match told.offered().first().and_then(|best| best.basis) {
         Some(Basis::Observed) => Level::High,
         Some(Basis::Learned) => Level::Medium,
@@ -206,6 +212,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
             resized: None,
             offers: Vec::new(),
             spot: Vec::new(),
+            spot_score: None,
             saving_a_month: None,
             seen_by_replayed_ppm: None,
             confidence: Level::Low,

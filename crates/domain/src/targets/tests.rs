@@ -258,9 +258,10 @@ fn in_batch(world: &mut World) {
 
 #[test]
 fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_none() {
-    let told = |types: &[&str]| {
+    let told = |types: &[&str], score: Option<SpotScore>| {
         let mut world = world();
         in_batch(&mut world);
+        world.inventory.markets.scores.extend(score);
         let spot = world.inventory.markets.spot.entry(region()).or_default();
         for name in types {
             let list = Catalogue::built_in().on_demand(&region(), &kind(name));
@@ -279,7 +280,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
         only.clone()
     };
     let types = ["m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge", "r7a.4xlarge"];
-    let many = told(&types);
+    let many = told(&types, None);
     assert_eq!((many.name.as_str(), many.runs), ("rna-env", 120));
     assert_eq!(
         (&many.allowed[..], many.allocation.as_deref()),
@@ -290,8 +291,19 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
         assert_eq!(offer.market, Market::Spot);
         assert!(offer.usd < many.offers[0].usd);
     }
-    let few = told(&types[..2]);
+    let few = told(&types[..2], None);
     assert!(few.spot.is_empty() && few.offered() == &few.offers[..]);
+    assert_eq!((few.spot_wish(), many.spot_score.as_ref()), (None, None));
+    let score = |score| SpotScore {
+        wish: many.spot_wish().expect("three types or more"),
+        score,
+        at: at(0),
+    };
+    for (given, level) in [(9, many.confidence), (2, Level::Low)] {
+        let scored = told(&types, Some(score(given)));
+        assert_eq!(scored.spot_score, Some(score(given)));
+        assert_eq!(scored.confidence, level);
+    }
 }
 
 /// Node 1, watched for so many hours in which a third of its cores were busy.

@@ -18,6 +18,7 @@ use ebb_domain::fleet::{Commitment, Gap, Inventory, Markets, SpotTerms};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::Report;
+use ebb_domain::targets::GroupAdvice;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -147,10 +148,13 @@ impl Sold {
     }
 
     /// Takes up what a report offers on spot, so that the next refresh asks how likely it
-    /// is to be had.
+    /// is to be had: for whole environments first, and for steps.
     pub fn want(&mut self, report: &Report) {
+        let environments = report.targets.environments.iter();
+        let environments = environments.filter_map(GroupAdvice::spot_wish);
         let offers = report.steps.iter().map(|step| &step.offers);
-        let wishes = offers.filter_map(Offers::spot_wish);
+        let steps = offers.filter_map(Offers::spot_wish);
+        let wishes = environments.take(scores::ENVIRONMENTS).chain(steps);
         self.scores.want(wishes, report.at);
     }
 

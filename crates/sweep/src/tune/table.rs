@@ -209,15 +209,7 @@ fn on_spot(offers: &Offers) -> String {
     let each = offers.spot.iter().map(offer);
     let mut each = each.collect::<Vec<_>>().join("; ");
     if let Some(told) = &offers.spot_score {
-        let machines = counted(told.wish.machines as usize, "machine", "machines");
-        let types: Vec<_> = told.wish.types.iter().map(|kind| kind.as_str()).collect();
-        let low = if told.is_low() { ", which is low" } else { "" };
-        each.push_str(&format!(
-            "; AWS gave {machines} at once of {} {} of 10 on {}{low}",
-            types.join(", "),
-            told.score,
-            told.at.strftime("%Y-%m-%d %H:%M UTC"),
-        ));
+        each.push_str(&format!("; {told}"));
     }
     each
 }

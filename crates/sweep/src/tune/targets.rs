@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::fleet::Market;
+use ebb_domain::fleet::{Market, SpotScore};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, Used};
 use ebb_domain::units::Spoken;
@@ -24,7 +24,6 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
         advice.from.strftime("%F %H:%M"),
         advice.to.strftime("%F %H:%M"),
     );
-    let each = |fleets: &[Fleet]| fleets.iter().map(fleet).collect::<Vec<_>>().join("; ");
     let may_start = match &advice.allocation {
         Some(how) => format!("{} ({how})", advice.allowed.join(", ")),
         None => advice.allowed.join(", "),
@@ -36,7 +35,7 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
         ("now on", each(advice.now.as_slice())),
         ("resized", each(advice.resized.as_slice())),
         ("runs on", each(&advice.offers)),
-        ("on spot", each(&advice.spot)),
+        ("on spot", on_spot(&advice.spot, advice.spot_score.as_ref())),
         ("together", together(advice)),
         ("saves", saving(advice.saving_a_month)),
         ("trust", trust(advice)),
@@ -129,6 +128,16 @@ fn fleet(fleet: &Fleet) -> String {
         Spoken(Duration::from_secs(fleet.machine_time.as_secs())),
         fleet.usd
     )
+}
+
+fn each(fleets: &[Fleet]) -> String {
+    fleets.iter().map(fleet).collect::<Vec<_>>().join("; ")
+}
+
+/// The types, and what AWS says of the chance to get them.
+fn on_spot(fleets: &[Fleet], score: Option<&SpotScore>) -> String {
+    let score = score.map(|told| format!("; {told}"));
+    each(fleets) + &score.unwrap_or_default()
 }
 
 /// What shares the fullest machine of the best offer.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::SpotScore;
 use crate::units::{Share, Spoken, UsdPerHour};
 
 /// How machines are bought, and what shows that it is too dear.
@@ -25,6 +26,10 @@ pub enum Bought {
         longest: Duration,
         /// The chance that such a run is interrupted.
         interrupted: Share,
+        /// What AWS says of the chance to get spot machines that would hold its steps;
+        /// `None` where it was not asked or refused.
+        #[serde(default)]
+        score: Option<SpotScore>,
     },
     /// Committed to, and not used up.
     Unused {
@@ -52,13 +57,20 @@ impl fmt::Display for Bought {
                 runs,
                 longest,
                 interrupted,
-            } => write!(
-                f,
-                "{machines} on demand for {now} on average, {spot} on spot with what would \
-                 run again: \
-                 the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
-                Spoken(*longest)
-            ),
+                score,
+            } => {
+                write!(
+                    f,
+                    "{machines} on demand for {now} on average, {spot} on spot with what would \
+                     run again: \
+                     the longest of {runs} runs took {}, and {interrupted} of such are interrupted",
+                    Spoken(*longest)
+                )?;
+                match score {
+                    Some(told) => write!(f, "; {told}"),
+                    None => Ok(()),
+                }
+            }
             Self::Unused { paid, used } => write!(
                 f,
                 "{paid} is paid, and the machines that it is for would cost {used}"

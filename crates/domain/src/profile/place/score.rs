@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Offers, SPOT_TYPES};
 use crate::finding::Level;
 use crate::fleet::{Markets, SpotScore, SpotWish};
+use crate::identity::{InstanceType, Region};
 
 /// More are never asked for at once: what an account is scored for is bound by what it used
 /// lately, and by its quota.
@@ -14,20 +15,10 @@ const MOST_MACHINES: u32 = 1_024;
 
 impl Offers {
     /// The spot machines that are offered, as AWS may be asked about them; `None` where
-    /// none are. Their number is a power of two, so that it is the same question from day
-    /// to day: AWS bounds how many new ones are asked.
+    /// none are.
     pub fn spot_wish(&self) -> Option<SpotWish> {
-        let types: BTreeSet<_> = self
-            .spot
-            .iter()
-            .map(|one| one.instance_type.clone())
-            .collect();
-        (types.len() >= SPOT_TYPES).then_some(())?;
-        Some(SpotWish {
-            region: self.spot.first()?.region.clone(),
-            types,
-            machines: self.spot_machines,
-        })
+        let types = self.spot.iter().map(|one| one.instance_type.clone());
+        SpotWish::of(&self.spot.first()?.region, types, self.spot_machines)
     }
 
     /// Says what AWS said of them; where that is low, no offer of them is to be trusted.
@@ -35,18 +26,8 @@ impl Offers {
         let Some(a_machine) = self.spot.iter().map(|one| one.runs_a_machine.max(1)).min() else {
             return;
         };
-        let machines = at_once.div_ceil(a_machine).clamp(1, MOST_MACHINES);
-        self.spot_machines = machines.next_power_of_two();
-        let Some(wish) = self.spot_wish() else {
-            return;
-        };
-        let told = markets
-            .scores
-            .iter()
-            .filter(|told| told.wish.answers(&wish));
-        self.spot_score = told
-            .max_by_key(|told| (told.wish.types == wish.types, told.at))
-            .cloned();
+        self.spot_machines = scored_as(at_once.div_ceil(a_machine));
+        self.spot_score = self.spot_wish().and_then(|wish| wish.told(markets));
         if self.spot_score.as_ref().is_some_and(SpotScore::is_low) {
             for offer in &mut self.spot {
                 offer.confidence = Level::Low;
@@ -55,7 +36,37 @@ impl Offers {
     }
 }
 
+/// The number of machines that is asked about.
+fn scored_as(machines: u32) -> u32 {
+    machines.clamp(1, MOST_MACHINES).next_power_of_two()
+}
+
 impl SpotWish {
+    /// So many machines at once of these types, as AWS may be asked about them; `None` for
+    /// fewer types than make a score worth anything. The number becomes a power of two, so
+    /// that it is the same question from day to day: AWS bounds how many new ones are asked.
+    pub fn of(
+        region: &Region,
+        types: impl Iterator<Item = InstanceType>,
+        machines: u32,
+    ) -> Option<Self> {
+        let types: BTreeSet<InstanceType> = types.collect();
+        (types.len() >= SPOT_TYPES).then(|| Self {
+            region: region.clone(),
+            types,
+            machines: scored_as(machines),
+        })
+    }
+
+    /// What AWS said of it, or of most of its types; `None` where it was not asked or
+    /// refused.
+    pub(crate) fn told(&self, markets: &Markets) -> Option<SpotScore> {
+        let told = markets.scores.iter();
+        let told = told.filter(|told| told.wish.answers(self));
+        told.max_by_key(|told| (told.wish.types == self.types, told.at))
+            .cloned()
+    }
+
     /// Whether its answer tells of another too: as many machines there, of types of which
     /// enough are the same. Spot prices change which types come out cheapest, and each new
     /// set of them would be another question.
@@ -71,7 +82,6 @@ mod tests {
 
     use super::*;
     use crate::fleet::Market;
-    use crate::identity::{InstanceType, Region};
     use crate::profile::place::{Basis, HeldUpBy, Offered};
     use crate::units::{Usd, UsdPerHour};
 

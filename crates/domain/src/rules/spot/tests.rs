@@ -1,7 +1,8 @@
 //! The table of cases: prices, interruptions, runs and commitments.
 
 use super::*;
-use crate::fleet::{Commitment, JobStatus, SpotTerms};
+use crate::fleet::{Commitment, JobStatus, SpotTerms, SpotWish};
+use crate::identity::InstanceType;
 use crate::judge::{Speaks, explain};
 use crate::rules::testing::{World, asked, instance, region};
 use crate::state::testing::{at, clock, placed_step, usage};
@@ -117,4 +118,33 @@ fn long_runs_that_are_often_interrupted_stay_on_demand() {
     longest.started_at = at(8 * 3600);
     let got = said(&hard).expect("there is something left");
     assert!(got < 192_000 - 150_000 - 10_000, "{got}");
+}
+
+#[test]
+fn a_finding_carries_the_score_of_what_its_environment_is_advised_and_a_low_one_is_minded() {
+    let world = world(30, 60, 70_000, 100_000);
+    let report = world.judge();
+    let advice = report.targets.environments.first();
+    let check = |given: Option<u8>, level: Level| {
+        let mut findings = report.findings.clone();
+        let mut advice = advice.expect("the environment's").clone();
+        let types = ["c6i.large", "m6i.large", "r6i.large"];
+        let types = types.map(|name| InstanceType::new(name).expect("a type"));
+        advice.spot_score = given.map(|score| SpotScore {
+            wish: SpotWish::of(&region(), types.into_iter(), 5).expect("three types"),
+            score,
+            at: at(0),
+        });
+        take_scores(&mut findings, &[advice]);
+        let found = findings.iter().find(|f| f.kind == KIND);
+        let found = found.expect("spot would carry it");
+        assert_eq!(found.confidence.level, level);
+        found.evidence.to_string()
+    };
+    let told = check(Some(2), Level::Low);
+    let words = "; AWS gave 8 machines at once of c6i.large, m6i.large, r6i.large 2 of 10 on \
+                 2026-09-21 14:14 UTC, which is low";
+    assert!(told.ends_with(words), "{told}");
+    assert!(check(Some(8), Level::Medium).contains("8 of 10"));
+    assert!(!check(None, Level::Medium).contains("AWS gave"));
 }

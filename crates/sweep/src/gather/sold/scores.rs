@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::{Asked, DAILY};
 use crate::gather::is_older;
 
-/// Steps whose spot machines are asked about, those with the greatest saving first.
-const STEPS: usize = 5;
+/// Sets of spot machines that are asked about, those with the greatest saving first.
+const SETS: usize = 5;
+
+/// Of those, sets for whole environments: an answer tells of all that runs there, and steps
+/// that run elsewhere are left some.
+pub(super) const ENVIRONMENTS: usize = 2;
 
 /// New questions within a day. AWS names no number; it answers repeated ones for longer.
 ///
@@ -52,7 +56,7 @@ impl Scores {
         }
         let mut wanted = 0;
         for wish in offered {
-            if wanted == STEPS {
+            if wanted == SETS {
                 break;
             }
             match self.wishes.iter_mut().find(|kept| kept.wish.answers(&wish)) {

@@ -75,6 +75,7 @@ fn group() -> (&'static str, serde_json::Value) {
         ("resized", or_null(&reference("Fleet"))),
         ("offers", list(&reference("Fleet"))),
         ("spot", list(&reference("Fleet"))),
+        ("spot_score", or_null(&reference("SpotScore"))),
         ("saving_a_month", or_null(&money())),
         ("seen_by_replayed_ppm", or_null(&count())),
         ("confidence", one_of::<Level>()),
