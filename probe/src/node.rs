@@ -159,19 +159,24 @@ pub fn host_name() -> Result<NodeId, NodeError> {
 /// Time since the last key press on any terminal: the kernel notes it, on about
 /// eight seconds, as the time of last access. `None` when there is no terminal.
 fn typed_ago() -> Option<Duration> {
-    typed_in(Path::new("/dev/pts"))
+    typed_in(Path::new("/dev/pts"), &[""])
         .into_iter()
-        .chain(typed_in(Path::new("/dev")))
+        .chain(typed_in(Path::new("/dev"), &CONSOLES))
         .min()
 }
 
-fn typed_in(folder: &Path) -> Option<Duration> {
+/// What the terminals of a machine itself are called before their number: its screens, its
+/// serial lines, and what a hypervisor has for them. A line on which no person types but a
+/// device speaks keeps a node from being idle, which is the safe error.
+const CONSOLES: [&str; 4] = ["tty", "ttyS", "ttyAMA", "hvc"];
+
+fn typed_in(folder: &Path, kinds: &[&str]) -> Option<Duration> {
     let now = SystemTime::now();
     let ago = |entry: fs::DirEntry| {
         let name = entry.file_name();
         let name = name.to_str()?;
-        let number = name.strip_prefix("tty").unwrap_or(name);
-        number.parse::<u32>().ok()?;
+        let numbers = kinds.iter().filter_map(|kind| name.strip_prefix(kind));
+        numbers.filter_map(|n| n.parse::<u32>().ok()).next()?;
         let seconds = u64::try_from(entry.metadata().ok()?.atime()).ok()?;
         now.duration_since(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
             .ok()
@@ -328,14 +333,21 @@ mod tests {
 
     #[test]
     fn the_last_key_press_is_the_newest_access_to_a_terminal() {
-        let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(typed_in(folder.path()), None);
-        for name in ["null", "ptmx", "ttyprintk"] {
-            fs::write(folder.path().join(name), "").expect("a file");
+        let check = |kinds: &[&str], names: &[&str], expect: bool| {
+            let folder = tempfile::tempdir().expect("a folder");
+            for name in names {
+                fs::write(folder.path().join(name), "").expect("a file");
+            }
+            let ago = typed_in(folder.path(), kinds);
+            assert_eq!(ago.is_some(), expect, "{names:?}");
+            assert!(ago.is_none_or(|ago| ago < Duration::from_secs(60)));
+        };
+        check(&[""], &[], false);
+        check(&[""], &["ptmx"], false);
+        check(&[""], &["ptmx", "3"], true);
+        check(&CONSOLES, &["null", "tty", "ttyprintk", "hvcs", "3"], false);
+        for console in ["tty1", "ttyS0", "ttyAMA0", "hvc0"] {
+            check(&CONSOLES, &["null", console], true);
         }
-        assert_eq!(typed_in(folder.path()), None);
-        fs::write(folder.path().join("3"), "").expect("a file");
-        let ago = typed_in(folder.path()).expect("a terminal");
-        assert!(ago < Duration::from_secs(60), "{ago:?}");
     }
 }
