@@ -307,22 +307,25 @@ int each_task_plain(struct bpf_iter__task *ctx)
 	return tell_task(ctx, 0);
 }
 
+/* What the user half wants named, 0 for none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, __u64);
+} asked SEC(".maps");
+
 /*
  * The kernel names its own addresses, so that the probe needs no right to read
- * all of its symbols. Asked only while an address is unknown.
+ * all of its symbols: one at each task, which is asked for nothing.
  */
 SEC("iter/task")
-int name_stacks(struct bpf_iter__task *ctx)
+int name_addresses(struct bpf_iter__task *ctx)
 {
-	struct task_struct *task = ctx->task;
-	__u64 stack[EBB_FRAMES] = {};
+	__u32 number = ctx->meta->seq_num;
+	__u64 *address = bpf_map_lookup_elem(&asked, &number);
 
-	if (!task || is_kernel_thread(task) || state_of(task) & (EBB_ON_CPU | EBB_RUNNABLE))
-		return 0;
-	if (bpf_get_task_stack(task, stack, sizeof(stack), 0) <= 0)
-		return 0;
-	for (int i = 0; i < EBB_FRAMES; i++)
-		if (stack[i])
-			BPF_SEQ_PRINTF(ctx->meta->seq, "%llx %pB\n", stack[i], stack[i]);
+	if (ctx->task && address && *address)
+		BPF_SEQ_PRINTF(ctx->meta->seq, "%llx %pB\n", *address, *address);
 	return 0;
 }

@@ -1,9 +1,10 @@
 //! Loads the kernel half, attaches it, and reads what it gives. No retry and no
 //! fallback: what does not load is said with the program's name.
 
+mod naming;
+
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, MapError, RingBuf};
 use aya::programs::links::LinkError;
@@ -12,6 +13,7 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use thiserror::Error;
 
+use self::naming::Naming;
 use super::record::{self, Task};
 use super::waits::Waits;
 use super::{ProcessEvent, Samples, Socket, threads};
@@ -133,7 +135,8 @@ impl KernelHalf {
         for (name, tracepoint) in TRACEPOINTS {
             attach_typed(&mut ebpf, name, tracepoint, &btf)?;
         }
-        let (iterator, naming) = load_iterators(&mut ebpf, &btf)?;
+        let (iterator, tells_stacks) = load_iterators(&mut ebpf, &btf)?;
+        let naming = Naming::of(take_map(&mut ebpf, "asked", Array::try_from)?, tells_stacks);
         let oom = attach_oom(&mut ebpf)?;
         let sockets = attach_sockets(&mut ebpf, &btf);
         let events = take_map(&mut ebpf, "events", RingBuf::try_from)?;
@@ -194,14 +197,14 @@ impl KernelHalf {
         self.buffer.shrink_to(USUAL_BYTES);
         let (mut told, mut unnamed) = threads::by_process(&tasks, &self.waits);
         if !unnamed.is_empty() && self.naming.is_due() {
-            let mut names = Vec::new();
-            match iterate(&mut self.ebpf, NAMES, &mut names) {
-                Ok(()) => self.waits.learn(&names),
+            let addresses = threads::unnamed_addresses(&tasks, &self.waits);
+            match self.naming.ask(&mut self.ebpf, &addresses) {
+                Ok(names) => self.waits.learn(&names),
                 Err(error) => tracing::debug!(%error, "what tasks wait for stays unknown"),
             }
             (told, unnamed) = threads::by_process(&tasks, &self.waits);
         }
-        if matches!(self.naming, Naming::Impossible) {
+        if self.naming.is_impossible() {
             unnamed.clear();
         }
         self.kept = threads::to_keep(&tasks, &unnamed);
@@ -238,32 +241,6 @@ const USUAL_BYTES: usize = 64 << 10;
 
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
-const NAMES: &str = "name_stacks";
-
-/// When the kernel may be asked for names again: the first few passes ask for all
-/// that is usual, and a minute is soon enough for the rest.
-#[derive(Debug)]
-enum Naming {
-    Impossible,
-    Asked { times: u32, last: Option<Instant> },
-}
-
-impl Naming {
-    const AT_ONCE: u32 = 5;
-    const LATER: Duration = Duration::from_secs(60);
-
-    fn is_due(&mut self) -> bool {
-        let Self::Asked { times, last } = self else {
-            return false;
-        };
-        let due = *times < Self::AT_ONCE || last.is_none_or(|last| last.elapsed() > Self::LATER);
-        if due {
-            *times = times.saturating_add(1);
-            *last = Some(Instant::now());
-        }
-        due
-    }
-}
 
 /// One pass of an iterator. Reading consumes the link, so each attaches anew.
 fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<(), KernelError> {
@@ -301,22 +278,19 @@ fn attach_typed(
     Ok(())
 }
 
-/// The task iterator with stacks where the kernel lets them be read, else without.
-fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, Naming), KernelError> {
+/// The task iterator, and whether it tells stacks: not where the kernel lets none be read.
+fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<(&'static str, bool), KernelError> {
     let mut load = |name| {
         let loaded = iterator(ebpf, name)?.load("task", btf);
         loaded.map_err(|source| KernelError::Program { name, source })
     };
-    let refused = match load(ITERATOR).and_then(|()| load(NAMES)) {
-        Ok(()) => {
-            let (times, last) = (0, None);
-            return Ok((ITERATOR, Naming::Asked { times, last }));
-        }
+    let refused = match load(ITERATOR).and_then(|()| load(naming::PROGRAM)) {
+        Ok(()) => return Ok((ITERATOR, true)),
         Err(error) => error,
     };
     tracing::warn!(error = %refused, "what tasks wait for is not told: the kernel refuses a look at stacks");
     load(ITERATOR_WITHOUT_STACKS)?;
-    Ok((ITERATOR_WITHOUT_STACKS, Naming::Impossible))
+    Ok((ITERATOR_WITHOUT_STACKS, false))
 }
 
 /// What the kernel half tells of sockets is more than a node needs to be judged: a

@@ -44,6 +44,14 @@ pub(super) fn to_keep(tasks: &[Task], unnamed: &BTreeSet<u32>) -> Vec<Task> {
     kept
 }
 
+/// The addresses whose names would tell what tasks wait for, each once.
+pub(super) fn unnamed_addresses(tasks: &[Task], waits: &Waits) -> Vec<u64> {
+    let told = |task: &&Task| task.head.flags & record::HAS_STACK != 0;
+    let stacks = tasks.iter().filter(told).map(|task| &task.stack);
+    let addresses: BTreeSet<u64> = stacks.flat_map(|stack| waits.unnamed(stack)).collect();
+    addresses.into_iter().collect()
+}
+
 fn is_thread(task: &Task) -> bool {
     task.head.flags & record::THREAD != 0
 }

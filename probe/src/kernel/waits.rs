@@ -193,6 +193,16 @@ impl Waits {
         }
         Some(TaskState::Other)
     }
+
+    /// The addresses of a stack on which its meaning hangs and whose names are awaited.
+    pub(super) fn unnamed(&self, stack: &[u64]) -> impl Iterator<Item = u64> {
+        let meaning = |address: &u64| self.by_address.get(address);
+        let in_doubt = stack
+            .iter()
+            .take_while(move |address| !matches!(meaning(address), Some(Some(_))));
+        let unnamed = move |address: &&u64| **address != 0 && meaning(address).is_none();
+        in_doubt.filter(unnamed).copied()
+    }
 }
 
 #[cfg(test)]
@@ -279,8 +289,11 @@ mod tests {
         assert_eq!(waits.state(&[1, 2]), None);
         waits.learn(b"1 schedule+0x1/0x2\nnonsense\nxyz do_wait\n");
         assert_eq!(waits.state(&[1, 2]), None);
+        let unnamed = |waits: &Waits| waits.unnamed(&[1, 2, 3, 0]).collect::<Vec<_>>();
+        assert_eq!(unnamed(&waits), [2, 3]);
         waits.learn(b"2 do_wait+0x1/0x2");
         assert_eq!(waits.state(&[1, 2]), Some(TaskState::Child));
+        assert!(unnamed(&waits).is_empty());
         assert_eq!(waits.state(&[0]), Some(TaskState::Other));
     }
 }

@@ -1,0 +1,75 @@
+//! Has the kernel name its addresses that stacks showed, and decides when.
+
+use std::time::{Duration, Instant};
+
+use aya::Ebpf;
+use aya::maps::{Array, MapData};
+
+use super::{KernelError, iterate};
+
+pub(super) const PROGRAM: &str = "name_addresses";
+const MAP: &str = "asked";
+
+/// Asks the kernel for names.
+pub(super) struct Naming {
+    asked: Array<MapData, u64>,
+    /// Addresses that were asked for last.
+    before: usize,
+    times: u32,
+    last: Option<Instant>,
+    is_impossible: bool,
+}
+
+impl Naming {
+    /// The first few passes ask for all that is usual, and a minute is soon enough for
+    /// the rest.
+    const AT_ONCE: u32 = 5;
+    const LATER: Duration = Duration::from_secs(60);
+
+    /// Asks through this map, or never where stacks are not told.
+    pub(super) const fn of(asked: Array<MapData, u64>, tells_stacks: bool) -> Self {
+        Self {
+            asked,
+            before: 0,
+            times: 0,
+            last: None,
+            is_impossible: !tells_stacks,
+        }
+    }
+
+    pub(super) const fn is_impossible(&self) -> bool {
+        self.is_impossible
+    }
+
+    pub(super) fn is_due(&mut self) -> bool {
+        let waited = self.last.is_none_or(|last| last.elapsed() > Self::LATER);
+        let due = !self.is_impossible && (self.times < Self::AT_ONCE || waited);
+        if due {
+            self.times = self.times.saturating_add(1);
+            self.last = Some(Instant::now());
+        }
+        due
+    }
+
+    /// Lines of an address and its name, of as many of these as the map has room for and
+    /// the machine has tasks; the others may be asked for again.
+    pub(super) fn ask(
+        &mut self,
+        ebpf: &mut Ebpf,
+        addresses: &[u64],
+    ) -> Result<Vec<u8>, KernelError> {
+        let blanks = self.before.saturating_sub(addresses.len());
+        let asked = addresses
+            .iter()
+            .copied()
+            .chain(std::iter::repeat_n(0, blanks));
+        for (place, address) in (0..self.asked.len()).zip(asked) {
+            let set = self.asked.set(place, address, 0);
+            set.map_err(|source| KernelError::Map { name: MAP, source })?;
+        }
+        self.before = addresses.len();
+        let mut names = Vec::new();
+        iterate(ebpf, PROGRAM, &mut names)?;
+        Ok(names)
+    }
+}
