@@ -2,17 +2,19 @@
 //! the spool to its sink, all on one thread.
 
 pub mod report;
+mod ticks;
 
 use std::cell::RefCell;
 use std::fs::{self, File};
+use std::io;
 use std::time::Duration;
 
 use anyhow::Context;
 use ebb_domain::units::{Bytes, CpuTime};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::MissedTickBehavior;
 
 use self::report::Report;
+use self::ticks::Ticks;
 use crate::cgroup::Hierarchy;
 use crate::collector::{Collector, Opened};
 use crate::config::Config;
@@ -208,7 +210,7 @@ struct Watch<'a> {
 /// What ends a wait for the next pass.
 enum Woken {
     Stopped,
-    Tick,
+    Ticked(io::Result<()>),
     Asked(label::Request),
 }
 
@@ -219,9 +221,7 @@ impl Watch<'_> {
         period: Duration,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-        // After a sleep of the machine there is one pass, not all that were missed.
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let ticks = Ticks::every(period).context("there is no timer to pass by")?;
         tokio::pin!(stop);
         'watching: loop {
             for _ in 0..passes {
@@ -229,13 +229,13 @@ impl Watch<'_> {
                     let woken = async {
                         tokio::select! {
                             () = &mut stop => Woken::Stopped,
-                            _ = ticks.tick() => Woken::Tick,
+                            ticked = ticks.next() => Woken::Ticked(ticked),
                             Some(request) = self.asked.recv() => Woken::Asked(request),
                         }
                     };
                     match self.collector.drain_until(woken).await? {
                         Woken::Stopped => break 'watching,
-                        Woken::Tick => break,
+                        Woken::Ticked(ticked) => break ticked?,
                         Woken::Asked(request) => self.label(request, 0),
                     }
                 }

@@ -1,0 +1,66 @@
+//! Says when the next pass is due. The kernel's timer wakes the program once for each;
+//! the runtime's own wakes it three times for a wait of ten seconds, as it goes from
+//! coarse to fine.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A tick each period, on the clock that goes on while the machine sleeps.
+pub(super) struct Ticks(AsyncFd<OwnedFd>);
+
+impl Ticks {
+    /// The first comes after one period.
+    pub(super) fn every(period: Duration) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
+        let period = Timespec::try_from(period).map_err(io::Error::other)?;
+        let times = Itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
+        // SAFETY: the descriptor is the timer's own from here on, and is closed with it.
+        let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
+        Ok(Self(timer?))
+    }
+
+    /// Waits for the next. Those that were missed, as after a sleep of the machine, are one.
+    pub(super) async fn next(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            let read = ready.try_io(|timer| Ok(rustix::io::read(timer, &mut [0_u8; 8])?));
+            if let Ok(read) = read {
+                return read.map(drop);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn ticks_come_by_the_period_and_those_missed_are_one() {
+        let period = Duration::from_millis(50);
+        let began = Instant::now();
+        let ticks = Ticks::every(period).expect("a timer");
+        ticks.next().await.expect("a tick");
+        assert!(began.elapsed() >= period);
+        std::thread::sleep(period * 4);
+        ticks.next().await.expect("those missed");
+        let missed = began.elapsed();
+        ticks.next().await.expect("another");
+        assert!(began.elapsed() > missed + Duration::from_millis(1));
+    }
+}
