@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::TypeSpec;
 use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::catalogue::{FargatePrices, TypeSpec};
 use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, ResourceCost};
@@ -107,6 +107,9 @@ pub trait MarketSource: Send + Sync {
 pub trait PriceSource: Send + Sync {
     /// The price of each type that a region sells.
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
+
+    /// What Fargate charges in a region for Linux, on demand.
+    async fn fargate(&self, region: &Region) -> CloudResult<FargatePrices>;
 
     /// What the types of these names have, as far as the region knows them; a `*` stands for
     /// any letters. `None` asks for all that the region knows. A type of which the answer

@@ -5,11 +5,13 @@
 //! prices were checked; what it refused stands in `catalogue/data/dropped.csv`.
 
 pub mod advisor;
+mod fargate;
 mod parse;
 mod refreshed;
 #[cfg(test)]
 mod tests;
 
+pub use fargate::{FargatePrices, FargateRates};
 pub use parse::{CatalogueError, Problem};
 pub use refreshed::{Refreshed, RegionPrices, ToldType};
 
@@ -37,6 +39,8 @@ pub struct Catalogue {
     /// What was told of types whose specs are not known: they have a price, and nothing is
     /// placed on them.
     beyond: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
+    /// What Fargate charges where AWS told it later.
+    fargate: BTreeMap<Region, FargatePrices>,
 }
 
 /// What a machine type has.
@@ -170,6 +174,7 @@ impl Catalogue {
             told: BTreeMap::new(),
             described: BTreeMap::new(),
             beyond: BTreeMap::new(),
+            fargate: BTreeMap::new(),
         })
     }
 

@@ -48,6 +48,21 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// One of which nothing but a name is known.
+    pub(crate) fn named(id: String, name: &str, region: &Region) -> Self {
+        Self {
+            id,
+            name: Some(name.to_owned()),
+            region: region.clone(),
+            node: None,
+            owner: None,
+            instance_type: None,
+            market: None,
+            controller: None,
+            origin: Origin::Measured,
+        }
+    }
+
     /// An instance.
     pub(crate) fn of_instance(
         instance: &Instance,

@@ -8,7 +8,8 @@ mod storage;
 
 pub use batch::{
     Attempt, BatchFleet, ComputeEnvironment, ContainerInstance, ContainerInstances, FrontJob,
-    Health, Job, JobId, JobQueue, JobStatus, QueueTime, Task, TaskFamily, WaitCause, task_id,
+    Health, Job, JobId, JobQueue, JobStatus, Platform, QueueTime, Task, TaskFamily, WaitCause,
+    task_id,
 };
 
 pub use markets::{

@@ -7,6 +7,7 @@ mod committed;
 mod exempt;
 mod explain;
 mod facts;
+mod fargate;
 mod nodes;
 mod price;
 mod series;
@@ -14,6 +15,7 @@ mod series;
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
 pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG, disconnected_since};
+pub use fargate::MAX_FARGATE_JOBS;
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 pub use series::{Credits, MetricPoint, MetricSeries};
@@ -116,6 +118,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         second_opinions,
         price_ages: ages::of_prices(facts),
         runs: Runs::of(facts, &profiles),
+        fargate: fargate::jobs(facts),
     }
 }
 

@@ -2,8 +2,10 @@
 //! How it looks is the renderers' business.
 
 mod age;
+mod fargate;
 
 pub use age::{PriceAge, PricedBy};
+pub use fargate::{FargateJob, FargateJobs};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -77,6 +79,9 @@ pub struct Report {
     /// Of which runs the steps are, and how many are of none that is known.
     #[serde(default)]
     pub runs: Runs,
+    /// Batch jobs on Fargate, where no probe can run.
+    #[serde(default)]
+    pub fargate: FargateJobs,
 }
 
 /// Who else gives advice.
@@ -152,6 +157,7 @@ impl Report {
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),
+            fargate: FargateJobs::default(),
         }
     }
 }

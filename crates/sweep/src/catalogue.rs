@@ -123,13 +123,17 @@ pub async fn refresh(
                 None => Ok(Default::default()),
             }
         };
-        let types = prices.types(&region, None);
-        let all = futures::join!(prices.on_demand(&region), spot, types);
+        let all = futures::join!(
+            prices.on_demand(&region),
+            spot,
+            prices.types(&region, None),
+            prices.fargate(&region),
+        );
         (region, all)
     });
     let (mut all, mut gaps) = (Refreshed::default(), Vec::new());
     let mut answers = stream::iter(asked).buffered(AT_ONCE);
-    while let Some((region, (on_demand, spot, types))) = answers.next().await {
+    while let Some((region, (on_demand, spot, types, fargate))) = answers.next().await {
         let mut gap = |what: &str, reason: String| {
             gaps.push(Gap {
                 scope: format!("{region}: {what}"),
@@ -156,6 +160,10 @@ pub async fn refresh(
             on_demand,
             spot: spot.unwrap_or_else(|error| {
                 gap("spot prices", error.to_string());
+                Default::default()
+            }),
+            fargate: fargate.unwrap_or_else(|error| {
+                gap("Fargate's prices", error.to_string());
                 Default::default()
             }),
         };

@@ -7,6 +7,8 @@ mod crash;
 mod forget;
 #[path = "sweep/lake.rs"]
 mod lake;
+#[path = "sweep/prices.rs"]
+mod prices;
 #[path = "sweep/race.rs"]
 mod race;
 #[path = "sweep/refused.rs"]

@@ -3,7 +3,8 @@
 Follows the Price List API reference, page `GetProducts` (JSON 1.1, filters of type
 `TERM_MATCH`; `moto_faults` cuts pages), and the AWS Billing user guide, page "Reading the
 service price list files", for what a product looks like. Each type comes in dedicated
-tenancy too, which a filter must keep out.
+tenancy too, which a filter must keep out. A region with a list has Fargate's price of x86
+too, by the usage types that `AmazonECS` names it by, beside that of Fargate Spot.
 
 - POST `/moto-api/ebb/prices` `{region: {type: USD an hour}}` what the list then has
 """
@@ -31,11 +32,13 @@ class Prices:
             return self._app(environ, start)
         asked = _body(environ)
         wanted = {one["Field"]: one["Value"] for one in asked.get("Filters", [])}
-        products = [one for one in self._products() if _fits(one, wanted)]
+        service = asked.get("ServiceCode")
+        products = [one for one in self._products() if one["serviceCode"] == service and _fits(one, wanted)]
         return _answer(start, {"FormatVersion": "aws_v1", "PriceList": [json.dumps(one) for one in products]})
 
     def _products(self) -> Iterable[dict[str, Any]]:
         for region, types in self._listed.items():
+            yield from _fargate(region)
             for kind, usd in types.items():
                 yield _product(region, kind, "Shared", usd)
                 yield _product(region, kind, "Dedicated", usd * 1.06)
@@ -44,6 +47,22 @@ class Prices:
 def _fits(product: dict[str, Any], wanted: dict[str, str]) -> bool:
     has = product["product"]["attributes"]
     return all(has.get(field) == value for field, value in wanted.items())
+
+
+def _fargate(region: str) -> Iterable[dict[str, Any]]:
+    usd = {
+        "USE1-SpotUsage-Fargate-vCPU-Hours:perCPU": 0.013,
+        "USE1-Fargate-vCPU-Hours:perCPU": 0.05,
+        "USE1-Fargate-GB-Hours": 0.005,
+    }
+    for usage, price in usd.items():
+        attributes = {"regionCode": region, "usagetype": usage}
+        rate = {"unit": "hours", "pricePerUnit": {"USD": f"{price:.10f}"}}
+        yield {
+            "product": {"productFamily": "Compute", "attributes": attributes, "sku": "SKU"},
+            "serviceCode": "AmazonECS",
+            "terms": {"OnDemand": {"SKU.JRTCKXETXF": {"priceDimensions": {"SKU.JRTCKXETXF.6YS6EN2CT7": rate}}}},
+        }
 
 
 def _product(region: str, kind: str, tenancy: str, usd: float) -> dict[str, Any]:

@@ -5,8 +5,9 @@ use anyhow::{Context, Result};
 use ebb_cloud::aws::{AwsMarkets, AwsPrices, SPOT_ADVISOR};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PriceSource;
-use ebb_domain::catalogue::{Catalogue, TypeSpec};
+use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::units::UsdPerHour;
 use ebb_sweep::catalogue::{self, BestKnown};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
@@ -48,6 +49,12 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     let kind = InstanceType::new("c6i.xlarge")?;
     let spot = &told.regions[&regions[0]].spot;
     assert_eq!(spot[&kind].per_hour.0.micros(), 61_200);
+    let fargate = best.fargate(&regions[0], Architecture::X86_64);
+    let fargate = fargate.context("Fargate's price")?;
+    let rates = (fargate.per_vcpu, fargate.per_gib);
+    let micros = UsdPerHour::from_micros;
+    assert_eq!(rates, (micros(50_000), micros(5_000)));
+    assert_eq!(best.fargate(&regions[1], Architecture::X86_64), None);
     let told = told.types.into_values().map(|told| told.spec);
     are_as_built_in(&prices, &regions[0], told.collect()).await
 }

@@ -1,13 +1,14 @@
 //! On-demand prices from AWS's Price List, and what machine types have from EC2. Neither
 //! charges for answers.
 
+mod fargate;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use aws_sdk_pricing::types::{Filter, FilterType};
-use ebb_domain::catalogue::TypeSpec;
+use ebb_domain::catalogue::{FargatePrices, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::{Usd, UsdPerHour};
 use serde_json::Value;
@@ -22,7 +23,8 @@ use crate::ports::{CloudError, CloudResult, PriceSource, bounded};
 /// Source: AWS General Reference, "AWS Price List endpoints and quotas".
 const ANSWERS_IN: &str = "us-east-1";
 
-const SERVICE: &str = "AmazonEC2";
+const EC2: &str = "AmazonEC2";
+const REGION: &str = "regionCode";
 
 /// More pages than this are a fault; a region has about ten, of 100 products each.
 const MAX_PAGES: usize = 200;
@@ -56,35 +58,21 @@ impl AwsPrices {
 #[async_trait]
 impl PriceSource for AwsPrices {
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>> {
-        let there = Region::new(ANSWERS_IN).expect("it is a region");
-        let client = client!(aws_sdk_pricing, self.config, &there);
-        let of_region = ("regionCode", region.as_str());
-        let filters = WANTED
-            .iter()
-            .copied()
-            .chain([of_region])
-            .map(|(field, value)| {
-                let filter = Filter::builder().r#type(FilterType::TermMatch);
-                filter.field(field).value(value).build()
-            });
-        let filters: Result<Vec<_>, _> = filters.collect();
-        let filters = filters.map_err(|error| failed(&error.to_string()))?;
-        let call = client.get_products().service_code(SERVICE);
-        let call = call.set_filters(Some(filters));
-        let mut pages = call.into_paginator().send();
+        let of_region = (REGION, region.as_str());
+        let having: Vec<_> = WANTED.iter().copied().chain([of_region]).collect();
         let mut prices = BTreeMap::new();
-        let mut read = 0;
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|e| cloud_error(GET_PRODUCTS, region.as_str(), &e))?;
-            for product in page.price_list() {
-                prices.extend(price(product, region)?);
-            }
-            read += 1;
-            if read == MAX_PAGES {
-                return Err(failed("the Price List has too many pages"));
-            }
-        }
+        let take = |product: Value| prices.extend(price(&product, region));
+        self.products((EC2, region), &having, take).await?;
         Ok(prices)
+    }
+
+    async fn fargate(&self, region: &Region) -> CloudResult<FargatePrices> {
+        let having = [(REGION, region.as_str())];
+        let mut all = Vec::new();
+        let take = |product| all.push(product);
+        self.products((fargate::SERVICE, region), &having, take)
+            .await?;
+        Ok(fargate::prices(&all))
     }
 
     async fn types(
@@ -96,29 +84,71 @@ impl PriceSource for AwsPrices {
     }
 }
 
-/// What an hour of a product costs; `None` for one that is not what was asked for, or is
-/// free.
+impl AwsPrices {
+    /// Gives each product of a service that has these attributes, page by page.
+    async fn products(
+        &self,
+        (service, region): (&str, &Region),
+        having: &[(&str, &str)],
+        mut take: impl FnMut(Value) + Send,
+    ) -> CloudResult<()> {
+        let there = Region::new(ANSWERS_IN).expect("it is a region");
+        let client = client!(aws_sdk_pricing, self.config, &there);
+        let filters = having.iter().map(|(field, value)| {
+            let filter = Filter::builder().r#type(FilterType::TermMatch);
+            filter.field(*field).value(*value).build()
+        });
+        let filters: Result<Vec<_>, _> = filters.collect();
+        let filters = filters.map_err(|error| failed(&error.to_string()))?;
+        let call = client.get_products().service_code(service);
+        let call = call.set_filters(Some(filters));
+        let mut pages = call.into_paginator().send();
+        let mut read = 0;
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|e| cloud_error(GET_PRODUCTS, region.as_str(), &e))?;
+            for product in page.price_list() {
+                let product = serde_json::from_str(product);
+                let product = product.map_err(|error| failed(&format!("no JSON: {error}")))?;
+                take(product);
+            }
+            read += 1;
+            if read == MAX_PAGES {
+                return Err(failed("the Price List has too many pages"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an hour of a machine costs; `None` for a product that is not what was asked for, or
+/// is free.
+fn price(told: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
+    let has = &told["product"]["attributes"];
+    let of_region = [(REGION, region.as_str())];
+    let is_wanted = |(key, value): (&str, &str)| has[key].as_str() == Some(value);
+    if !WANTED.into_iter().chain(of_region).all(is_wanted) {
+        return None;
+    }
+    let kind = InstanceType::new(has["instanceType"].as_str()?).ok()?;
+    Some((kind, usd(told, Some("Hrs"))?))
+}
+
+/// What a unit of a product costs on demand; `None` where it is free, or has no price by
+/// this unit.
 ///
 /// Source: Price List API reference, `GetProducts`, "PriceList", and AWS Billing user
 /// guide, "Reading the service price list files".
-fn price(product: &str, region: &Region) -> CloudResult<Option<(InstanceType, UsdPerHour)>> {
-    let told: Value = serde_json::from_str(product)
-        .map_err(|error| failed(&format!("a product is no JSON: {error}")))?;
-    let has = &told["product"]["attributes"];
-    let of_region = [("regionCode", region.as_str())];
-    let is_wanted = |(key, value): (&str, &str)| has[key].as_str() == Some(value);
-    if !WANTED.into_iter().chain(of_region).all(is_wanted) {
-        return Ok(None);
-    }
-    let kind = has["instanceType"].as_str();
-    let kind = kind.and_then(|kind| InstanceType::new(kind).ok());
-    let terms = told["terms"]["OnDemand"].as_object().into_iter().flatten();
-    let rates = terms.flat_map(|(_, term)| term["priceDimensions"].as_object());
-    let mut hourly = rates.flatten().filter_map(|(_, rate)| {
+fn usd(product: &Value, unit: Option<&str>) -> Option<UsdPerHour> {
+    let terms = product["terms"]["OnDemand"].as_object().into_iter();
+    let rates = terms
+        .flatten()
+        .flat_map(|(_, term)| term["priceDimensions"].as_object());
+    let mut priced = rates.flatten().filter_map(|(_, rate)| {
         let usd = Usd::parse(rate["pricePerUnit"]["USD"].as_str()?)?;
-        (rate["unit"].as_str() == Some("Hrs") && usd > Usd::ZERO).then_some(usd)
+        let is_it = unit.is_none_or(|unit| rate["unit"].as_str() == Some(unit));
+        (is_it && usd > Usd::ZERO).then_some(UsdPerHour(usd))
     });
-    Ok(kind.zip(hourly.next().map(UsdPerHour)))
+    priced.next()
 }
 
 fn failed(message: &str) -> CloudError {
@@ -134,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    fn product(tenancy: &str, unit: &str, usd: &str) -> String {
+    fn product(tenancy: &str, unit: &str, usd: &str) -> Value {
         let rate = json!({"unit": unit, "pricePerUnit": {"USD": usd}, "beginRange": "0"});
         json!({
             "product": {"productFamily": "Compute Instance", "attributes": {
@@ -146,21 +176,19 @@ mod tests {
                 "priceDimensions": {"X.JRTCKXETXF.6YS6EN2CT7": rate},
             }}},
         })
-        .to_string()
     }
 
     #[test]
     fn a_products_hourly_price_is_read_and_what_was_not_asked_for_is_none() {
-        let check = |product: &str, expect: Option<i64>| {
+        let check = |product: Value, expect: Option<i64>| {
             let region = Region::new("eu-west-1").expect("a region");
-            let told = price(product, &region).expect("JSON");
+            let told = price(&product, &region);
             assert_eq!(told.map(|(_, usd)| usd.0.micros()), expect, "{product}");
         };
-        check(&product("Shared", "Hrs", "0.1070000000"), Some(107_000));
-        check(&product("Dedicated", "Hrs", "0.1134000000"), None);
-        check(&product("Shared", "Hrs", "0.0000000000"), None);
-        check(&product("Shared", "Quantity", "0.1"), None);
-        check("{}", None);
-        assert!(price("no JSON", &Region::new("eu-west-1").expect("a region")).is_err());
+        check(product("Shared", "Hrs", "0.1070000000"), Some(107_000));
+        check(product("Dedicated", "Hrs", "0.1134000000"), None);
+        check(product("Shared", "Hrs", "0.0000000000"), None);
+        check(product("Shared", "Quantity", "0.1"), None);
+        check(json!({}), None);
     }
 }

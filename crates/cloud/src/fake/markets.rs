@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::TypeSpec;
 use ebb_domain::catalogue::advisor::Advisor;
+use ebb_domain::catalogue::{FargatePrices, TypeSpec};
 use ebb_domain::fleet::{Commitment, Markets, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
@@ -59,6 +59,10 @@ impl FakePrices {
 impl PriceSource for FakePrices {
     async fn on_demand(&self, region: &Region) -> CloudResult<BTreeMap<InstanceType, UsdPerHour>> {
         self.of(region, ("prices", "pricing:GetProducts")).cloned()
+    }
+
+    async fn fargate(&self, _: &Region) -> CloudResult<FargatePrices> {
+        Ok(FargatePrices::default())
     }
 
     async fn types(

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::{Catalogue, ListPrice, PriceBasis, Priced, TypeSpec};
+use super::{Catalogue, FargatePrices, ListPrice, PriceBasis, Priced, TypeSpec};
 use crate::fleet::SpotTerms;
 use crate::identity::{InstanceType, Region};
 use crate::units::{Usd, UsdPerHour};
@@ -45,6 +45,9 @@ pub struct RegionPrices {
     /// Spot, of the cheapest zone.
     #[serde(default)]
     pub spot: BTreeMap<InstanceType, SpotTerms>,
+    /// What Fargate charges, for Linux; unknown where nobody told.
+    #[serde(default)]
+    pub fargate: FargatePrices,
 }
 
 impl Refreshed {
@@ -112,6 +115,7 @@ impl Catalogue {
             let priced = priced.map(|(type_index, price)| Priced { type_index, price });
             all.prices.insert(region.clone(), priced.collect());
             all.told.insert(region.clone(), told.at);
+            all.fargate.insert(region.clone(), told.fargate);
         }
         all
     }
@@ -193,6 +197,7 @@ mod tests {
             at: at.parse().expect("a time"),
             on_demand: each.collect(),
             spot: BTreeMap::new(),
+            fargate: FargatePrices::default(),
         };
         let region = Region::new("eu-west-1").expect("a region");
         Refreshed {

@@ -5,7 +5,7 @@ mod queued;
 mod task;
 mod workers;
 
-pub use job::{Attempt, Job, JobId, JobStatus};
+pub use job::{Attempt, Job, JobId, JobStatus, Platform};
 pub use queued::{QueueTime, WaitCause};
 pub use task::{Health, Task, TaskFamily, task_id};
 pub use workers::ContainerInstances;

@@ -4,7 +4,7 @@
 
 mod at_head;
 mod blocked;
-mod fargate;
+pub(crate) mod fargate;
 mod invalid;
 mod lost;
 mod never_joined;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, CloudResult, PriceSource};
-use ebb_domain::catalogue::{Catalogue, Refreshed, RegionPrices, TypeSpec};
+use ebb_domain::catalogue::{Catalogue, FargatePrices, Refreshed, RegionPrices, TypeSpec};
 use ebb_domain::fleet::{Gap, InstanceState, Inventory, Provider};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
@@ -97,7 +97,11 @@ impl Listed {
         self.types.retain(|region, _| unknown.contains_key(region));
         unknown.retain(|region, _| !rests(&self.types, region, now));
         let prices = lists.into_iter().map(|region| async move {
-            let told = in_time(renew.within, source.on_demand(&region)).await;
+            let both = async {
+                let both = future::join(source.on_demand(&region), source.fargate(&region));
+                Ok(both.await)
+            };
+            let told = in_time(renew.within, both).await;
             (region, told)
         });
         let types = unknown.into_iter().take(REGIONS_AT_ONCE);
@@ -183,12 +187,22 @@ async fn in_time<T>(within: Duration, ask: impl Future<Output = CloudResult<T>>)
     tokio::time::timeout(within, ask).await.map_err(late)?
 }
 
+type OnDemand = CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
+
 fn take_prices(
     all: &mut Refreshed,
     (region, now): (&Region, Timestamp),
-    told: CloudResult<BTreeMap<InstanceType, UsdPerHour>>,
+    told: CloudResult<(OnDemand, CloudResult<FargatePrices>)>,
 ) -> Result<(), String> {
-    let on_demand = told.map_err(|error| error.to_string())?;
+    let (on_demand, fargate) = told.map_err(|error| error.to_string())?;
+    let on_demand = on_demand.map_err(|error| error.to_string())?;
+    let (fargate, refused) = match fargate {
+        Ok(told) => (told, Ok(())),
+        Err(error) => (
+            FargatePrices::default(),
+            Err(format!("of Fargate: {error}")),
+        ),
+    };
     if on_demand.is_empty() {
         return Err("the Price List has none".to_owned());
     }
@@ -197,9 +211,10 @@ fn take_prices(
         on_demand,
         // Asked for hourly beside it, and kept apart.
         spot: BTreeMap::new(),
+        fargate,
     };
     all.regions.insert(region.clone(), told);
-    Ok(())
+    refused
 }
 
 fn take_types(

@@ -214,6 +214,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
+        fargate: Default::default(),
     }
 }
 

@@ -6,6 +6,7 @@ mod ages;
 mod beside;
 mod bill;
 mod card;
+mod fargate;
 mod groups;
 mod history;
 mod hours;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use ebb_cloud::failing::{Failing, Fault};
 use ebb_cloud::fake::{
     FakeChat, FakeClock, FakeEvents, FakeInventory, FakeMailer, FakeMetrics, FakeObjects,
-    FakeQueue, FakeTopic,
+    FakePrices, FakeQueue, FakeTopic,
 };
+use ebb_cloud::ports::PriceSource;
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::Policy;
 use ebb_domain::state::{FleetState, Shard};
@@ -36,6 +37,8 @@ pub(crate) struct World {
     pub(crate) events: FakeEvents,
     pub(crate) policy: Policy,
     pub(crate) mailer: FakeMailer,
+    /// `None` where nobody is asked for them.
+    pub(crate) prices: Option<FakePrices>,
     folder: TempDir,
 }
 
@@ -53,6 +56,7 @@ impl World {
             events: FakeEvents::default(),
             policy: policy(),
             mailer: FakeMailer::default(),
+            prices: None,
             folder: tempfile::tempdir().expect("a folder"),
             clock,
         }
@@ -114,7 +118,7 @@ impl World {
                 metrics: Some(&Failing::new(FakeMetrics::default(), fault)),
                 bill: None,
                 markets: None,
-                prices: None,
+                prices: self.prices.as_ref().map(|list| list as &dyn PriceSource),
                 regions: &[],
             },
             queue: &Failing::new(queue.clone(), fault),

@@ -9,6 +9,7 @@ use aws_sdk_ecs::types::{
 };
 use ebb_domain::fleet::{ContainerInstance, Health, Task};
 use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::units::{Bytes, MilliCores};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
@@ -198,6 +199,11 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
         cluster_arn: owned(told.cluster_arn()),
         container_instance_arn: owned(told.container_instance_arn()),
         launch_type: told.launch_type().map(|on| on.as_str().to_owned()),
+        capacity_provider: owned(told.capacity_provider_name()),
+        cores: told.cpu().and_then(cores),
+        memory: told
+            .memory()
+            .and_then(|mib| Some(Bytes::mib(mib.parse::<u32>().ok()?.into()))),
         group: owned(told.group()),
         family: told.task_definition_arn().and_then(family),
         desired_status: owned(told.desired_status()),
@@ -219,6 +225,14 @@ fn task(told: &ToldTask, region: &Region) -> Result<(String, Task), String> {
     Ok((arn.to_owned(), task))
 }
 
+/// 1,024 units are a vCPU.
+///
+/// Source: ECS API reference, `Task`, "cpu".
+fn cores(units: &str) -> Option<MilliCores> {
+    let units: u32 = units.parse().ok()?;
+    Some(MilliCores(u64::from(units) * 1_000 / 1_024))
+}
+
 /// The family in `arn:…:task-definition/family:revision`.
 fn family(arn: &str) -> Option<String> {
     let (_, named) = arn.rsplit_once('/')?;
@@ -238,6 +252,16 @@ mod tests {
         let arn = "arn:aws:ecs:us-east-1:111122223333:task-definition/api:7";
         check(arn, Some("api"));
         check("api", None);
+    }
+
+    #[test]
+    fn units_of_cpu_are_parts_of_a_core() {
+        let check = |units: &str, expect: Option<u64>| {
+            assert_eq!(cores(units).map(|cores| cores.0), expect, "{units}");
+        };
+        check("256", Some(250));
+        check("4096", Some(4_000));
+        check(".5 vCPU", None);
     }
 
     #[test]

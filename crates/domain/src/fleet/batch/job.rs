@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::task_id;
+use crate::catalogue::Architecture;
 use crate::identity::{IdentityError, NodeId, Region};
 use crate::step::Requested;
 
@@ -111,6 +112,19 @@ pub struct Job {
     /// The exit code of its container; `None` while it runs or when unknown.
     #[serde(default)]
     pub exit_code: Option<i32>,
+    /// What its container is for; `None` where its definition does not say.
+    #[serde(default)]
+    pub platform: Option<Platform>,
+}
+
+/// What a container on Fargate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Platform {
+    /// Linux on processors of a kind.
+    Linux(Architecture),
+    /// Another system, which is paid for otherwise.
+    Other,
 }
 
 /// One attempt at a job that has ended.
@@ -161,6 +175,7 @@ impl Job {
             timeout_seconds: None,
             array_size: None,
             exit_code: None,
+            platform: None,
         }
     }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{AccountId, Region};
+use crate::units::{Bytes, MilliCores};
 
 /// How something is by its own health check; the names are ECS's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,6 +31,12 @@ pub struct Task {
     pub container_instance_arn: Option<String>,
     /// ECS's word for what it runs on, such as `EC2` or `FARGATE`.
     pub launch_type: Option<String>,
+    /// What it was started by, such as `FARGATE_SPOT`; `None` when ECS did not say.
+    pub capacity_provider: Option<String>,
+    /// The cores that it has; `None` when ECS did not say.
+    pub cores: Option<MilliCores>,
+    /// The memory that it has; `None` when ECS did not say.
+    pub memory: Option<Bytes>,
     /// `family:name` or `service:name`; Batch names none.
     pub group: Option<String>,
     /// The family of its task definition; `None` when ECS did not say.

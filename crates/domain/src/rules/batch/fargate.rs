@@ -10,19 +10,42 @@ use super::{KIND, Questions, Verdict};
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Remedy, Resource, Window,
 };
-use crate::fleet::{Job, TaskFamily};
-use crate::heartbeat::Origin;
+use crate::fleet::{Job, Task, TaskFamily};
 use crate::identity::Region;
 use crate::judge::Facts;
 use crate::units::Share;
 
 const REASON: &str = "it runs on Fargate, where no probe can run: what it does is not known";
 
-/// A job that is RUNNING there. What its family does together says nothing of one job.
-pub(super) fn judge(_: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+/// A job that is RUNNING there. Where its task is the only one of its family, what Container
+/// Insights tells of that is told of it, and the family is judged below.
+pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     q.holds("on which machine does it run?", ("Fargate", ""), None);
+    let why = why_not(facts, job)?;
     let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
-    Some(Verdict::undetermined(KIND, id, name, REASON))
+    Some(Verdict::undetermined(KIND, id, name, why))
+}
+
+/// Why a job that is RUNNING there is not judged; `None` where it is.
+pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
+    let batch = &facts.inventory.batch;
+    let own = batch.task_of(job);
+    let family = own.and_then(Task::on_fargate);
+    let Some(own) = own.filter(|_| family.is_some_and(|f| batch.insights.contains_key(&f))) else {
+        return Some(format!(
+            "{REASON}, for Container Insights tells nothing of its task"
+        ));
+    };
+    let is_beside = |task: &&Task| {
+        let same = (&task.family, &task.cluster_arn) == (&own.family, &own.cluster_arn);
+        same && task.runs_on_fargate()
+    };
+    match batch.tasks.values().filter(is_beside).count() {
+        0 | 1 => None,
+        many => Some(format!(
+            "{REASON}, for Container Insights tells of the busiest of {many} tasks of its family only"
+        )),
+    }
 }
 
 /// Tasks of one family, and where they are.
@@ -125,16 +148,6 @@ fn found(
         },
         recommendation: None,
         steps: Vec::new(),
-        resource: Resource {
-            id: family.as_str().to_owned(),
-            name: Some(name.to_owned()),
-            region: region.clone(),
-            node: None,
-            owner: None,
-            instance_type: None,
-            market: None,
-            controller: None,
-            origin: Origin::Measured,
-        },
+        resource: Resource::named(family.as_str().to_owned(), name, region),
     })))
 }

@@ -3,7 +3,6 @@
 use super::{Seen, Verdict, found};
 use crate::finding::{Action, Confidence, Level, Remedy, Resource, Stuck, Window};
 use crate::fleet::Controller;
-use crate::heartbeat::Origin;
 use crate::identity::Region;
 use crate::judge::Facts;
 
@@ -60,15 +59,8 @@ fn resource(name: &str, region: &Region, controller: Option<Controller>) -> Reso
         "queue"
     };
     Resource {
-        id: format!("{word}/{name}"),
-        name: Some(name.to_owned()),
-        region: region.clone(),
-        node: None,
-        owner: None,
-        instance_type: None,
-        market: None,
         controller,
-        origin: Origin::Measured,
+        ..Resource::named(format!("{word}/{name}"), name, region)
     }
 }
 

@@ -160,6 +160,10 @@ impl PriceSource for Silent {
         future::pending().await
     }
 
+    async fn fargate(&self, _: &Region) -> CloudResult<FargatePrices> {
+        future::pending().await
+    }
+
     async fn types(&self, _: &Region, _: Option<&BTreeSet<String>>) -> CloudResult<Vec<TypeSpec>> {
         future::pending().await
     }

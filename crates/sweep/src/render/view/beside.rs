@@ -9,6 +9,7 @@ use super::super::text::{clip, counted, one_line};
 use super::LINE_CHARS;
 use super::ages;
 use super::bill::{self, BillDay};
+use super::fargate;
 
 /// Opinions that are shown; the report as JSON has all.
 const MAX_OPINIONS: usize = 20;
@@ -59,6 +60,7 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
         Beside::of_lines("Runs", runs(&report.runs)),
         Beside::of_lines("Labels from schedulers", handed(&report.runs)),
         Beside::of_lines("Second opinions", opinions),
+        Beside::of_lines("Jobs on Fargate", fargate::lines(&report.fargate)),
         Beside::of_lines("Age of prices", ages::lines(report)),
     ];
     sections

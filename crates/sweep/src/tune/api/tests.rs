@@ -125,6 +125,7 @@ fn report() -> Report {
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
+        fargate: Default::default(),
     }
 }
 

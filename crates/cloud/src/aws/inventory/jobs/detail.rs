@@ -2,9 +2,10 @@
 
 use aws_sdk_batch::types::{
     AttemptDetail, ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement,
-    ResourceType,
+    ResourceType, RuntimePlatform,
 };
-use ebb_domain::fleet::{Attempt, Job, JobId, JobStatus};
+use ebb_domain::catalogue::Architecture;
+use ebb_domain::fleet::{Attempt, Job, JobId, JobStatus, Platform};
 use ebb_domain::identity::Region;
 use ebb_domain::step::Requested;
 use ebb_domain::units::{Bytes, MilliCores};
@@ -55,6 +56,10 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
         timeout_seconds: whole(told.timeout().and_then(|t| t.attempt_duration_seconds())),
         array_size: whole(told.array_properties().and_then(|a| a.size())),
         exit_code: container.and_then(ContainerDetail::exit_code),
+        platform: container
+            .and_then(ContainerDetail::runtime_platform)
+            .or_else(|| task.and_then(|task| task.runtime_platform()))
+            .map(platform),
         ..Job::new(
             JobId::new(id).map_err(|e| e.to_string())?,
             name,
@@ -63,6 +68,18 @@ pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {
             status,
         )
     })
+}
+
+/// What is not said is Linux on x86.
+///
+/// Source: Batch API reference, `RuntimePlatform`.
+fn platform(told: &RuntimePlatform) -> Platform {
+    let system = told.operating_system_family().unwrap_or("LINUX");
+    match (system, told.cpu_architecture().unwrap_or("X86_64")) {
+        ("LINUX", "X86_64") => Platform::Linux(Architecture::X86_64),
+        ("LINUX", "ARM64") => Platform::Linux(Architecture::Arm64),
+        _ => Platform::Other,
+    }
 }
 
 fn attempt(told: &AttemptDetail) -> Attempt {
@@ -222,6 +239,27 @@ mod tests {
             plain().resource_requirements(wish(ResourceType::Vcpu, "many")),
             None,
             None,
+        );
+    }
+
+    #[test]
+    fn what_a_container_is_for_is_linux_on_x86_unless_it_says_otherwise() {
+        let check = |system: Option<&str>, on: Option<&str>, expect: Platform| {
+            let told = RuntimePlatform::builder()
+                .set_operating_system_family(system.map(str::to_owned))
+                .set_cpu_architecture(on.map(str::to_owned));
+            assert_eq!(platform(&told.build()), expect);
+        };
+        check(None, None, Platform::Linux(Architecture::X86_64));
+        check(
+            Some("LINUX"),
+            Some("ARM64"),
+            Platform::Linux(Architecture::Arm64),
+        );
+        check(
+            Some("WINDOWS_SERVER_2019_CORE"),
+            Some("X86_64"),
+            Platform::Other,
         );
     }
 

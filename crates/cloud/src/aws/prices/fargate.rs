@@ -1,0 +1,79 @@
+//! What Fargate charges, from the Price List.
+
+use ebb_domain::catalogue::{FargatePrices, FargateRates};
+use ebb_domain::units::UsdPerHour;
+use serde_json::Value;
+
+use super::usd;
+
+pub(super) const SERVICE: &str = "AmazonECS";
+
+/// What stands at the end of the usage types of Linux, after the region's own letters.
+///
+/// Source: AWS Price List, attribute `usagetype` of the products of `AmazonECS`.
+const X86_64: [&str; 2] = ["Fargate-vCPU-Hours:perCPU", "Fargate-GB-Hours"];
+const ARM64: [&str; 2] = ["Fargate-ARM-vCPU-Hours:perCPU", "Fargate-ARM-GB-Hours"];
+
+/// The prices among the products of one region; those that are not told are unknown.
+pub(super) fn prices(products: &[Value]) -> FargatePrices {
+    let price = |ending: &str| -> Option<UsdPerHour> {
+        let mut products = products.iter();
+        products.find_map(|product| {
+            let usage = product["product"]["attributes"]["usagetype"].as_str()?;
+            // `EUW1-Fargate-GB-Hours`; `EUW1-SpotUsage-Fargate-GB-Hours` is another thing.
+            let letters = usage.strip_suffix(ending)?;
+            let is_region = letters
+                .strip_suffix('-')
+                .is_some_and(|own| !own.contains('-'));
+            is_region.then(|| usd(product, None)).flatten()
+        })
+    };
+    let rates = |[vcpu, gib]: [&str; 2]| {
+        Some(FargateRates {
+            per_vcpu: price(vcpu)?,
+            per_gib: price(gib)?,
+        })
+    };
+    FargatePrices {
+        x86_64: rates(X86_64),
+        arm64: rates(ARM64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn product(usage: &str, unit: &str, usd: &str) -> Value {
+        let rate = json!({"unit": unit, "pricePerUnit": {"USD": usd}});
+        json!({
+            "product": {"attributes": {"usagetype": usage}},
+            "terms": {"OnDemand": {"X": {"priceDimensions": {"X.Y": rate}}}},
+        })
+    }
+
+    #[test]
+    fn linux_has_a_price_where_both_halves_are_told() {
+        let told = [
+            product("EUW1-Fargate-Windows-vCPU-Hours:perCPU", "hours", "0.09"),
+            product("EUW1-SpotUsage-Fargate-vCPU-Hours:perCPU", "hours", "0.01"),
+            product("EUW1-Fargate-vCPU-Hours:perCPU", "hours", "0.0404800000"),
+            product("EUW1-Fargate-GB-Hours", "hours", "0.0044450000"),
+            product("EUW1-Fargate-ARM-vCPU-Hours:perCPU", "hours", "0.03238"),
+            product(
+                "EUW1-Fargate-EphemeralStorage-GB-Hours",
+                "GB-Hours",
+                "0.0001",
+            ),
+        ];
+        let found = prices(&told);
+        let micros = |price: UsdPerHour| price.0.micros();
+        let x86 = found
+            .x86_64
+            .map(|r| (micros(r.per_vcpu), micros(r.per_gib)));
+        assert_eq!((x86, found.arm64), (Some((40_480, 4_445)), None));
+        assert_eq!(prices(&[]), FargatePrices::default());
+    }
+}

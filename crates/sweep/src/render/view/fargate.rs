@@ -1,0 +1,134 @@
+//! Jobs on Fargate: what they cost together, and the dearest of them, a line each.
+
+use std::time::Duration;
+
+use ebb_domain::report::{FargateJob, FargateJobs};
+use ebb_domain::units::{Spoken, Usd};
+
+use super::super::text::{clip, counted, one_line};
+use super::LINE_CHARS;
+
+/// Jobs that are shown; the report as JSON has more.
+const NAMED: usize = 5;
+
+pub(super) fn lines(told: &FargateJobs) -> Vec<String> {
+    let ran: Vec<&FargateJob> = told.jobs.iter().filter(|job| job.ran.is_some()).collect();
+    if ran.is_empty() {
+        return Vec::new();
+    }
+    let mut sum = format!(
+        "{} ran there, {} in all at the list price",
+        counted(ran.len(), "job", "jobs"),
+        ran.iter().filter_map(|job| job.cost).sum::<Usd>()
+    );
+    let unpriced: Vec<&str> = ran
+        .iter()
+        .filter_map(|job| job.unpriced.as_deref())
+        .collect();
+    if let Some(why) = unpriced.first() {
+        let many = counted(unpriced.len(), "job", "jobs");
+        sum.push_str(&format!("; of {many} no price is known: {}", one_line(why)));
+    }
+    if told.left_out > 0 {
+        sum.push_str(&format!(
+            "; {} older left out",
+            counted(told.left_out, "job", "jobs")
+        ));
+    }
+    let mut dearest = ran;
+    dearest.sort_by(|a, b| (b.cost, b.ran, &a.id).cmp(&(a.cost, a.ran, &b.id)));
+    let each = dearest.into_iter().take(NAMED).map(job);
+    [sum].into_iter().chain(each).collect()
+}
+
+fn job(job: &FargateJob) -> String {
+    let cores = job.asks.cores.map(|cores| format!("{cores} vCPU"));
+    let memory = job.asks.memory.map(|memory| memory.to_string());
+    let asks: Vec<String> = cores.into_iter().chain(memory).collect();
+    let ran = Duration::from_secs(job.ran.unwrap_or_default().as_secs());
+    let mut line = format!(
+        "{} ({}): {}, {}",
+        one_line(&clip(&job.name, LINE_CHARS)),
+        one_line(job.id.as_str()),
+        if asks.is_empty() {
+            "what it asked for is not known".to_owned()
+        } else {
+            asks.join(", ")
+        },
+        Spoken(ran),
+    );
+    if let Some(cost) = job.cost {
+        line.push_str(&format!(", {cost}"));
+    }
+    if let Some(cpu) = job.cpu {
+        line.push_str(&format!(
+            "; its family's busiest task used {cpu} of its cores"
+        ));
+    }
+    if let Some(memory) = job.memory {
+        line.push_str(&format!(", {memory} of its memory at the most"));
+    }
+    if let Some(why) = &job.not_judged {
+        line.push_str(&format!("; not judged: {}", one_line(why)));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::fleet::{JobId, JobStatus};
+    use ebb_domain::heartbeat::Origin;
+    use ebb_domain::identity::Region;
+    use ebb_domain::sizing::SizedRequest;
+    use ebb_domain::units::{Bytes, MilliCores, Share};
+
+    use super::*;
+
+    fn ran(id: &str, minutes: Option<u64>, cost: Option<i64>) -> FargateJob {
+        FargateJob {
+            id: JobId::new(id).expect("a job id"),
+            name: "al\nign".to_owned(),
+            definition: None,
+            queue: "q".to_owned(),
+            region: Region::new("us-east-1").expect("a region"),
+            owner: None,
+            origin: Origin::Measured,
+            status: JobStatus::Running,
+            reason: None,
+            task: None,
+            task_status: None,
+            asks: SizedRequest {
+                cores: Some(MilliCores::cores(2)),
+                memory: Some(Bytes::gib(4)),
+            },
+            started_at: None,
+            stopped_at: None,
+            ran: minutes.map(|minutes| Duration::from_secs(60 * minutes)),
+            market: None,
+            per_hour: None,
+            cost: cost.map(Usd::from_micros),
+            unpriced: cost.is_none().then(|| "nobody told".to_owned()),
+            cpu: Some(Share::from_ppm(250_000)),
+            memory: None,
+            not_judged: None,
+        }
+    }
+
+    #[test]
+    fn what_ran_is_summed_up_and_the_dearest_come_first() {
+        let jobs = vec![
+            ran("j-1", Some(60), Some(1_000_000)),
+            ran("j-2", Some(60), Some(2_000_000)),
+            ran("j-3", Some(60), None),
+            ran("j-4", None, None),
+        ];
+        let told = FargateJobs { jobs, left_out: 0 };
+        insta::assert_snapshot!(lines(&told).join("\n"), @r"
+        3 jobs ran there, $3.00 in all at the list price; of 1 job no price is known: nobody told
+        al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; its family's busiest task used 25 % of its cores
+        al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; its family's busiest task used 25 % of its cores
+        al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; its family's busiest task used 25 % of its cores
+        ");
+        assert_eq!(lines(&FargateJobs::default()), Vec::<String>::new());
+    }
+}
