@@ -210,6 +210,7 @@ impl Collector {
         let (pressure, reclaimed) = self.stalls.since_last();
         interval.detail.pressure = pressure;
         interval.detail.reclaimed = reclaimed;
+        interval.detail.memory_used = self.stalls.memory_used();
         if let Some(gpus) = &mut self.gpus {
             interval.add_gpus(gpus.close());
         }

@@ -83,11 +83,12 @@ fn write_all(out: &mut String, seen: &Seen) -> std::fmt::Result {
         .unwrap_or_default();
     writeln!(
         out,
-        "{}: {:.1} s on {} cores, {} of memory, {} GPUs",
+        "{}: {:.1} s on {} cores, {} of memory ({} in use), {} GPUs",
         seen.heartbeat.node,
         length.as_secs_f64(),
         hardware.cores,
         hardware.memory,
+        or_unknown(seen.heartbeat.detail.memory_used),
         or_unknown(hardware.gpus),
     )?;
     writeln!(

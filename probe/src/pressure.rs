@@ -1,5 +1,6 @@
 //! What the node's tasks waited for, and what memory the kernel took back: its own
-//! sums (pressure stall information, reclaim), told interval by interval.
+//! sums (pressure stall information, reclaim), told interval by interval; and the memory
+//! in use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,19 @@ impl Stalls {
         let before = std::mem::replace(&mut self.reclaimed, reclaimed(&self.root));
         let pages = || self.reclaimed?.0.checked_sub(before?.0).map(Bytes);
         (pressure, pages())
+    }
+
+    /// Memory in use now: all but what programs could have at once without swapping.
+    ///
+    /// Source: `MemAvailable` of `proc_meminfo(5)`.
+    pub fn memory_used(&self) -> Option<Bytes> {
+        let text = fs::read_to_string(self.root.join("proc/meminfo")).ok()?;
+        let kib = |name: &str| -> Option<u64> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().strip_suffix(" kB")?.parse().ok()
+        };
+        let used = kib("MemTotal:")?.checked_sub(kib("MemAvailable:")?)?;
+        Some(Bytes(used.saturating_mul(1_024)))
     }
 }
 
@@ -99,6 +113,17 @@ mod tests {
         fs::write(folder.join("io"), &both).expect("a file");
         let vmstat = format!("pgfault 9\npgsteal_kswapd {stolen}\npgsteal_direct 1\n");
         fs::write(root.join("proc/vmstat"), vmstat).expect("a file");
+    }
+
+    #[test]
+    fn memory_in_use_is_what_programs_could_not_have() {
+        let root = tempfile::tempdir().expect("a folder");
+        let stalls = Stalls::watch(root.path());
+        assert_eq!(stalls.memory_used(), None);
+        fs::create_dir(root.path().join("proc")).expect("a folder");
+        let text = "MemTotal:  900 kB\nMemFree:  5 kB\nMemAvailable:  600 kB\n";
+        fs::write(root.path().join("proc/meminfo"), text).expect("a file");
+        assert_eq!(stalls.memory_used(), Some(Bytes(300 * 1_024)));
     }
 
     #[test]

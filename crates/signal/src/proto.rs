@@ -231,6 +231,8 @@ pub(crate) struct Detail {
     pub user: Option<u32>,
     #[prost(message, optional, tag = "20")]
     pub reclaim: Option<Reclaim>,
+    #[prost(uint64, optional, tag = "21")]
+    pub memory_now_bytes: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::step::{Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved};
-use ebb_domain::units::CpuTime;
+use ebb_domain::units::{Bytes, CpuTime};
 
 use crate::kernel::Finer;
 
@@ -56,6 +56,9 @@ pub(super) struct Detail {
     parallelism: Parallelism,
     unmoved: Unmoved,
     pub(super) user: Option<u32>,
+    /// At the last sample.
+    pub(super) processes_hold: Option<Bytes>,
+    pub(super) cgroup_holds: Option<Bytes>,
     pub(super) reclaim: Option<Reclaim>,
     threads_now: u32,
     most_threads: Option<u32>,
@@ -148,6 +151,7 @@ impl Detail {
             asked: finer.and_then(|f| f.asked),
             threads: self.most_threads,
             user: self.user,
+            memory_now: self.cgroup_holds.or(self.processes_hold),
             reclaim: self.reclaim,
             unmoved: finer.and_then(|f| f.asked).map(|_| self.unmoved),
             parallelism: self.parallelism.clone(),
@@ -168,7 +172,6 @@ fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, Cpu
 #[cfg(test)]
 mod tests {
     use ebb_domain::step::Asked;
-    use ebb_domain::units::Bytes;
 
     use super::*;
 

@@ -282,6 +282,7 @@ impl State {
             std::mem::take(&mut self.now_anon).saturating_add(std::mem::take(&mut self.now_shared));
         if self.living > 0 {
             self.processes_held = self.processes_held.max(Some(held));
+            self.detail.processes_hold = Some(held);
         }
         let window = std::mem::take(&mut self.window);
         self.windows += 1;
@@ -292,7 +293,7 @@ impl State {
         }
         let age = at.since(self.root.start).unwrap_or_default();
         self.detail.pass(gap.min(age));
-        let moved = window.disk.is_some_and(|d| d.read.0 > 0 || d.written.0 > 0);
+        let moved = window.disk.is_some_and(|d| d.read.0.max(d.written.0) > 0);
         let moved = self.network.has_moved() || moved;
         let computed = window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64();
         if moved || computed {
@@ -301,10 +302,8 @@ impl State {
         // Who waits for a GPU mostly spins, and its device works.
         let moved = moved || self.gpu.is_some();
         self.detail.computed(gap, computed, moved);
-        let ran = window.cpu > CpuTime(0);
-        if let Some(path) = &self.step.cgroup
-            && let Some(wanted) = Wanted::at(self.windows, ran)
-        {
+        let wanted = Wanted::at(self.windows, window.cpu > CpuTime(0));
+        if let (Some(path), Some(wanted)) = (&self.step.cgroup, wanted) {
             let reading = read(path, wanted);
             self.read(&reading);
         }
@@ -312,6 +311,7 @@ impl State {
 
     fn read(&mut self, reading: &Reading) {
         self.cgroup_held = self.cgroup_held.max(reading.held);
+        self.detail.cgroup_holds = reading.held.or(self.detail.cgroup_holds);
         self.detail.reclaim = reading.reclaim.or(self.detail.reclaim);
         self.requested.cores = reading.allowed.cores.or(self.requested.cores);
         self.requested.memory = reading.allowed.memory.or(self.requested.memory);
@@ -368,8 +368,7 @@ impl State {
         tools.truncate(max_tools);
         let disk = self.totals.disk.filter(|_| !self.disk_unseen);
         let observed = observed.max(self.root.start);
-        let over = end != StepEnd::Running;
-        let told = self.detail.told(self.totals.cpu);
+        let (over, told) = (end != StepEnd::Running, self.detail.told(self.totals.cpu));
         StepUsage {
             id: self.step.id.clone(),
             name: self.step.name.clone(),

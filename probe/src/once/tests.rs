@@ -92,7 +92,7 @@ fn a_table_says_what_was_seen_and_what_is_unknown() {
     );
     assert!(shown.contains("cunning?[2J "), "{shown}");
     assert!(
-        shown.contains("2 cores, 4.0 GiB of memory, unknown GPUs"),
+        shown.contains("2 cores, 4.0 GiB of memory (unknown in use), unknown GPUs"),
         "{shown}"
     );
     assert!(

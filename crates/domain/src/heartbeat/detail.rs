@@ -27,6 +27,8 @@ pub struct NodeDetail {
     pub reclaimed: Option<Bytes>,
     /// Labels from schedulers that were refused since the probe started.
     pub labels_refused: u64,
+    /// Memory in use at the end: all but what programs could have at once.
+    pub memory_used: Option<Bytes>,
 }
 
 /// One GPU in an interval.

@@ -49,6 +49,9 @@ pub struct StepDetail {
     /// The user of its first process, by the number that the node has for it; `None`
     /// where that was not seen.
     pub user: Option<u32>,
+    /// Its step memory at the last sample, from the source that its peak names where that
+    /// is sampled; `None` without a sample.
+    pub memory_now: Option<Bytes>,
     /// How its memory was kept within bounds; `None` for a step without a cgroup of its
     /// own, and where the kernel does not tell.
     pub reclaim: Option<Reclaim>,

@@ -39,6 +39,7 @@ pub(super) struct DetailRow {
     threads: Option<i64>,
     user_id: Option<i64>,
     reclaim: Option<ReclaimRow>,
+    memory_now_bytes: Option<i64>,
 }
 
 /// TCP payload.
@@ -145,6 +146,7 @@ impl TryFrom<&StepDetail> for DetailRow {
             threads: detail.threads.map(Into::into),
             user_id: detail.user.map(Into::into),
             reclaim: detail.reclaim.as_ref().map(ReclaimRow::new).transpose()?,
+            memory_now_bytes: put_some("detail.memory_now_bytes", detail.memory_now.map(|b| b.0))?,
         })
     }
 }
@@ -293,6 +295,7 @@ impl TryFrom<DetailRow> for StepDetail {
             threads: get_count("detail.threads", row.threads)?,
             user: get_count("detail.user_id", row.user_id)?,
             reclaim: row.reclaim.as_ref().map(ReclaimRow::get).transpose()?,
+            memory_now: get_some("detail.memory_now_bytes", row.memory_now_bytes)?.map(Bytes),
         })
     }
 }

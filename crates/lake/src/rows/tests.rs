@@ -153,6 +153,7 @@ fn heartbeats_have_these_columns() {
           reclaim?: struct
             taken_bytes?: Int64
             limit_hits: Int64
+          memory_now_bytes?: Int64
     "#);
 }
 
@@ -256,6 +257,7 @@ fn steps_have_these_columns() {
       reclaim?: struct
         taken_bytes?: Int64
         limit_hits: Int64
+      memory_now_bytes?: Int64
     "#);
 }
 

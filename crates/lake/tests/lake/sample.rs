@@ -206,6 +206,7 @@ fn detail() -> StepDetail {
         }),
         threads: Some(157),
         user: Some(u32::MAX),
+        memory_now: Some(Bytes(167)),
         reclaim: Some(Reclaim {
             taken: None,
             limit_hits: 163,

@@ -20,6 +20,7 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         pressure: detail.pressure.map(Into::into),
         reclaimed_bytes: detail.reclaimed.map(|bytes| bytes.0),
         labels_refused: detail.labels_refused,
+        memory_used_bytes: detail.memory_used.map(|bytes| bytes.0),
     })
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct NodeDetail {
     /// Since 1.3.
     #[prost(uint64, tag = "7")]
     pub labels_refused: u64,
+    /// Since 1.4.
+    #[prost(uint64, optional, tag = "8")]
+    pub memory_used_bytes: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

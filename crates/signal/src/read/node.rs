@@ -81,7 +81,7 @@ pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
     Ok(cost)
 }
 
-/// What version 1.2 added, and 1.3 in the last field.
+/// What version 1.2 added, and 1.3 and 1.4 in the last two fields.
 pub(super) fn detail(bytes: &[u8]) -> Result<NodeDetail, DecodeError> {
     let mut detail = NodeDetail::default();
     let mut gpus = List::of("GPUs of a heartbeat", MAX_GPUS, 0);
@@ -98,6 +98,7 @@ pub(super) fn detail(bytes: &[u8]) -> Result<NodeDetail, DecodeError> {
             5 => detail.pressure = Some(pressure(value.bytes()?)?),
             6 => detail.reclaimed = Some(Bytes(value.number()?)),
             7 => detail.labels_refused = value.number()?,
+            8 => detail.memory_used = Some(Bytes(value.number()?)),
             _ => {}
         }
     }

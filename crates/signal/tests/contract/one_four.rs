@@ -23,10 +23,12 @@ fn heartbeat_of_one_four() -> Heartbeat {
     });
     detail.threads = Some(33);
     detail.user = Some(0);
+    detail.memory_now = Some(Bytes::mib(900));
     detail.reclaim = Some(Reclaim {
         taken: Some(Bytes(0)),
         limit_hits: 12,
     });
+    heartbeat.detail.memory_used = Some(Bytes::gib(3));
     heartbeat
 }
 
@@ -48,7 +50,7 @@ fn what_one_four_added_is_read_back_whole() {
     check(|_| {});
     check(|d| (d.asked, d.threads) = (None, None));
     check(|d| (d.unmoved, d.user) = (None, None));
-    check(|d| d.reclaim = None);
+    check(|d| (d.reclaim, d.memory_now) = (None, None));
     check(|d| {
         d.reclaim = Some(Reclaim {
             taken: None,

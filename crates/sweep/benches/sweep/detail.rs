@@ -32,6 +32,7 @@ pub(crate) fn node(noise: u64) -> NodeDetail {
             disk_full: stalled(4),
         }),
         reclaimed: Some(Bytes(0)),
+        memory_used: Some(Bytes(3_000_000_000 + noise * 4_096)),
         ..NodeDetail::default()
     }
 }
@@ -79,6 +80,7 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
         }),
         threads: Some(2 + (seed % 30) as u32),
         user: Some(1_000),
+        memory_now: Some(Bytes::mib(100 + seed % 3_000)),
         reclaim: Some(Reclaim {
             taken: Some(Bytes((seed % 3) * 40_960)),
             limit_hits: seed % 2,

@@ -128,6 +128,10 @@ impl Gathered {
                 self.point((metric, unit, Kind::UpDown), span, value, &[]);
             }
         }
+        if let Some(used) = bytes(h.detail.memory_used) {
+            let metric = ("system.memory.usage", "By", Kind::UpDown);
+            self.point(metric, span, used, &[("system.memory.state", "used")]);
+        }
     }
 
     fn coverage(&mut self, h: &Heartbeat, span: Span) {
@@ -218,9 +222,16 @@ impl Gathered {
                 self.point((metric, unit, Kind::Counter), span, value, &which);
             }
         }
-        if let Some(peak) = bytes(step.peak_memory.map(|peak| peak.bytes)) {
-            let metric = ("ebb.step.memory.peak", "By", Kind::UpDown);
-            self.point(metric, span, peak, &which);
+        for (metric, value) in [
+            (
+                "ebb.step.memory.peak",
+                step.peak_memory.map(|peak| peak.bytes),
+            ),
+            ("ebb.step.memory.usage", step.detail.memory_now),
+        ] {
+            if let Some(value) = bytes(value) {
+                self.point((metric, "By", Kind::UpDown), span, value, &which);
+            }
         }
     }
 

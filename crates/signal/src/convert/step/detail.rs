@@ -39,6 +39,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         threads: detail.threads,
         user: detail.user,
         reclaim: detail.reclaim.map(Into::into),
+        memory_now_bytes: detail.memory_now.map(|bytes| bytes.0),
     }))
 }
 

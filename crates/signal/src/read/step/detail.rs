@@ -53,6 +53,7 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
             18 => detail.threads = Some(value.small()?),
             19 => detail.user = Some(value.small()?),
             20 => detail.reclaim = Some(one_four::reclaim(value.bytes()?)?),
+            21 => detail.memory_now = Some(Bytes(value.number()?)),
             _ => {}
         }
     }
