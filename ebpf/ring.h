@@ -6,8 +6,11 @@
 #ifndef EBB_RING_H
 #define EBB_RING_H
 
-/* Set before load: wake the reader when so much is waiting. */
-const volatile __u64 wake_bytes = 262144;
+/*
+ * Wake the reader when so much is waiting: an eighth of the ring, since on a busy
+ * machine it waits for a core itself.
+ */
+const volatile __u64 wake_bytes = 131072;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -59,8 +59,8 @@ mod tests {
         assert!(began.elapsed() >= period);
         std::thread::sleep(period * 4);
         ticks.next().await.expect("those missed");
-        let missed = began.elapsed();
         ticks.next().await.expect("another");
-        assert!(began.elapsed() > missed + Duration::from_millis(1));
+        // The first, at least four that were missed, and one.
+        assert!(began.elapsed() >= period * 6);
     }
 }
