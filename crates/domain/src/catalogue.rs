@@ -108,6 +108,14 @@ pub struct Devices {
     pub memory: Option<Bytes>,
 }
 
+impl Devices {
+    /// Memory of one of them; `None` when the source does not tell.
+    pub fn memory_each(&self) -> Option<Bytes> {
+        let all = self.memory?.0;
+        all.checked_div(self.count.into()).map(Bytes)
+    }
+}
+
 /// What a machine's programs are compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Architecture {

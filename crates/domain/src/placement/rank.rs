@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::speed::{Family, Speeds};
 use super::spot::Interruptions;
 use super::work::Work;
-use crate::catalogue::{Architecture, TypeSpec};
+use crate::catalogue::{Architecture, Devices, TypeSpec};
 use crate::identity::{InstanceType, Region};
 use crate::units::{Bytes, MilliCores, UsdPerHour};
 
@@ -102,8 +102,9 @@ pub struct Limits {
     pub network_mbps: Option<u32>,
     /// EBS bandwidth that it must sustain, in Mbit/s.
     pub ebs_mbps: Option<u32>,
-    /// The GPU's model that it must have; without it, types with one are left out.
-    pub gpu: Option<String>,
+    /// The GPU that it must have, of the model and with as much memory at the least: a part
+    /// of one has less. Without it, types with one are left out.
+    pub gpu: Option<Devices>,
     /// Whether it may be taken away.
     pub spot: bool,
     /// How often a run keeps what it has done, so that it goes on from there when its

@@ -73,7 +73,7 @@ fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
     let on_both = [one.on.architecture, other.on.architecture];
     let limits = Limits {
         architectures: on_both.into_iter().collect(),
-        gpu: other.on.gpus.as_ref().map(|gpus| gpus.name.clone()),
+        gpu: other.on.gpus.clone(),
         ..Limits::default()
     };
     let predicted = predicted(one, other, (&home, &limits))?;

@@ -305,7 +305,7 @@ impl<'a> Placing<'a> {
     ) -> Option<Ranked<'s>> {
         let limits = Limits {
             architectures: BTreeSet::from([step.now.architecture]),
-            gpu: step.now.gpus.as_ref().map(|gpus| gpus.name.clone()),
+            gpu: step.now.gpus.clone(),
             ..Limits::default()
         };
         let (cores, memory) = step.request;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Limits, Offer, Step};
-use crate::catalogue::TypeSpec;
+use crate::catalogue::{Devices, TypeSpec};
 use crate::placement::speed::Family;
 use crate::placement::usable;
 
@@ -92,11 +92,14 @@ impl Misfit {
 
 /// Whether a type has what is asked of it, whatever it costs and where.
 pub(super) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<(), Misfit> {
-    let has_gpu = |wanted: &str| {
+    let has_gpu = |wanted: &Devices| {
         let gpus = spec.gpus.as_ref();
-        gpus.is_some_and(|gpus| gpus.name.eq_ignore_ascii_case(wanted))
+        gpus.is_some_and(|gpus| {
+            let same = gpus.name.eq_ignore_ascii_case(&wanted.name);
+            same && gpus.memory_each() >= wanted.memory_each()
+        })
     };
-    let gpu = limits.gpu.as_deref().map_or(spec.gpus.is_none(), has_gpu);
+    let gpu = limits.gpu.as_ref().map_or(spec.gpus.is_none(), has_gpu);
     let family = Family::of(&spec.name);
     let families = limits.families.as_ref();
     let licensed = limits.licensed_for.as_ref();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::{Architecture, Catalogue};
+use crate::catalogue::{Architecture, Catalogue, Devices};
 use crate::placement::usable;
 use crate::placement::work::Phase;
 
@@ -80,7 +80,11 @@ fn limits() -> impl Strategy<Value = Limits> {
             local_disk: disk.map(Bytes::gib),
             network_mbps: network,
             ebs_mbps: ebs,
-            gpu: gpu.then(|| "T4".to_owned()),
+            gpu: gpu.then(|| Devices {
+                count: 1,
+                name: "T4".to_owned(),
+                memory: None,
+            }),
             ..Limits::default()
         },
     )
@@ -108,7 +112,7 @@ proptest! {
             prop_assert!(spec.network_baseline_mbps >= limits.network_mbps);
             prop_assert!(spec.ebs_baseline_mbps >= limits.ebs_mbps);
             let gpu = spec.gpus.as_ref().map(|gpus| gpus.name.clone());
-            prop_assert_eq!(gpu, limits.gpu.clone());
+            prop_assert_eq!(gpu, limits.gpu.as_ref().map(|gpu| gpu.name.clone()));
             let held = u64::from(ranked.runs_a_machine);
             prop_assert!(held <= u64::from(made.3));
             prop_assert!(held * made.0 <= u64::from(spec.vcpus));

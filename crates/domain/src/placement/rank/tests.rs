@@ -132,6 +132,25 @@ fn no_limit_is_ever_broken_and_the_order_is_by_dollars() {
 }
 
 #[test]
+fn a_part_of_a_gpu_does_not_stand_in_for_a_whole_one() {
+    let case = Case::new(work(4, 3600));
+    let seen = case.seen();
+    let check = |wanted: &str, offered: &str, expect: bool| {
+        let limits = Limits {
+            gpu: spec(wanted).gpus.clone(),
+            ..limits()
+        };
+        let fits = misfit::fits(&case.step(&seen), spec(offered), &limits);
+        assert_eq!(fits.is_ok(), expect, "{offered} for {wanted}");
+    };
+    check("g6.2xlarge", "g6.2xlarge", true);
+    check("g6.2xlarge", "g6.12xlarge", true);
+    check("g6.2xlarge", "g6f.2xlarge", false);
+    check("g6f.2xlarge", "g6.2xlarge", true);
+    check("g6.2xlarge", "g4dn.2xlarge", false);
+}
+
+#[test]
 fn the_same_machine_at_a_higher_price_comes_later() {
     let case = Case::new(work(4, 3600));
     let home = region("us-east-1");

@@ -73,7 +73,7 @@ pub(super) fn limits(
         local_disk: number(LOCAL_DISK).map(|gib| Bytes::gib(gib.into())),
         network_mbps: number(NETWORK),
         ebs_mbps: number(EBS),
-        gpu: step.now.gpus.as_ref().map(|gpus| gpus.name.clone()),
+        gpu: step.now.gpus.clone(),
         spot: policy.spot,
         checkpoint: number(CHECKPOINT)
             .filter(|minutes| *minutes > 0)
