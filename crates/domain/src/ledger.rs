@@ -56,6 +56,17 @@ impl LedgerDay {
     pub fn unallocated(&self) -> Usd {
         self.unwatched + self.elsewhere + self.rounding
     }
+
+    /// What was billed as it is told: steps, other work, findings, idle, not allocated.
+    pub fn parts(&self) -> [Usd; 5] {
+        [
+            self.steps,
+            self.other_work,
+            self.findings,
+            self.idle,
+            self.unallocated(),
+        ]
+    }
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);

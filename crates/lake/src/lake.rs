@@ -3,6 +3,7 @@
 
 use ebb_cloud::store::{self, StoreError};
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::state::Shard;
 use ebb_domain::step::PlacedStep;
 use jiff::civil::Date;
 use thiserror::Error;
@@ -45,10 +46,32 @@ pub enum LakeError {
 /// The number of a batch. Numbers of a shard only grow; gaps are fine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Batch {
-    /// The shard that the sweep folds.
-    pub shard: u16,
+    /// The shard whose nodes' rows it holds, and no others.
+    pub shard: Shard,
     /// Which batch of it.
     pub number: u64,
+}
+
+/// Commits of a table to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Commits {
+    /// Those after this version; all if `None`.
+    pub after: Option<Version>,
+    /// Those before this version, which is there; all if `None`.
+    pub before: Option<Version>,
+    /// Those that may hold rows of its nodes; others' are passed over unread.
+    pub shard: Shard,
+}
+
+impl Commits {
+    /// All after a version.
+    pub const fn after(version: Option<Version>) -> Self {
+        Self {
+            after: version,
+            before: None,
+            shard: Shard::ONLY,
+        }
+    }
 }
 
 /// The tables of one place.
@@ -109,7 +132,7 @@ impl Lake {
 
     /// The number of the newest batch of a shard in one table; `None` before the
     /// first.
-    pub async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+    pub async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         let log = match table {
             Table::Heartbeats => &self.heartbeats,
             Table::Steps => &self.steps,
@@ -119,22 +142,16 @@ impl Lake {
         last.map_err(|e| self.failed(log, e))
     }
 
-    /// The heartbeats of all commits after `version`, of all if `None`; see
-    /// [`Since`] for when there are more than [`MAX_READ_ROWS`].
-    pub async fn heartbeats_since(
-        &self,
-        version: Option<Version>,
-    ) -> Result<Since<Placed>, LakeError> {
-        let since = self.heartbeats.since(version, MAX_READ_ROWS).await;
+    /// The heartbeats of some commits; see [`Since`] for when there are more than
+    /// [`MAX_READ_ROWS`].
+    pub async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
+        let since = self.heartbeats.since(commits, MAX_READ_ROWS).await;
         since.map_err(|e| self.failed(&self.heartbeats, e))
     }
 
-    /// The ended steps of all commits after `version`, of all if `None`.
-    pub async fn steps_since(
-        &self,
-        version: Option<Version>,
-    ) -> Result<Since<PlacedStep>, LakeError> {
-        let since = self.steps.since(version, MAX_READ_ROWS).await;
+    /// The ended steps of some commits.
+    pub async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError> {
+        let since = self.steps.since(commits, MAX_READ_ROWS).await;
         since.map_err(|e| self.failed(&self.steps, e))
     }
 
@@ -184,7 +201,21 @@ impl Lake {
     }
 }
 
+/// What the names of a sweep's transactions begin with.
+const APP: &str = "ebb-sweep-";
+
 /// Whose transaction the batches of a shard are.
-fn app(shard: u16) -> String {
-    format!("ebb-sweep-{shard}")
+fn app(Shard { index, of }: Shard) -> String {
+    match of {
+        1 => format!("{APP}{index}"),
+        _ => format!("{APP}{index}-of-{of}"),
+    }
+}
+
+/// Whose batch a transaction is. `None` where its name says no number of shards: of the
+/// only one, or of any of an earlier version of this program.
+pub(crate) fn shard_of(app: &str) -> Option<Shard> {
+    let (index, of) = app.strip_prefix(APP)?.split_once("-of-")?;
+    let (index, of) = (index.parse().ok()?, of.parse().ok()?);
+    Some(Shard { index, of })
 }

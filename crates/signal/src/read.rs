@@ -72,6 +72,18 @@ fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
     Ok(value.to_owned())
 }
 
+/// The same text as in the heartbeat before was found good there.
+fn text_again(
+    field: &'static str,
+    value: &[u8],
+    before: Option<&String>,
+) -> Result<String, DecodeError> {
+    match before.filter(|before| before.as_bytes() == value) {
+        Some(before) => Ok(before.clone()),
+        None => text(field, value),
+    }
+}
+
 fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> {
     value.ok_or_else(|| wrong(field, "it is missing"))
 }
@@ -139,9 +151,9 @@ fn heartbeat(
     let (mut source, mut typed_ago, mut detail) = (0, None, Default::default());
     let (mut coverage, mut hardware, mut probe) = (None, None, None);
     let (mut workload, mut background) = (None, None);
-    let steps_before = before.map_or(0, |before| before.steps.len());
+    let steps_before = before.map_or_else(Default::default, |before| before.steps.as_slice());
     let most = MAX_STEPS_A_HEARTBEAT;
-    let mut steps = List::of("steps of a heartbeat", most, steps_before);
+    let mut steps = List::of("steps of a heartbeat", most, steps_before.len());
     let mut fields = Fields(bytes);
     while let Some((tag, value)) = fields.next()? {
         match tag {
@@ -160,7 +172,7 @@ fn heartbeat(
             13 => typed_ago = Some(Duration::from_millis(value.number()?)),
             14 => {
                 let bytes = value.bytes()?;
-                steps.add(|_| step::usage(bytes))?;
+                steps.add(|read| step::usage(bytes, steps_before.get(read.len())))?;
             }
             15 => probe = Some(node::probe_cost(value.bytes()?)?),
             16 => detail = node::detail(value.bytes()?)?,

@@ -51,6 +51,10 @@ pub enum FoldError {
 /// is missing from the lake: of so many full batches in a few seconds.
 const BATCHES_A_STATE: u64 = 20;
 
+/// Nodes of other shards that are held from one batch to the next: as many as a shard
+/// should have itself. Where there are more, their states are read again.
+const MAX_OTHERS_NODES: usize = 100_000;
+
 /// Bounds on one batch, and so on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -138,6 +142,7 @@ impl Folder<'_> {
         let mut work = Work::open(self).await?;
         folding.rebuilt_because = work.unusable.clone();
         self.settle(&mut work).await?;
+        let mut others = BTreeMap::new();
         loop {
             if deadline.has_passed(now()) {
                 folding.stopped_early = true;
@@ -148,7 +153,8 @@ impl Folder<'_> {
                 break;
             }
             let all_is_news = taken.oldest.is_some_and(|oldest| oldest > began);
-            self.batch(&mut work, taken, &mut folding).await?;
+            self.batch((&mut work, &mut others), taken, &mut folding)
+                .await?;
             if folding.batches.is_multiple_of(BATCHES_A_STATE) {
                 self.settle(&mut work).await?;
             }
@@ -174,27 +180,38 @@ impl Folder<'_> {
     }
 
     /// Commits what another shard remembers, as that shard's own sweep would: whoever of
-    /// the two is first, the other knows it then.
-    async fn commit_for(&self, shard: Shard, rows: Vec<Placed>) -> Result<usize, FoldError> {
+    /// the two is first, the other knows it then. Its state is only looked at: that
+    /// shard's next sweep folds from the lake what it lacks.
+    async fn commit_for(
+        &self,
+        (shard, rows): (Shard, Vec<Placed>),
+        others: &mut BTreeMap<Shard, Work>,
+    ) -> Result<usize, FoldError> {
         let theirs = Folder { shard, ..*self };
-        let mut work = Work::open(&theirs).await?;
+        let mut work = match others.remove(&shard) {
+            Some(work) => work,
+            None => Work::open(&theirs).await?,
+        };
         let new = theirs.commit_heartbeats(&mut work, rows).await?;
-        theirs.settle(&mut work).await?;
-        work.hours.keep(self.objects, shard).await?;
+        let held: usize = others.values().map(Work::nodes).sum();
+        if held + work.nodes() > MAX_OTHERS_NODES {
+            others.clear();
+        }
+        others.insert(shard, work);
         Ok(new)
     }
 
     async fn batch(
         &self,
-        work: &mut Work,
+        (work, others): (&mut Work, &mut BTreeMap<Shard, Work>),
         taken: take::Taken,
         folding: &mut Folding,
     ) -> Result<(), FoldError> {
         let all = (taken.heartbeats.len(), taken.old_objects);
-        let (own, others) = self.by_home(taken.heartbeats);
+        let (own, by_home) = self.by_home(taken.heartbeats);
         let mut heartbeats = self.commit_heartbeats(work, own).await?;
-        for (home, rows) in others {
-            heartbeats += self.commit_for(home, rows).await?;
+        for theirs in by_home {
+            heartbeats += self.commit_for(theirs, others).await?;
         }
         let steps = self.commit_steps(work, &taken.steps).await?;
         folding.batches += 1;

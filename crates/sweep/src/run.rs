@@ -207,7 +207,7 @@ pub async fn sweep(
     let when = (Renew::old(deadline.for_lists()), at);
     let (report, memory) = look(ports, config, (&work, &others), &mut remembered, when).await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
-    failures.extend(keep_findings(ports.truth, REPORTS, &report).await);
+    failures.extend(keep_findings(ports.truth, &report).await);
     let news = News {
         report: &report,
         routes: &config.policy.route,
@@ -370,8 +370,8 @@ async fn finished(
 }
 
 /// The time of judging numbers the batch, so that a repeat of the same sweep adds
-/// nothing.
-async fn keep_findings(truth: &dyn Truth, shard: u16, report: &Report) -> Option<Failure> {
+/// nothing. They are of all nodes, whatever the number of shards.
+async fn keep_findings(truth: &dyn Truth, report: &Report) -> Option<Failure> {
     let rows: Vec<Judged> = report
         .findings
         .iter()
@@ -381,6 +381,7 @@ async fn keep_findings(truth: &dyn Truth, shard: u16, report: &Report) -> Option
         })
         .collect();
     let number = u64::try_from(report.at.as_millisecond()).unwrap_or_default();
+    let shard = Shard::ONLY;
     let appended = truth.append_findings(&rows, &Batch { shard, number }).await;
     Some(Failure::of("lake", &appended.err()?))
 }

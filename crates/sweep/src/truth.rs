@@ -2,15 +2,16 @@
 
 use async_trait::async_trait;
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::state::Shard;
 use ebb_domain::step::PlacedStep;
-use ebb_lake::{Appended, Batch, Judged, Lake, LakeError, Since, Table, Version, Window};
+use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
 use jiff::civil::Date;
 
 /// What a sweep asks of the lake.
 #[async_trait]
 pub trait Truth: Send + Sync {
     /// The number of the newest batch of a shard; `None` before the first.
-    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError>;
+    async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError>;
 
     /// Appends heartbeats as one commit.
     async fn append_heartbeats(
@@ -26,11 +27,11 @@ pub trait Truth: Send + Sync {
     /// Appends what a sweep found as one commit.
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
 
-    /// The heartbeats after a version.
-    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError>;
+    /// The heartbeats of some commits.
+    async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError>;
 
-    /// The finished steps after a version.
-    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError>;
+    /// The finished steps of some commits.
+    async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError>;
 
     /// The finished steps of some days.
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError>;
@@ -38,7 +39,7 @@ pub trait Truth: Send + Sync {
 
 #[async_trait]
 impl Truth for Lake {
-    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+    async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         Lake::last_batch(self, table, shard).await
     }
 
@@ -62,12 +63,12 @@ impl Truth for Lake {
         Lake::append_findings(self, rows, batch).await
     }
 
-    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
-        Lake::heartbeats_since(self, version).await
+    async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
+        Lake::heartbeats_since(self, commits).await
     }
 
-    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError> {
-        Lake::steps_since(self, version).await
+    async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError> {
+        Lake::steps_since(self, commits).await
     }
 
     async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {

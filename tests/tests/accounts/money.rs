@@ -68,14 +68,7 @@ pub(crate) async fn adds_up(account: &Simulated) -> Result<()> {
         let (usd, estimated) = billed[&day.day];
         let near = |a: Usd, b: i64| (a.micros() - b).abs() < A_CENT / 2;
         assert!(near(day.billed, usd.micros()), "{day:?} was billed {usd}");
-        let parts = [
-            day.steps,
-            day.findings,
-            day.other_work,
-            day.idle,
-            day.unallocated(),
-        ];
-        assert_eq!(parts.into_iter().sum::<Usd>(), day.billed, "{day:?}");
+        assert_eq!(day.parts().into_iter().sum::<Usd>(), day.billed, "{day:?}");
         assert_eq!(day.estimated, estimated, "{}", day.day);
         assert!(near(day.elsewhere, BESIDE_MACHINES), "{day:?}");
         assert!(near(day.rounding, 0), "{day:?}");

@@ -98,14 +98,7 @@ async fn net_cost_by_hour_is_the_price_and_every_day_adds_up() {
     assert_eq!((days.len(), days[0]), (14, ("2026-09-01", false)));
     assert_eq!(days[12..], [("2026-09-13", false), ("2026-09-14", true)]);
     for day in &report.ledger {
-        let parts = [
-            day.steps,
-            day.findings,
-            day.other_work,
-            day.idle,
-            day.unallocated(),
-        ];
-        assert_eq!(parts.into_iter().sum::<Usd>(), day.billed, "{day:?}");
+        assert_eq!(day.parts().into_iter().sum::<Usd>(), day.billed, "{day:?}");
         // 24 hours of all four, of which the second instance is not there.
         assert_eq!(day.billed.micros(), 17_840_009, "{day:?}");
         assert_eq!(day.elsewhere.micros(), 12_240_010, "{day:?}");

@@ -1,12 +1,13 @@
 //! A step as the state of its node holds it. A hundred thousand of them are held and few
-//! are ever looked at, so each is packed, in much less memory than it takes unpacked.
-//! Where a state is stored it is written out as the step that it is.
+//! are ever looked at, so each is packed, in much less memory than it takes unpacked, and
+//! stored as it is packed.
 
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::nanos;
 use crate::heartbeat::{BootClock, Origin, Placed};
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::step::{
@@ -18,17 +19,19 @@ use crate::units::{Bytes, CpuTime, MilliCores};
 const EXPECTED_BYTES: usize = 512;
 
 /// The newest record of a step, its executables left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeptStep {
     pub(super) names: Names,
     pub(super) observed: BootClock,
+    #[serde(with = "nanos")]
     pub(super) observed_at: Timestamp,
     /// [`Packed`], its [`StepId`] first.
+    #[serde(serialize_with = "as_bytes", deserialize_with = "of_a_step")]
     packed: Box<[u8]>,
 }
 
 /// Whose a step is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Names {
     pub(super) node: NodeId,
     pub(super) boot: BootId,
@@ -177,21 +180,16 @@ impl From<&PlacedStep> for KeptStep {
     }
 }
 
-impl Serialize for KeptStep {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let step = self.unpack();
-        step.ok_or_else(|| ser::Error::custom("a step cannot be unpacked"))?
-            .serialize(out)
-    }
+fn as_bytes<S: Serializer>(packed: &[u8], out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_bytes(packed)
 }
 
-impl<'de> Deserialize<'de> for KeptStep {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let step = PlacedStep::deserialize(from)?;
-        Some(Self::from(&step))
-            .filter(|kept| kept.unpack().is_some())
-            .ok_or_else(|| de::Error::custom("a step cannot be packed"))
-    }
+/// What no step can be unpacked from was not written here.
+fn of_a_step<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+    let packed = <&[u8]>::deserialize(from)?;
+    postcard::from_bytes::<Packed<StepId, String, StepDetail>>(packed)
+        .map(|_| packed.into())
+        .map_err(de::Error::custom)
 }
 
 #[cfg(test)]
@@ -208,6 +206,14 @@ mod tests {
             assert_eq!(kept.unpack().as_ref(), Some(&step));
             let id = (step.usage.id.kind, step.usage.id.key.as_str());
             assert_eq!(kept.key(), (&step.boot, Some(id)));
+            let stored = postcard::to_allocvec(&kept).expect("it is written");
+            assert_eq!(postcard::from_bytes(&stored).as_ref(), Ok(&kept));
+            let cut = KeptStep {
+                packed: kept.packed[..kept.packed.len() / 2].into(),
+                ..kept
+            };
+            let stored = postcard::to_allocvec(&cut).expect("it is written");
+            assert!(postcard::from_bytes::<KeptStep>(&stored).is_err());
         };
         check(|_| {});
         check(|step| step.usage.name = "é".repeat(128));

@@ -38,6 +38,16 @@ impl Shard {
         self.of == 1 || Self::of_node(node, self.of) == self
     }
 
+    /// Whether there can be nodes of both, which are one of the same number of shards or
+    /// of two: the rests of a hash by two numbers agree in the rest by their divisor.
+    pub fn meets(self, other: Self) -> bool {
+        let (mut a, mut b) = (self.of.max(1), other.of.max(1));
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        self.index % a == other.index % a
+    }
+
     /// All of as many as it is one of.
     pub fn all(self) -> impl Iterator<Item = Self> {
         (0..self.of).map(move |index| Self { index, ..self })
@@ -46,5 +56,23 @@ impl Shard {
     /// Whether it is the one that reports for all of them.
     pub fn reports(self) -> bool {
         self.index == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_shards_meet_where_a_node_is_of_both() {
+        let nodes = (0..500).map(|n| NodeId::new(format!("i-{n}")).expect("a name"));
+        let nodes: Vec<NodeId> = nodes.collect();
+        let shards = |of| Shard { index: 0, of }.all();
+        for (one, other) in [(1, 4), (2, 4), (4, 4), (4, 6), (3, 4)] {
+            for (a, b) in shards(one).flat_map(|a| shards(other).map(move |b| (a, b))) {
+                let both = nodes.iter().any(|node| a.holds(node) && b.holds(node));
+                assert_eq!(a.meets(b), both, "{a:?} {b:?}");
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
 use super::{TableError, TableLog, Version};
-use crate::lake::MAX_BATCH_ROWS;
+use crate::lake::{Commits, MAX_BATCH_ROWS, shard_of};
 use crate::rows::{PARTITION, Record};
 
 /// Files fetched at once: enough to hide the latency of a store, few enough to
@@ -24,15 +24,15 @@ pub struct Since<T> {
     /// The version that these rows lead to; `None` when there is no table yet.
     /// What to ask from next time.
     pub through: Option<Version>,
-    /// The newest version there is. While it is later than `through`, there is
-    /// more to read.
+    /// The newest version that was asked for. While it is later than `through`, there
+    /// is more to read.
     pub newest: Option<Version>,
 }
 
 impl<T> Since<T> {
     /// Whether a further call would bring more.
     pub fn is_complete(&self) -> bool {
-        self.through == self.newest
+        self.through >= self.newest
     }
 }
 
@@ -46,14 +46,21 @@ pub struct Window<T> {
 }
 
 impl TableLog {
-    /// The rows of the commits after `version`, at most `max_rows` unless a
-    /// single commit has more.
+    /// The rows of some commits, at most `max_rows` unless a single commit has more.
     pub(crate) async fn since<R: Record>(
         &self,
-        version: Option<Version>,
+        Commits {
+            after,
+            before,
+            shard,
+        }: Commits,
         max_rows: u64,
     ) -> Result<Since<R>, TableError> {
-        let Some(newest) = self.newest(version).await? else {
+        let newest = match before {
+            Some(before) => before.checked_sub(1),
+            None => self.newest(after).await?,
+        };
+        let Some(newest) = newest else {
             return Ok(Since {
                 rows: Vec::new(),
                 through: None,
@@ -61,9 +68,14 @@ impl TableLog {
             });
         };
         let mut rows = Vec::new();
-        let mut through = version;
-        for next in version.map_or(0, |v| v + 1)..=newest {
-            let files = self.files_of(next).await?.files;
+        let mut through = after;
+        for next in after.map_or(0, |v| v + 1)..=newest {
+            let commit = self.files_of(next).await?;
+            let batch_of = commit.batch.as_deref().and_then(shard_of);
+            let files = match batch_of.is_none_or(|other| other.meets(shard)) {
+                true => commit.files,
+                false => Vec::new(),
+            };
             let more = files.iter().map(|f| f.rows).sum::<u64>();
             if !rows.is_empty() && rows.len() as u64 + more > max_rows {
                 break;
@@ -86,7 +98,7 @@ impl TableLog {
         };
         for version in (0..=newest).rev() {
             let commit = self.files_of(version).await?;
-            if commit.is_batch {
+            if commit.batch.is_some() {
                 return Ok(Some(self.read(commit.files).await?));
             }
         }
@@ -155,7 +167,7 @@ impl TableLog {
             match action {
                 // Compaction moves rows and adds none.
                 Action::Add(add) if add.data_change => commit.files.push(DataFile::added(&add)),
-                Action::Txn(_) => commit.is_batch = true,
+                Action::Txn(batch) => commit.batch = Some(batch.app_id),
                 _ => {}
             }
         }
@@ -205,7 +217,8 @@ impl TableLog {
 #[derive(Default)]
 struct Commit {
     files: Vec<DataFile>,
-    is_batch: bool,
+    /// Whose transaction it is, where it carries a batch.
+    batch: Option<String>,
 }
 
 /// A file of rows, as the log tells of it.

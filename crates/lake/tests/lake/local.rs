@@ -1,8 +1,9 @@
 //! What goes in comes back, and exactly what is new is new.
 
 use ebb_domain::heartbeat::{BootClock, Placed};
+use ebb_domain::state::Shard;
 use ebb_domain::step::StepEnd;
-use ebb_lake::{Appended, Batch, Lake, Since};
+use ebb_lake::{Appended, Batch, Commits, Lake, Since};
 use jiff::Timestamp;
 use jiff::civil::date;
 use tempfile::TempDir;
@@ -15,7 +16,10 @@ pub(crate) async fn lake(folder: &TempDir) -> Lake {
 }
 
 pub(crate) const fn batch(number: u64) -> Batch {
-    Batch { shard: 0, number }
+    Batch {
+        shard: Shard::ONLY,
+        number,
+    }
 }
 
 /// Rows come back by file, and so by day, in no promised order.
@@ -30,13 +34,22 @@ fn sorted(mut since: Since<Placed>) -> Vec<Placed> {
 async fn an_empty_lake_answers_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = lake(&folder).await;
-    let since = lake.heartbeats_since(None).await.expect("reads");
+    let since = lake
+        .heartbeats_since(Commits::after(None))
+        .await
+        .expect("reads");
     assert_eq!(
         (since.rows.len(), since.through, since.newest),
         (0, None, None)
     );
     assert!(since.is_complete());
-    assert_eq!(lake.steps_since(None).await.expect("reads").newest, None);
+    assert_eq!(
+        lake.steps_since(Commits::after(None))
+            .await
+            .expect("reads")
+            .newest,
+        None
+    );
     let days = (date(2026, 1, 1), date(2027, 1, 1));
     let window = lake.steps_between(days.0, days.1).await.expect("reads");
     assert_eq!((window.rows.len(), window.left_out), (0, 0));
@@ -57,7 +70,7 @@ async fn heartbeats_come_back_as_they_were() {
     assert_eq!(made.expect("appends"), Appended::Committed(1));
     let reopened = lake(&folder)
         .await
-        .heartbeats_since(None)
+        .heartbeats_since(Commits::after(None))
         .await
         .expect("reads");
     assert_eq!(reopened.through, Some(1));
@@ -95,7 +108,10 @@ async fn only_rows_of_later_commits_are_new() {
             .expect("appends");
     }
     let check = async |version, expect: &[u64]| {
-        let since = lake.heartbeats_since(version).await.expect("reads");
+        let since = lake
+            .heartbeats_since(Commits::after(version))
+            .await
+            .expect("reads");
         assert_eq!((since.through, since.newest), (Some(3), Some(3)));
         let mut got: Vec<u64> = since.rows.iter().map(|p| p.heartbeat.sequence).collect();
         got.dedup();
@@ -122,7 +138,13 @@ async fn steps_come_back_as_they_were_and_by_day() {
     let mut rows: Vec<_> = ends.map(|end| step(0, step_usage("a", end))).into();
     rows.push(step(0, bare_usage("b")));
     lake.append_steps(&rows, &batch(1)).await.expect("appends");
-    assert_eq!(lake.steps_since(None).await.expect("reads").rows, rows);
+    assert_eq!(
+        lake.steps_since(Commits::after(None))
+            .await
+            .expect("reads")
+            .rows,
+        rows
+    );
 
     let later = [step(1, bare_usage("c")), step(30, bare_usage("d"))];
     lake.append_steps(&later, &batch(2)).await.expect("appends");

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ebb_lake::{Appended, Batch, LakeError, MAX_BATCH_ROWS};
+use ebb_domain::state::Shard;
+use ebb_lake::{Appended, Batch, Commits, LakeError, MAX_BATCH_ROWS};
 
 use crate::local::{batch, lake};
 use crate::sample::heartbeat;
@@ -27,7 +28,7 @@ async fn the_same_batch_again_is_already_there() {
     assert_eq!(after.expect("appends"), Appended::AlreadyThere(2));
     assert_eq!(
         lake_one
-            .heartbeats_since(None)
+            .heartbeats_since(Commits::after(None))
             .await
             .expect("reads")
             .rows
@@ -52,7 +53,11 @@ async fn of_two_writers_of_one_batch_one_commits() {
         assert_eq!(commits.count(), 1, "batch {number}: {both:?}");
     }
     assert_eq!(
-        one.heartbeats_since(None).await.expect("reads").rows.len(),
+        one.heartbeats_since(Commits::after(None))
+            .await
+            .expect("reads")
+            .rows
+            .len(),
         5
     );
 }
@@ -60,9 +65,10 @@ async fn of_two_writers_of_one_batch_one_commits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_of_different_shards_all_commit() {
     let folder = tempfile::tempdir().expect("a folder");
-    let append = async |shard: u16| {
+    let append = async |index: u16| {
+        let shard = Shard { index, of: 5 };
         let batch = Batch { shard, number: 1 };
-        let rows = [heartbeat(u32::from(shard), 0)];
+        let rows = [heartbeat(u32::from(index), 0)];
         lake(&folder)
             .await
             .append_heartbeats(&rows, &batch)
@@ -75,11 +81,57 @@ async fn writers_of_different_shards_all_commit() {
     }
     let since = lake(&folder)
         .await
-        .heartbeats_since(None)
+        .heartbeats_since(Commits::after(None))
         .await
         .expect("reads");
     let nodes: BTreeSet<_> = since.rows.iter().map(|p| p.node.to_string()).collect();
     assert_eq!((since.rows.len(), nodes.len()), (4, 4));
+}
+
+/// What lies in a file that is gone cannot have been read.
+#[tokio::test]
+async fn batches_of_other_shards_are_passed_over_unread() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = lake(&folder).await;
+    let append = async |shard: Shard, node: u32| {
+        let batch = Batch { shard, number: 1 };
+        let appended = lake.append_heartbeats(&[heartbeat(node, 0)], &batch).await;
+        assert!(matches!(appended, Ok(Appended::Committed(_))));
+    };
+    let of_two = |index| Shard { index, of: 2 };
+    append(of_two(0), 1).await;
+    append(of_two(1), 2).await;
+    append(Shard::ONLY, 3).await;
+    let nodes = async |shard: Shard| {
+        let all = Commits {
+            shard,
+            ..Commits::after(None)
+        };
+        let since = lake.heartbeats_since(all).await.ok()?;
+        assert!(since.is_complete());
+        Some(since.rows.len())
+    };
+    assert_eq!(nodes(Shard::ONLY).await, Some(3));
+    let table = folder.path().join("lake/heartbeats");
+    let log = table.join("_delta_log/00000000000000000002.json");
+    let commit = std::fs::read_to_string(log).expect("the second shard's commit");
+    for day in std::fs::read_dir(table).expect("a table").flatten() {
+        let files = std::fs::read_dir(day.path())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let names = files.map(|file| (file.path(), file.file_name()));
+        for (path, name) in names {
+            if name.to_str().is_some_and(|name| commit.contains(name)) {
+                std::fs::remove_file(path).expect("it is there");
+            }
+        }
+    }
+    assert_eq!(nodes(of_two(1)).await, None, "its file is gone");
+    assert_eq!(nodes(of_two(0)).await, Some(2));
+    let of_four = |index| Shard { index, of: 4 };
+    assert_eq!(nodes(of_four(2)).await, Some(2), "of the first of two");
+    assert_eq!(nodes(of_four(3)).await, None, "of the second of two");
 }
 
 #[tokio::test]
@@ -110,6 +162,9 @@ async fn batches_are_remembered_beyond_a_checkpoint() {
     assert!(log.exists(), "no checkpoint was written");
     let again = lake.append_heartbeats(&[heartbeat(1, 5)], &batch(5)).await;
     assert_eq!(again.expect("appends"), Appended::AlreadyThere(11));
-    let since = lake.heartbeats_since(Some(9)).await.expect("reads");
+    let since = lake
+        .heartbeats_since(Commits::after(Some(9)))
+        .await
+        .expect("reads");
     assert_eq!(since.rows.len(), 2);
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebb_domain::heartbeat::Placed;
-use ebb_lake::{Appended, Lake};
+use ebb_lake::{Appended, Commits, Lake};
 
 use crate::local::batch;
 use crate::sample::{bare_heartbeat, heartbeat};
@@ -47,7 +47,10 @@ fn a_lake_on_s3_commits_once_and_reads_back() {
 async fn on_s3() {
     let (one, other) = (open().await, open().await);
     // Each of the two runtimes finds what the one before it left.
-    let before = one.heartbeats_since(None).await.expect("reads");
+    let before = one
+        .heartbeats_since(Commits::after(None))
+        .await
+        .expect("reads");
     let number = before.through.map_or(1, |v| v + 1);
 
     let rows: Vec<Placed> = (0..1_000).map(|node| heartbeat(node, number)).collect();
@@ -73,7 +76,7 @@ async fn on_s3() {
     };
     let began = Instant::now();
     let since = other
-        .heartbeats_since(Some(version - 1))
+        .heartbeats_since(Commits::after(Some(version - 1)))
         .await
         .expect("reads");
     println!(

@@ -9,7 +9,7 @@ use ebb_domain::step::{
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 
 use super::fields::{Fields, List};
-use super::{NO_TEXT, named, origin, required, sent, text, wrong};
+use super::{NO_TEXT, named, origin, required, sent, text_again, wrong};
 use crate::error::DecodeError;
 use crate::message::{MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject};
 use crate::proto;
@@ -29,7 +29,7 @@ pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
             6 => source = value.small()?,
             7 => {
                 let bytes = value.bytes()?;
-                steps.add(|_| usage(bytes))?;
+                steps.add(|_| usage(bytes, None))?;
             }
             _ => {}
         }
@@ -48,8 +48,9 @@ pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     })
 }
 
-/// Reads one step.
-pub(super) fn usage(bytes: &[u8]) -> Result<StepUsage, DecodeError> {
+/// Reads one step; `before` is the one in its place in the heartbeat before, which is
+/// the same step as a rule.
+pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsage, DecodeError> {
     let mut usage = StepUsage {
         id: StepId {
             kind: StepKind::Tree,
@@ -72,13 +73,20 @@ pub(super) fn usage(bytes: &[u8]) -> Result<StepUsage, DecodeError> {
     };
     let (mut kind, mut end, mut end_code) = (0, 0, 0);
     let (mut peak, mut peak_source) = (None, 0);
-    let mut tools = List::of("tools of a step", MAX_TOOLS_A_STEP, 0);
+    let tools_before = before.map_or_else(Default::default, |before| before.tools.as_slice());
+    let mut tools = List::of("tools of a step", MAX_TOOLS_A_STEP, tools_before.len());
     let mut fields = Fields(bytes);
     while let Some((tag, value)) = fields.next()? {
         match tag {
             1 => kind = value.small()?,
-            2 => usage.id.key = text("step.key", value.bytes()?)?,
-            3 => usage.name = text("step.name", value.bytes()?)?,
+            2 => {
+                let key = before.map(|before| &before.id.key);
+                usage.id.key = text_again("step.key", value.bytes()?, key)?;
+            }
+            3 => {
+                let name = before.map(|before| &before.name);
+                usage.name = text_again("step.name", value.bytes()?, name)?;
+            }
             4 => usage.started = BootClock::from_nanos(value.number()?),
             5 => usage.observed = BootClock::from_nanos(value.number()?),
             6 => end = value.small()?,
@@ -95,7 +103,7 @@ pub(super) fn usage(bytes: &[u8]) -> Result<StepUsage, DecodeError> {
             17 => usage.last_progress = BootClock::from_nanos(value.number()?),
             18 => {
                 let bytes = value.bytes()?;
-                tools.add(|_| tool(bytes))?;
+                tools.add(|read| tool(bytes, tools_before.get(read.len())))?;
             }
             19 => detail::read(value.bytes()?, &mut usage.detail)?,
             _ => {}
@@ -114,7 +122,7 @@ pub(super) fn usage(bytes: &[u8]) -> Result<StepUsage, DecodeError> {
     Ok(usage)
 }
 
-fn tool(bytes: &[u8]) -> Result<ToolUsage, DecodeError> {
+fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeError> {
     let mut tool = ToolUsage {
         name: String::new(),
         processes: 0,
@@ -125,7 +133,10 @@ fn tool(bytes: &[u8]) -> Result<ToolUsage, DecodeError> {
     let mut fields = Fields(bytes);
     while let Some((tag, value)) = fields.next()? {
         match tag {
-            1 => tool.name = text("tool.name", value.bytes()?)?,
+            1 => {
+                let name = before.map(|before| &before.name);
+                tool.name = text_again("tool.name", value.bytes()?, name)?;
+            }
             2 => tool.processes = value.number()?,
             3 => tool.cpu = CpuTime(value.number()?),
             4 => tool.peak_memory = Some(Bytes(value.number()?)),

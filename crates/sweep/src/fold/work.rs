@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use ebb_cloud::ports::PutIf;
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::step::PlacedStep;
-use ebb_lake::{Appended, Batch, Table};
+use ebb_lake::{Appended, Batch, Commits, Table};
 
 use super::{FoldError, Folder};
 use crate::stored::hours::Hours;
@@ -60,6 +60,11 @@ impl Work {
         Ok(work)
     }
 
+    /// Nodes that it knows.
+    pub(super) fn nodes(&self) -> usize {
+        self.stored.fleet.nodes.len()
+    }
+
     /// Nodes that were left out of state or hours for want of room.
     pub fn left_out(&self) -> usize {
         self.left_out.max(self.hours.left_out())
@@ -82,13 +87,26 @@ impl Work {
     async fn catch_up_heartbeats(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
         let last = folder
             .truth
-            .last_batch(Table::Heartbeats, folder.shard.index)
+            .last_batch(Table::Heartbeats, folder.shard)
             .await?;
         self.next_heartbeats = last.map_or(0, |number| number + 1);
+        self.read_heartbeats(None, folder).await
+    }
+
+    /// Folds what the lake has beyond, up to but not with the commit `before`.
+    async fn read_heartbeats(
+        &mut self,
+        before: Option<u64>,
+        folder: &Folder<'_>,
+    ) -> Result<(), FoldError> {
         loop {
-            // What one of the two has folded before changes nothing in it.
-            let version = self.stored.folded.heartbeats.min(self.hours.folded());
-            let mut since = folder.truth.heartbeats_since(version).await?;
+            let commits = Commits {
+                // What one of the two has folded before changes nothing in it.
+                after: self.stored.folded.heartbeats.min(self.hours.folded()),
+                before,
+                shard: folder.shard,
+            };
+            let mut since = folder.truth.heartbeats_since(commits).await?;
             since.rows.retain(|placed| folder.shard.holds(&placed.node));
             self.fold(&since.rows, since.through, folder);
             if since.is_complete() {
@@ -111,21 +129,31 @@ impl Work {
     }
 
     async fn catch_up_steps(&mut self, folder: &Folder<'_>) -> Result<(), FoldError> {
-        let last = folder
-            .truth
-            .last_batch(Table::Steps, folder.shard.index)
-            .await?;
+        let last = folder.truth.last_batch(Table::Steps, folder.shard).await?;
         self.next_steps = last.map_or(0, |number| number + 1);
+        self.read_steps(None, folder).await
+    }
+
+    /// As [`Work::read_heartbeats`].
+    async fn read_steps(
+        &mut self,
+        before: Option<u64>,
+        folder: &Folder<'_>,
+    ) -> Result<(), FoldError> {
         loop {
-            let version = self.stored.folded.steps;
-            let since = folder.truth.steps_since(version).await?;
+            let commits = Commits {
+                after: self.stored.folded.steps,
+                before,
+                shard: folder.shard,
+            };
+            let since = folder.truth.steps_since(commits).await?;
             let is_complete = since.is_complete();
             let own = since
                 .rows
                 .iter()
                 .filter(|step| folder.shard.holds(&step.node));
             own.for_each(|step| self.stored.fleet.fold_step(step));
-            self.is_dirty |= since.through != version;
+            self.is_dirty |= since.through != commits.after;
             self.stored.folded.steps = since.through;
             if is_complete {
                 return Ok(());
@@ -172,12 +200,6 @@ impl Work {
     }
 }
 
-/// True when a commit follows directly on what is folded, so that nobody else's
-/// rows lie in between.
-fn follows(folded: Option<u64>, committed: u64) -> bool {
-    folded.is_some_and(|version| version + 1 == committed)
-}
-
 impl Folder<'_> {
     /// Commits what is new among `rows` and folds it; tells how many were new.
     pub(super) async fn commit_heartbeats(
@@ -192,13 +214,10 @@ impl Folder<'_> {
             }
             let batch = self.numbered(work.next_heartbeats);
             match self.truth.append_heartbeats(&rows, &batch).await? {
-                Appended::Committed(version) if follows(work.stored.folded.heartbeats, version) => {
+                Appended::Committed(version) => {
+                    work.read_heartbeats(Some(version), self).await?;
                     work.fold(&rows, Some(version), self);
                     work.next_heartbeats += 1;
-                    return Ok(rows.len());
-                }
-                Appended::Committed(_) => {
-                    work.catch_up_heartbeats(self).await?;
                     return Ok(rows.len());
                 }
                 Appended::AlreadyThere(_) => work.catch_up_heartbeats(self).await?,
@@ -221,17 +240,14 @@ impl Folder<'_> {
             }
             let batch = self.numbered(work.next_steps);
             match self.truth.append_steps(&rows, &batch).await? {
-                Appended::Committed(version) if follows(work.stored.folded.steps, version) => {
+                Appended::Committed(version) => {
+                    work.read_steps(Some(version), self).await?;
                     for step in &rows {
                         work.stored.fleet.fold_step(step);
                     }
                     work.stored.folded.steps = Some(version);
                     work.next_steps += 1;
                     work.is_dirty = true;
-                    return Ok(rows.len());
-                }
-                Appended::Committed(_) => {
-                    work.catch_up_steps(self).await?;
                     return Ok(rows.len());
                 }
                 Appended::AlreadyThere(_) => work.catch_up_steps(self).await?,
@@ -282,7 +298,7 @@ impl Folder<'_> {
 
     fn numbered(&self, number: u64) -> Batch {
         Batch {
-            shard: self.shard.index,
+            shard: self.shard,
             number,
         }
     }

@@ -87,6 +87,9 @@ fn fill(template: &str, page: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebb_domain::ledger::LedgerDay;
+    use ebb_domain::units::Usd;
+
     use super::*;
     use crate::render::sample;
 
@@ -139,6 +142,25 @@ mod tests {
         let text = html(&sample::many_hostile(2_000));
         assert!(text.len() < 8_000_000, "{} bytes", text.len());
         assert!(!text.contains("<script") && !text.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn a_page_draws_the_days_of_the_bill_and_says_what_their_parts_are() {
+        let day = |micros: i64| LedgerDay {
+            billed: Usd::from_micros(micros),
+            steps: Usd::from_micros(micros),
+            ..LedgerDay::default()
+        };
+        let mut report = sample::told();
+        report.ledger = vec![day(4_000_000), day(1_000_000)];
+        let text = html(&report);
+        for expect in [
+            "<i class=\"steps\"></i> steps</span>",
+            "<i class=\"rest\"></i> not allocated</span>",
+            "<rect class=\"steps\" x=\"0\" width=\"250\" height=\"10\"/>",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::state::Shard;
 use ebb_domain::step::PlacedStep;
-use ebb_lake::{Appended, Batch, Judged, Lake, LakeError, Since, Table, Version, Window};
+use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
 use ebb_sweep::truth::Truth;
 use jiff::civil::Date;
 
@@ -46,12 +47,14 @@ impl<'a> TestLake<'a> {
         Self { reads, ..self }
     }
 
-    /// All after `version`, or the first commit of it.
-    async fn heartbeats(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
-        let mut since = self.lake.heartbeats_since(version).await?;
-        let next = version.map_or(0, |version| version + 1);
+    /// All of these, or the first of them.
+    async fn heartbeats(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
+        let mut since = self.lake.heartbeats_since(commits).await?;
+        let next = commits.after.map_or(0, |version| version + 1);
         if self.reads == Reads::OneCommit && since.newest > Some(next) {
-            let later = self.lake.heartbeats_since(Some(next)).await?;
+            let after = Some(next);
+            let later = Commits { after, ..commits };
+            let later = self.lake.heartbeats_since(later).await?;
             since.rows.truncate(since.rows.len() - later.rows.len());
             since.through = Some(next);
         }
@@ -89,7 +92,7 @@ impl<'a> TestLake<'a> {
 
 #[async_trait]
 impl Truth for TestLake<'_> {
-    async fn last_batch(&self, table: Table, shard: u16) -> Result<Option<u64>, LakeError> {
+    async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
         let work = self.lake.last_batch(table, shard);
         self.around("lake.last_batch", work).await
     }
@@ -117,13 +120,13 @@ impl Truth for TestLake<'_> {
         self.around("lake.append_findings", work).await
     }
 
-    async fn heartbeats_since(&self, version: Option<Version>) -> Result<Since<Placed>, LakeError> {
-        let work = self.heartbeats(version);
+    async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
+        let work = self.heartbeats(commits);
         self.around("lake.heartbeats_since", work).await
     }
 
-    async fn steps_since(&self, version: Option<Version>) -> Result<Since<PlacedStep>, LakeError> {
-        let work = self.lake.steps_since(version);
+    async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError> {
+        let work = self.lake.steps_since(commits);
         self.around("lake.steps_since", work).await
     }
 

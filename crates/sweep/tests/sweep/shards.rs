@@ -97,8 +97,10 @@ impl Shards {
         together
     }
 
-    /// The lake has all of so many parts once, and the shards what it folds to.
+    /// The lake has all of so many parts once, and the shards what it folds to: of what
+    /// another one committed for a shard, its own next sweep hears.
     async fn holds_all_once(&self, parts: usize, how: &str) {
+        self.sweep_all().await;
         let heartbeats = self.world.heartbeats().await;
         assert_eq!(heartbeats.len(), 18 * parts, "{how}");
         assert!(
@@ -158,6 +160,27 @@ async fn from_two_shards_to_four_nothing_is_lost_or_doubled_though_probes_hear_o
         whole.sweep_all().await;
     }
     assert_eq!(shards.remembered().await, whole.remembered().await);
+}
+
+#[tokio::test]
+async fn for_other_shards_messages_their_state_is_read_once_a_sweep() {
+    let shard = Shard { index: 0, of: 2 };
+    let reads = async |parts: u64| {
+        let shards = Shards::new(2);
+        (0..parts).for_each(|part| shards.fill(part, 1));
+        let whole = Fault::never();
+        assert!(shards.sweep(shard, &whole).await);
+        let calls = whole.calls();
+        let of = |name: &str| calls.iter().filter(|call| **call == name).count();
+        assert!(
+            of("queue.receive") as u64 >= 2 * parts,
+            "batches: {calls:?}"
+        );
+        of("objects.get")
+    };
+    let own = [2, 3].map(|number| shard.holds(&sample::node(number)));
+    let objects_a_part = own.iter().filter(|is_own| **is_own).count();
+    assert_eq!(reads(4).await, reads(1).await + 3 * objects_a_part);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use ebb_cloud::ports::PriceSource;
 use ebb_domain::hours::FleetHours;
 use ebb_domain::policy::Policy;
 use ebb_domain::state::{FleetState, Shard};
-use ebb_lake::Lake;
+use ebb_lake::{Commits, Lake};
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
 use ebb_sweep::gather::Account;
@@ -147,7 +147,11 @@ impl World {
 
     /// Heartbeats of the lake, each with how often it is there.
     pub(crate) async fn heartbeats(&self) -> BTreeMap<(String, u64), usize> {
-        let since = self.lake().await.heartbeats_since(None).await;
+        let since = self
+            .lake()
+            .await
+            .heartbeats_since(Commits::after(None))
+            .await;
         let mut counts = BTreeMap::new();
         for placed in since.expect("reads").rows {
             let key = (placed.node.to_string(), placed.heartbeat.sequence);
@@ -158,7 +162,7 @@ impl World {
 
     /// Finished steps of the lake, each with how often it is there.
     pub(crate) async fn steps(&self) -> BTreeMap<(String, String), usize> {
-        let since = self.lake().await.steps_since(None).await;
+        let since = self.lake().await.steps_since(Commits::after(None)).await;
         let mut counts = BTreeMap::new();
         for step in since.expect("reads").rows {
             let key = (step.node.to_string(), step.usage.id.key.clone());
@@ -204,11 +208,21 @@ impl World {
     pub(crate) async fn folded_anew(&self) -> (FleetState, FleetHours) {
         let (lake, policy) = (self.lake().await, self.policy.activity.clone());
         let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
-        for placed in lake.heartbeats_since(None).await.expect("reads").rows {
+        for placed in lake
+            .heartbeats_since(Commits::after(None))
+            .await
+            .expect("reads")
+            .rows
+        {
             state.fold_heartbeat(&placed, &policy);
             hours.fold_heartbeat(&placed, &policy);
         }
-        for step in lake.steps_since(None).await.expect("reads").rows {
+        for step in lake
+            .steps_since(Commits::after(None))
+            .await
+            .expect("reads")
+            .rows
+        {
             state.fold_step(&step);
         }
         (state, hours)

@@ -11,6 +11,7 @@ use ebb_domain::heartbeat::Placed;
 use ebb_domain::step::{PlacedStep, StepDetail, StepEnd};
 
 use super::*;
+use crate::lake::Commits;
 use crate::rows::{Record, RowsError};
 
 use crate::table::{Batched, Table};
@@ -63,7 +64,10 @@ async fn an_earlier_table_gets_the_new_columns_and_keeps_its_rows() {
         let rows = [new.clone()];
         steps.append(&rows, &batch(number)).await.expect("appends");
     }
-    let read = steps.since::<PlacedStep>(None, 100).await.expect("reads");
+    let read = steps
+        .since::<PlacedStep>(Commits::after(None), 100)
+        .await
+        .expect("reads");
     let mut known = old;
     known.usage.detail = StepDetail::default();
     assert_eq!(read.rows, [known, new.clone(), new]);
@@ -96,7 +100,10 @@ async fn columns_within_lists_are_added_too() {
     heartbeats.load_or_create(&before).await.expect("a table");
     let rows = [heartbeat(1, 0)];
     heartbeats.append(&rows, &batch(1)).await.expect("appends");
-    let read = heartbeats.since::<Placed>(None, 100).await.expect("reads");
+    let read = heartbeats
+        .since::<Placed>(Commits::after(None), 100)
+        .await
+        .expect("reads");
     assert_eq!(read.rows, rows);
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::text::{clip, counted, one_line};
 use super::LINE_CHARS;
 use super::ages;
-use super::bill::{self, BillDay};
+use super::bill::{self, Bars};
 use super::fargate;
 
 /// Opinions that are shown; the report as JSON has all.
@@ -25,16 +25,15 @@ pub(crate) struct Beside {
     /// Its lines.
     pub(crate) lines: Vec<String>,
     /// What a page draws above them; the other forms have the lines alone.
-    pub(crate) drawn: Vec<BillDay>,
+    pub(crate) drawn: Option<Bars>,
 }
 
 impl Beside {
     fn of_lines(title: &'static str, lines: Vec<String>) -> Self {
-        let drawn = Vec::new();
         Self {
             title,
             lines,
-            drawn,
+            drawn: None,
         }
     }
 }
@@ -55,7 +54,7 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
         Beside {
             title: "Where the bill went",
             lines: bill::lines(&report.ledger),
-            drawn: bill::days(&report.ledger),
+            drawn: bill::bars(&report.ledger),
         },
         Beside::of_lines("Runs", runs(&report.runs)),
         Beside::of_lines("Labels from schedulers", handed(&report.runs)),

@@ -1,6 +1,8 @@
 //! Where each day of the bill went: in words for all days together, and as parts of a bar
 //! for a page.
 
+use std::{array, iter};
+
 use ebb_domain::ledger::LedgerDay;
 use ebb_domain::units::Usd;
 use jiff::civil::Date;
@@ -11,17 +13,23 @@ use super::super::text::one_line;
 /// Days that are drawn, the newest; a bill is asked for by resource for as many.
 const MAX_DAYS: usize = 14;
 
-/// What a day's bill is divided into: its class on a page, its words, its amount. Money
-/// that bought work comes first.
-type Part = (&'static str, &'static str, fn(&LedgerDay) -> Usd);
-
-const PARTS: [Part; 5] = [
-    ("steps", "steps", |day| day.steps),
-    ("other", "other work", |day| day.other_work),
-    ("found", "findings", |day| day.findings),
-    ("idle", "idle", |day| day.idle),
-    ("rest", "not allocated", LedgerDay::unallocated),
+/// What a day's bill is divided into, as [`LedgerDay::parts`] has it: its class on a page
+/// and its words. Money that bought work comes first.
+const PARTS: [(&str, &str); 5] = [
+    ("steps", "steps"),
+    ("other", "other work"),
+    ("found", "findings"),
+    ("idle", "idle"),
+    ("rest", "not allocated"),
 ];
+
+/// Days as bars.
+#[derive(Debug, Serialize)]
+pub(crate) struct Bars {
+    /// Class and words of each part that a bar may have.
+    key: [(&'static str, &'static str); 5],
+    days: Vec<BillDay>,
+}
 
 /// One day as a bar.
 #[derive(Debug, Serialize)]
@@ -58,25 +66,31 @@ pub(super) fn lines(days: &[LedgerDay]) -> Vec<String> {
         Some(format!(
             "{span}: {} billed = {}{unwatched}{open}",
             sum(|day| day.billed),
-            divided(sum),
+            divided(of_it().map(LedgerDay::parts)),
         ))
     };
     [false, true].into_iter().filter_map(together).collect()
 }
 
-fn divided(amount: impl Fn(fn(&LedgerDay) -> Usd) -> Usd) -> String {
-    let parts = PARTS.map(|(_, words, part)| format!("{} {words}", amount(part)));
+fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
+    let none = [Usd::ZERO; 5];
+    let sums = days.fold(none, |sum, day| array::from_fn(|n| sum[n] + day[n]));
+    let parts = PARTS.iter().zip(sums);
+    let parts: Vec<_> = parts
+        .map(|((_, words), usd)| format!("{usd} {words}"))
+        .collect();
     parts.join(" + ")
 }
 
 /// The newest days, each as long as it was dear; none of a single day, which its line says.
-pub(super) fn days(days: &[LedgerDay]) -> Vec<BillDay> {
+pub(super) fn bars(days: &[LedgerDay]) -> Option<Bars> {
     let days = &days[days.len().saturating_sub(MAX_DAYS)..];
     let dearest = days.iter().map(|day| day.billed.micros()).max();
-    let Some(dearest) = dearest.filter(|micros| *micros > 0 && days.len() > 1) else {
-        return Vec::new();
-    };
-    days.iter().map(|day| drawn(day, dearest)).collect()
+    let dearest = dearest.filter(|micros| *micros > 0 && days.len() > 1)?;
+    Some(Bars {
+        key: PARTS,
+        days: days.iter().map(|day| drawn(day, dearest)).collect(),
+    })
 }
 
 fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
@@ -87,8 +101,8 @@ fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
     };
     let mut begin = 0;
     let mut parts = Vec::new();
-    for (class, _, amount) in PARTS {
-        let length = thousandths(amount(day));
+    for ((class, _), amount) in PARTS.into_iter().zip(day.parts()) {
+        let length = thousandths(amount);
         if length > 0 {
             parts.push((class, begin, length));
         }
@@ -99,7 +113,7 @@ fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
     let open = if day.estimated { ", estimated" } else { "" };
     BillDay {
         label: label.unwrap_or_else(|| one_line(&day.day)),
-        words: divided(|amount| amount(day)),
+        words: divided(iter::once(day.parts())),
         billed: format!("{}{open}", day.billed),
         parts,
     }
@@ -119,6 +133,10 @@ mod tests {
             elsewhere: usd(micros - micros / 2 - micros / 4),
             ..LedgerDay::default()
         }
+    }
+
+    fn days(days: &[LedgerDay]) -> Vec<BillDay> {
+        bars(days).map(|bars| bars.days).unwrap_or_default()
     }
 
     #[test]
