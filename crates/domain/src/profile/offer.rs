@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Architecture;
 use crate::finding::{Level, PriceBasis};
 use crate::fleet::{Market, SpotScore};
 use crate::identity::{InstanceType, Region};
@@ -144,6 +145,9 @@ pub struct SpotRisk {
 pub struct Offered {
     /// The type.
     pub instance_type: InstanceType,
+    /// What it runs programs for; `None` in advice of before this was told.
+    #[serde(default)]
+    pub architecture: Option<Architecture>,
     /// Where.
     pub region: Region,
     /// Its price: the list price on demand, or the spot price.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ebb_domain::catalogue::Architecture;
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{InstanceType, Region};
@@ -171,6 +172,19 @@ fn machines_of_one_architecture_are_offered_together_the_best_of_each_step_first
     insta::assert_snapshot!(text::Form::BatchEnvironment.write(&two_kinds()));
     insta::assert_snapshot!(text::Form::LaunchTemplate.write(&two_kinds()[..1]));
     insta::assert_snapshot!(text::Form::AutoScalingGroup.write(&two_kinds()[..1]));
+}
+
+#[test]
+fn a_type_that_came_after_the_program_is_offered_where_its_architecture_was_told() {
+    let check = |architecture: Option<Architecture>, expect: bool| {
+        let mut one = step("align");
+        one.offers = offers(&["x99.large"]);
+        one.offers.best[0].architecture = architecture;
+        let text = text::Form::BatchEnvironment.write(&[one]);
+        assert_eq!(text.contains("x99.large"), expect, "{text}");
+    };
+    check(Some(Architecture::Arm64), true);
+    check(None, false);
 }
 
 #[test]

@@ -96,6 +96,7 @@ mod tests {
     fn on_spot(name: &str) -> Offered {
         Offered {
             instance_type: kind(name),
+            architecture: None,
             region: region(),
             per_hour: UsdPerHour::from_micros(1),
             wall: std::time::Duration::from_secs(1),

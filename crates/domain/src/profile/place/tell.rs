@@ -80,6 +80,7 @@ impl Teller<'_> {
         let basis = Basis::from(ranked.basis);
         Offered {
             instance_type: ranked.offer.spec.name.clone(),
+            architecture: Some(ranked.offer.spec.architecture),
             region: ranked.offer.region.clone(),
             per_hour: ranked.offer.per_hour,
             // Whole milliseconds: what lies below is no statement about a run.

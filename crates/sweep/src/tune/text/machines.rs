@@ -61,10 +61,10 @@ pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
             let Some(offer) = offers(step).get(rank) else {
                 continue;
             };
-            let Some(spec) = Catalogue::built_in().spec(&offer.instance_type) else {
+            let Some(architecture) = architecture_of(offer) else {
                 continue;
             };
-            let key = (offer.region.as_str(), spec.architecture, offer.market);
+            let key = (offer.region.as_str(), architecture, offer.market);
             let pool = pools.entry(key).or_insert_with(|| Pool {
                 region: key.0,
                 architecture: key.1,
@@ -86,6 +86,14 @@ pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
         }
     }
     pools.into_values().collect()
+}
+
+/// Advice of before it said so names built-in types only.
+fn architecture_of(offer: &Offered) -> Option<Architecture> {
+    let built_in = || Catalogue::built_in().spec(&offer.instance_type);
+    offer
+        .architecture
+        .or_else(|| Some(built_in()?.architecture))
 }
 
 /// Spot types are told where they are cheaper, and to be used together.

@@ -103,6 +103,10 @@ fn bound() -> Value {
 fn offer() -> Value {
     object_of::<Offered>(&[
         ("instance_type", text()),
+        (
+            "architecture",
+            or_null(&json!({"enum": ["x86_64", "arm64"]})),
+        ),
         ("region", text()),
         ("per_hour", money()),
         ("wall", reference("Duration")),
