@@ -59,6 +59,13 @@ impl Inventory {
         self.markets.absorb(other.markets);
         self.gaps.extend(other.gaps);
     }
+
+    /// AWS's machines that run.
+    pub fn running_on_aws(&self) -> impl Iterator<Item = &Instance> {
+        self.instances
+            .values()
+            .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws)
+    }
 }
 
 /// A part of the inventory that refused to be seen.

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
-use ebb_domain::fleet::{Gap, InstanceState, Inventory, Provider};
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use ebb_domain::life::ALL_REGIONS;
 use futures::{StreamExt, stream};
@@ -60,11 +60,8 @@ fn is_older(at: Timestamp, now: Timestamp, age: Duration) -> bool {
 }
 
 fn where_something_runs(inventory: &Inventory) -> BTreeSet<Region> {
-    let running = inventory.instances.values().filter(|instance| {
-        instance.state == InstanceState::Running && instance.provider == Provider::Aws
-    });
     let environments = inventory.batch.environments.iter();
-    running
+    (inventory.running_on_aws())
         .map(|instance| instance.region.clone())
         .chain(environments.map(|environment| environment.region.clone()))
         .collect()

@@ -28,13 +28,10 @@ fn process(pid: u32, start_ms: u64, parent: u32, cgroup: CgroupId, program: &str
 }
 
 fn totals(cpu_ms: u64, written: u64) -> Totals {
-    let disk = DiskBytes {
-        read: Bytes(0),
-        written: Bytes(written),
-    };
+    let (read, written) = (Bytes(0), Bytes(written));
     Totals {
         cpu: CpuTime::from_millis(cpu_ms),
-        disk: Some(disk),
+        disk: Some(DiskBytes { read, written }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
-use crate::fleet::{Gap, Instance, InstanceState, Market, Provider};
+use crate::fleet::{Gap, Instance, Market};
 use crate::identity::InstanceType;
 use crate::ledger;
 use crate::policy::StatedPrice;
@@ -46,9 +46,7 @@ impl Price {
 /// Machines of no cloud's have the price that their user states, or none.
 pub(super) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
     const NAMED: usize = 5;
-    let instances = facts.inventory.instances.values();
-    let running = instances
-        .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws);
+    let running = facts.inventory.running_on_aws();
     let unpriced = running.filter(|one| facts.price_of(one).is_none());
     let mut types: BTreeMap<&InstanceType, u64> = BTreeMap::new();
     for machine in unpriced {

@@ -115,10 +115,15 @@ pub(super) fn get_share(column: &'static str, value: Option<i32>) -> Column<Opti
     value.map(share).transpose()
 }
 
-pub(super) fn get_small<T: TryFrom<i32>>(column: &'static str, value: i32) -> Column<T> {
+/// A number of few bits, from a column of more.
+pub(super) fn get_small<T, N>(column: &'static str, value: N) -> Column<T>
+where
+    T: TryFrom<N>,
+    N: Copy + Into<i64>,
+{
     T::try_from(value).map_err(|_| ColumnError::OutOfRange {
         column,
-        value: i64::from(value),
+        value: value.into(),
     })
 }
 

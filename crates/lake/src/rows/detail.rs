@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 mod one_four;
 
-use one_four::{AskedRow, ReclaimRow, UnmovedRow, get_count};
+use one_four::{AskedRow, ReclaimRow, UnmovedRow};
 
 use super::column::{
-    ColumnError, get, get_some, get_span, get_state, get_time, put, put_some, put_span, put_state,
-    put_time,
+    ColumnError, get, get_small, get_some, get_span, get_state, get_time, put, put_some, put_span,
+    put_state, put_time,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,7 +182,7 @@ fn put_gpu(gpu: &StepGpu) -> Result<GpuRow, ColumnError> {
 fn get_gpu(row: &GpuRow) -> Result<StepGpu, ColumnError> {
     let memory = get_some("detail.gpu.peak_memory_bytes", row.peak_memory_bytes)?;
     Ok(StepGpu {
-        devices: get_count("detail.gpu.devices", Some(row.devices))?.unwrap_or_default(),
+        devices: get_small("detail.gpu.devices", row.devices)?,
         held: get_time("detail.gpu.held_ns", row.held_ns)?,
         busy: get_span("detail.gpu.busy_ns", row.busy_ns)?,
         peak_memory: memory.map(Bytes),
@@ -292,8 +292,8 @@ impl TryFrom<DetailRow> for StepDetail {
             opened: (row.opened.map(|row| get_opened(row).map(Box::new))).transpose()?,
             asked: row.asked.as_ref().map(AskedRow::get).transpose()?,
             unmoved: row.unmoved.as_ref().map(UnmovedRow::get).transpose()?,
-            threads: get_count("detail.threads", row.threads)?,
-            user: get_count("detail.user_id", row.user_id)?,
+            threads: (row.threads.map(|n| get_small("detail.threads", n))).transpose()?,
+            user: (row.user_id.map(|id| get_small("detail.user_id", id))).transpose()?,
             reclaim: row.reclaim.as_ref().map(ReclaimRow::get).transpose()?,
             memory_now: get_some("detail.memory_now_bytes", row.memory_now_bytes)?.map(Bytes),
         })

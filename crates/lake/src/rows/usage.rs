@@ -130,7 +130,7 @@ impl TryFrom<UsageRow> for StepUsage {
 impl UsageRow {
     fn end(&self) -> Result<StepEnd, ColumnError> {
         let code = |column, value: Option<i32>| {
-            get_small::<u8>(column, value.ok_or(ColumnError::Missing { column })?)
+            get_small::<u8, _>(column, value.ok_or(ColumnError::Missing { column })?)
         };
         match self.end_state.as_str() {
             "running" => Ok(StepEnd::Running),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, CloudResult, PriceSource};
 use ebb_domain::catalogue::{Catalogue, FargatePrices, Refreshed, RegionPrices, TypeSpec};
-use ebb_domain::fleet::{Gap, InstanceState, Inventory, Provider};
+use ebb_domain::fleet::{Gap, Inventory, Provider};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
 use futures::{StreamExt, future, stream};
@@ -134,9 +134,7 @@ impl Listed {
         inventory: &Inventory,
         (renew, now): (Renew, Timestamp),
     ) -> Vec<Region> {
-        let machines = inventory.instances.values();
-        let lacking: BTreeSet<&Region> = machines
-            .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws)
+        let lacking: BTreeSet<&Region> = (inventory.running_on_aws())
             .filter(|one| {
                 let price = catalogue.list_price(&one.region, &one.instance_type);
                 price.is_none()

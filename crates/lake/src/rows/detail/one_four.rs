@@ -80,13 +80,3 @@ impl ReclaimRow {
         })
     }
 }
-
-/// A small number.
-pub(super) fn get_count(
-    column: &'static str,
-    value: Option<i64>,
-) -> Result<Option<u32>, ColumnError> {
-    let small =
-        |value: i64| u32::try_from(value).map_err(|_| ColumnError::OutOfRange { column, value });
-    value.map(small).transpose()
-}

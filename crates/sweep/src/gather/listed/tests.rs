@@ -1,7 +1,7 @@
 //! What is asked when, in which turn, and what is said of what refuses or is late.
 
 use ebb_cloud::fake::FakePrices;
-use ebb_domain::fleet::{ComputeEnvironment, Instance, Market};
+use ebb_domain::fleet::{ComputeEnvironment, Instance, InstanceState, Market};
 use ebb_domain::identity::NodeId;
 use ebb_domain::units::UsdPerHour;
 
