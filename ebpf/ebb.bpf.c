@@ -16,6 +16,7 @@
 #include "event.h"
 #include "ring.h"
 #include "task.h"
+#include "apart.h"
 #include "sock.h"
 #include "rest.h"
 
@@ -60,6 +61,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	if (!record)
 		return 0;
 	fill_head(&record->head, EBB_EXEC, task);
+	record->head.flags |= apart(task);
 	record->maxrss_pages = task->signal->maxrss;
 	record->uid = task->cred->uid.val;
 	record->unused = 0;
@@ -260,6 +262,7 @@ static __always_inline void tell_whole(struct seq_file *seq, struct task_struct 
 
 		record.head.flags |= state;
 		add_own(&record.finer, task);
+		record.head.flags |= apart(task);
 		fill_delays(&record.finer, &record.head.flags, task);
 		if (with_stack && !(state & (EBB_ON_CPU | EBB_RUNNABLE)) &&
 		    bpf_get_task_stack(task, record.stack, sizeof(record.stack), 0) > 0)
@@ -285,6 +288,8 @@ static __always_inline int tell_task(struct bpf_iter__task *ctx, bool with_stack
 
 	if (!task || !rest)
 		return 0;
+	if (task->pid == KTHREADD && !of_node.mount)
+		learn_of_node(task);
 	if (has_rested(task, rest)) {
 		struct ebb_rested rested = { .kind = EBB_RESTED, .tid = task->pid };
 

@@ -46,6 +46,9 @@ enum ebb_flag {
 	EBB_HAS_DISK_DELAY = 4096,
 	/* Both ends of the connection are on this machine. */
 	EBB_LOOPBACK = 8192,
+	/* Which namespaces are not the node's was asked: a bit for each from EBB_APART on. */
+	EBB_HAS_APART = 16384,
+	EBB_APART = 65536,
 };
 
 /* Frames from the top of a waiting task's stack; unused ones are 0. */

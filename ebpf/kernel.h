@@ -190,8 +190,49 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+struct user_namespace {
+	int level;
+};
+
+struct uts_namespace {
+	struct ns_common ns;
+};
+
+struct ipc_namespace {
+	struct ns_common ns;
+};
+
+struct cgroup_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct uts_namespace *uts_ns;
+	struct ipc_namespace *ipc_ns;
+	struct mnt_namespace *mnt_ns;
+	struct net *net_ns;
+	struct cgroup_namespace *cgroup_ns;
+};
+
+struct pid {
+	unsigned int level;
+};
+
 struct cred {
 	kuid_t uid;
+	struct user_namespace *user_ns;
 };
 
 struct task_struct {
@@ -219,6 +260,8 @@ struct task_struct {
 	const struct cred *cred;
 	char comm[16];
 	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
+	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
 	struct task_io_accounting ioac;

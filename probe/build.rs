@@ -5,12 +5,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "ebb.bpf.c",
     "kernel.h",
     "event.h",
     "ring.h",
     "task.h",
+    "apart.h",
     "sock.h",
     "rest.h",
 ];

@@ -171,6 +171,7 @@ impl Fold {
             } => {
                 self.executed(&process, maxrss_before, &start);
                 self.is_of_user(process.key, start.user);
+                self.is_apart(process.key, start.namespaces);
             }
             ProcessEvent::Ended {
                 process,

@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::{Asked, TaskState};
+use ebb_domain::step::{Asked, Namespaces, TaskState};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use crate::attribute::script::Script;
@@ -205,6 +205,8 @@ pub struct TaskSample {
     pub threads: u32,
     /// The number of its user; `None` where it cannot be seen.
     pub user: Option<u32>,
+    /// Where it is apart from the node; `None` where that cannot be seen.
+    pub namespaces: Option<Namespaces>,
 }
 
 /// What one pass tells of the processes that live.
@@ -254,6 +256,8 @@ pub struct Start {
     pub script: Option<Script>,
     /// The number of its user, as the node itself counts users.
     pub user: Option<u32>,
+    /// Where it is apart from the node.
+    pub namespaces: Option<Namespaces>,
 }
 
 /// The name of a tool: of what an interpreter runs, or of the program.

@@ -194,6 +194,7 @@ pub fn start_of(process: &Process) -> Start {
         script: script_in(process, &arguments),
         // The pass that asks tells it.
         user: None,
+        namespaces: None,
     };
     // Most are neither, and need not be looked at again.
     let (key, program) = (process.key, process.comm);

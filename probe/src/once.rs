@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{GpuUse, Heartbeat, NodeDetail, Usage};
-use ebb_domain::step::{StepDetail, StepEnd, StepUsage};
+use ebb_domain::step::{Namespaces, StepDetail, StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 use serde::Serialize;
 
@@ -220,17 +220,28 @@ fn doing(out: &mut String, steps: &[&StepUsage]) -> std::fmt::Result {
         let StepDetail {
             user_cpu,
             system_cpu,
+            namespaces,
             ..
         } = &step.detail;
         writeln!(
             out,
-            "{}{}",
+            "{}{}{}",
             part("user", *user_cpu),
-            part("system", *system_cpu)
+            part("system", *system_cpu),
+            namespaces.map_or_else(String::new, apart)
         )?;
         head = "";
     }
     Ok(())
+}
+
+/// Where it was not in the node's own namespaces; nothing where it was in all.
+fn apart(namespaces: Namespaces) -> String {
+    let kinds: Vec<String> = namespaces.kinds().map(|kind| kind.to_string()).collect();
+    match kinds.join(", ") {
+        none if none.is_empty() => none,
+        kinds => format!("; apart in {kinds}"),
+    }
 }
 
 /// Names come from outside: nothing in them may move a terminal's cursor.

@@ -128,6 +128,7 @@ impl Sampler {
             state: None,
             threads: stat.threads,
             user: status.as_deref().and_then(user_of),
+            namespaces: None,
         };
         // One that has ended waits for its parent: its end is what is told.
         (stat.state != 'Z' && stat.state != 'X').then_some((sample, cgroup))

@@ -12,8 +12,8 @@ use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::units::{Bytes, CpuTime, MilliCores};
 
 pub use detail::{
-    Asked, Busy, Handed, Opened, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism, Reclaim,
-    RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState, Unmoved,
+    Asked, Busy, Handed, Namespace, Namespaces, Opened, PARALLELISM_BOUNDS, PARALLELISM_CLASSES,
+    Parallelism, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState, Unmoved,
 };
 
 /// What kind of thing a step is; it says how far its name can be trusted.

@@ -233,6 +233,10 @@ pub(crate) struct Detail {
     pub reclaim: Option<Reclaim>,
     #[prost(uint64, optional, tag = "21")]
     pub memory_now_bytes: Option<u64>,
+    /// Since 1.5: a bit each, as `namespaces(7)` lists mount, pid, network, user, UTS, IPC
+    /// and cgroup, in this order.
+    #[prost(uint32, optional, tag = "22")]
+    pub namespaces: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,6 +1,8 @@
 //! Counts what processes used since they were last counted, for their step and
 //! their side of the node.
 
+use ebb_domain::step::Namespaces;
+
 use super::processes::{Place, Stage};
 use super::{Fold, detail, side};
 use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, TaskSample, Totals};
@@ -32,6 +34,7 @@ impl Fold {
         entry.state = sample.state;
         entry.threads = sample.threads;
         self.is_of_user(process.key, sample.user);
+        self.is_apart(process.key, sample.namespaces);
         self.rested(process.key.pid);
     }
 
@@ -58,6 +61,17 @@ impl Fold {
             && step.root == key
         {
             step.detail.user = user.or(step.detail.user);
+        }
+    }
+
+    /// A step is apart wherever any of its processes was.
+    pub(super) fn is_apart(&mut self, key: ProcessKey, seen: Option<Namespaces>) {
+        let entry = self.processes.exact(key).copied();
+        if let Some(seen) = seen
+            && let Some(step) = entry.and_then(|entry| self.step_of(&entry))
+        {
+            let known = step.detail.namespaces.unwrap_or_default();
+            step.detail.namespaces = Some(known.or(seen));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::step::{Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved};
+use ebb_domain::step::{Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use crate::kernel::Finer;
@@ -56,6 +56,7 @@ pub(super) struct Detail {
     parallelism: Parallelism,
     unmoved: Unmoved,
     pub(super) user: Option<u32>,
+    pub(super) namespaces: Option<Namespaces>,
     /// At the last sample.
     pub(super) processes_hold: Option<Bytes>,
     pub(super) cgroup_holds: Option<Bytes>,
@@ -151,6 +152,7 @@ impl Detail {
             asked: finer.and_then(|f| f.asked),
             threads: self.most_threads,
             user: self.user,
+            namespaces: self.namespaces,
             memory_now: self.cgroup_holds.or(self.processes_hold),
             reclaim: self.reclaim,
             unmoved: finer.and_then(|f| f.asked).map(|_| self.unmoved),

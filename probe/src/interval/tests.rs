@@ -49,6 +49,7 @@ fn sample(process: Process, cpu_ms: u64, anon_mib: u64) -> TaskSample {
         state: Some(TaskState::Network),
         threads: 2,
         user: Some(1_000),
+        namespaces: None,
     }
 }
 

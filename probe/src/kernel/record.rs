@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::Asked;
+use ebb_domain::step::{Asked, Namespaces};
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::{
@@ -41,6 +41,8 @@ pub(super) const HAS_STACK: u32 = 1024;
 const HAS_RUN_QUEUE: u32 = 2048;
 const HAS_DISK_DELAY: u32 = 4096;
 const LOOPBACK: u32 = 8192;
+const HAS_APART: u32 = 16384;
+const APART: u32 = 65536;
 
 const FRAMES: usize = 6;
 
@@ -174,6 +176,11 @@ impl Head {
         }
     }
 
+    pub(super) fn namespaces(&self) -> Option<Namespaces> {
+        let seen = self.flags & HAS_APART != 0;
+        seen.then_some(Namespaces::from_bits(self.flags / APART))
+    }
+
     pub(super) fn totals(&self, cpu_ns: u64, read_bytes: u64, write_bytes: u64) -> Totals {
         Totals {
             cpu: CpuTime(cpu_ns),
@@ -237,6 +244,7 @@ pub(super) fn event(bytes: &[u8]) -> Option<ProcessEvent> {
                     }),
                     script: None,
                     user: Some(exec.uid),
+                    namespaces: head.namespaces(),
                 },
             }
         }

@@ -159,6 +159,7 @@ impl Group {
             state: self.state,
             threads: self.living_threads,
             user: Some(leader.uid),
+            namespaces: leader.head.namespaces(),
         })
     }
 }

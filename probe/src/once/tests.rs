@@ -119,8 +119,9 @@ fn what_a_step_waited_for_is_told_the_most_first() {
     ]
     .into();
     stuck.detail.user_cpu = Some(CpuTime::from_millis(10));
+    stuck.detail.namespaces = Some(Namespaces::from_bits(0b11));
     let shown = table(&seen(vec![stuck], vec![]));
-    let expect = "waiting for network 9, running 1; user 0.01 s\n";
+    let expect = "waiting for network 9, running 1; user 0.01 s; apart in mount, pid\n";
     assert!(shown.contains(expect), "{shown}");
 }
 

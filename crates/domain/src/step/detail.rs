@@ -1,8 +1,10 @@
 //! What else is known of a step beside its totals: how its CPU time divides, what
 //! it waited for, and how parallel it was. An older probe tells none of it.
 
+mod namespaces;
 mod parallelism;
 
+pub use namespaces::{Namespace, Namespaces};
 pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
 
 use std::collections::BTreeMap;
@@ -53,6 +55,9 @@ pub struct StepDetail {
     /// The user of its first process, by the number that the node has for it; `None`
     /// where that was not seen.
     pub user: Option<u32>,
+    /// Where any of its processes was apart from the node; `None` where that cannot be
+    /// seen, which an empty set is not.
+    pub namespaces: Option<Namespaces>,
     /// Its step memory at the last sample, from the source that its peak names where that
     /// is sampled; `None` without a sample.
     pub memory_now: Option<Bytes>,

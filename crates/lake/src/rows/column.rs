@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Origin};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_domain::step::{MemorySource, StepKind, TaskState};
+use ebb_domain::step::{MemorySource, Namespace, StepKind, TaskState};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
 use thiserror::Error;
@@ -217,6 +217,15 @@ words! {
         Lock = "lock",
         Child = "child",
         Other = "other",
+    }
+    put_namespace, get_namespace: Namespace {
+        Mount = "mount",
+        Pid = "pid",
+        Network = "network",
+        User = "user",
+        Uts = "uts",
+        Ipc = "ipc",
+        Cgroup = "cgroup",
     }
     put_source, get_source: MemorySource {
         CgroupSampled = "cgroup_sampled",

@@ -2,8 +2,8 @@
 //! waited for and how parallel it was.
 
 use ebb_domain::step::{
-    Busy, Handed, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail, StepGpu,
-    StepNetwork,
+    Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled,
+    StepDetail, StepGpu, StepNetwork,
 };
 use ebb_domain::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,8 @@ mod one_four;
 use one_four::{AskedRow, ReclaimRow, UnmovedRow};
 
 use super::column::{
-    ColumnError, get, get_small, get_some, get_span, get_state, get_time, put, put_some, put_span,
-    put_state, put_time,
+    ColumnError, get, get_namespace, get_small, get_some, get_span, get_state, get_time, put,
+    put_namespace, put_some, put_span, put_state, put_time,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,6 +40,7 @@ pub(super) struct DetailRow {
     user_id: Option<i64>,
     reclaim: Option<ReclaimRow>,
     memory_now_bytes: Option<i64>,
+    namespaces: Option<Vec<String>>,
 }
 
 /// TCP payload.
@@ -147,8 +148,14 @@ impl TryFrom<&StepDetail> for DetailRow {
             user_id: detail.user.map(Into::into),
             reclaim: detail.reclaim.as_ref().map(ReclaimRow::new).transpose()?,
             memory_now_bytes: put_some("detail.memory_now_bytes", detail.memory_now.map(|b| b.0))?,
+            namespaces: (detail.namespaces).map(|all| all.kinds().map(put_namespace).collect()),
         })
     }
+}
+
+fn get_namespaces(words: Vec<String>) -> Result<Namespaces, ColumnError> {
+    let kind = |word: String| get_namespace("detail.namespaces", &word);
+    words.into_iter().map(kind).collect()
 }
 
 fn put_network(network: &StepNetwork) -> Result<NetworkRow, ColumnError> {
@@ -296,6 +303,7 @@ impl TryFrom<DetailRow> for StepDetail {
             user: (row.user_id.map(|id| get_small("detail.user_id", id))).transpose()?,
             reclaim: row.reclaim.as_ref().map(ReclaimRow::get).transpose()?,
             memory_now: get_some("detail.memory_now_bytes", row.memory_now_bytes)?.map(Bytes),
+            namespaces: row.namespaces.map(get_namespaces).transpose()?,
         })
     }
 }

@@ -154,6 +154,8 @@ fn heartbeats_have_these_columns() {
             taken_bytes?: Int64
             limit_hits: Int64
           memory_now_bytes?: Int64
+          namespaces?: list
+            element: Utf8
     "#);
 }
 
@@ -258,6 +260,8 @@ fn steps_have_these_columns() {
         taken_bytes?: Int64
         limit_hits: Int64
       memory_now_bytes?: Int64
+      namespaces?: list
+        element: Utf8
     "#);
 }
 

@@ -9,9 +9,9 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{
-    Asked, Handed, MemorySource, Opened, Parallelism, PeakMemory, PlacedStep, Reclaim, Requested,
-    RunName, Sampled, StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage,
-    TaskState, ToolUsage, Unmoved,
+    Asked, Handed, MemorySource, Namespaces, Opened, Parallelism, PeakMemory, PlacedStep, Reclaim,
+    Requested, RunName, Sampled, StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork,
+    StepUsage, TaskState, ToolUsage, Unmoved,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
@@ -206,6 +206,7 @@ fn detail() -> StepDetail {
         }),
         threads: Some(157),
         user: Some(u32::MAX),
+        namespaces: Some(Namespaces::from_bits(0b1001)),
         memory_now: Some(Bytes(167)),
         reclaim: Some(Reclaim {
             taken: None,

@@ -8,7 +8,7 @@ use super::*;
 const GOLDEN_HEARTBEATS_1_4: &str = include_str!("../golden/heartbeat-1.4.txt");
 
 /// All that 1.4 added.
-fn heartbeat_of_one_four() -> Heartbeat {
+pub(super) fn heartbeat_of_one_four() -> Heartbeat {
     let mut heartbeat = heartbeat_of_one_three();
     let detail = &mut heartbeat.steps[0].detail;
     detail.asked = Some(Asked {

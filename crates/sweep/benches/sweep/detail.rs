@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::{NetworkDetail, NodeDetail, Pressure, ProbeCost};
 use ebb_domain::step::{
-    Asked, Parallelism, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
+    Asked, Namespaces, Parallelism, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
 };
 use ebb_domain::units::{Bytes, CpuTime};
 
@@ -74,6 +74,7 @@ pub(crate) fn step(minutes: u64, cpu: CpuTime, seed: u64) -> StepDetail {
             read_calls: minutes * (seed % 7_000),
             write_calls: minutes * (seed % 3_000),
         }),
+        namespaces: Some(Namespaces::from_bits(0b111_0111)),
         unmoved: Some(Unmoved {
             now: Duration::ZERO,
             longest: Duration::from_nanos(10_000_123_457 * (seed % 4)),

@@ -66,6 +66,8 @@ fn the_kinds_and_flags_have_the_numbers_of_the_kernel_half() {
     check("EBB_HAS_CGROUP", HAS_CGROUP);
     check("EBB_HAS_MM", HAS_MM);
     check("EBB_HAS_IO", HAS_IO);
+    check("EBB_HAS_APART", HAS_APART);
+    check("EBB_APART", APART);
     check("EBB_THREAD", THREAD);
     check("EBB_KTHREAD", KERNEL_THREAD);
     check("EBB_ZOMBIE", ZOMBIE);

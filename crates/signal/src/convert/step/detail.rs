@@ -1,6 +1,6 @@
-//! What versions 1.1 to 1.4 added to a step.
+//! What versions 1.1 to 1.5 added to a step.
 
-use ebb_domain::step::{Parallelism, StepDetail, TaskState};
+use ebb_domain::step::{Namespaces, Parallelism, StepDetail, TaskState};
 
 use super::super::nanos;
 use crate::proto;
@@ -40,6 +40,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         user: detail.user,
         reclaim: detail.reclaim.map(Into::into),
         memory_now_bytes: detail.memory_now.map(|bytes| bytes.0),
+        namespaces: detail.namespaces.map(Namespaces::bits),
     }))
 }
 

@@ -1,4 +1,4 @@
-//! What versions 1.1 to 1.4 added to a step.
+//! What versions 1.1 to 1.5 added to a step.
 
 mod one_four;
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_domain::step::{
-    Busy, Handed, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled, StepDetail, StepGpu,
-    StepNetwork, TaskState,
+    Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled,
+    StepDetail, StepGpu, StepNetwork, TaskState,
 };
 use ebb_domain::units::{Bytes, CpuTime};
 
@@ -54,6 +54,7 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
             19 => detail.user = Some(value.small()?),
             20 => detail.reclaim = Some(one_four::reclaim(value.bytes()?)?),
             21 => detail.memory_now = Some(Bytes(value.number()?)),
+            22 => detail.namespaces = Some(Namespaces::from_bits(value.small()?)),
             _ => {}
         }
     }
