@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context;
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_domain::units::Bytes;
 use tokio::sync::{Notify, mpsc};
 
 use self::report::Report;
@@ -20,7 +20,7 @@ use crate::collector::{Collector, Opened};
 use crate::config::Config;
 use crate::connect::Connected;
 use crate::label::{self, Refusal};
-use crate::node::{self, Machine};
+use crate::node;
 use crate::push::{self, Outbox, Urgency};
 use crate::rules::Rules;
 use crate::rules::source::Source;
@@ -61,7 +61,7 @@ pub async fn run(
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
-        cost_until: node::own_cpu(),
+        looks: node::Looks::begin(),
         labels: &labels,
         asked,
         waiting: Vec::new(),
@@ -198,7 +198,7 @@ struct Watch<'a> {
     outbox: &'a RefCell<Outbox>,
     changed: &'a Notify,
     newest_rules: &'a RefCell<Option<Rules>>,
-    cost_until: CpuTime,
+    looks: node::Looks,
     labels: &'a label::Socket,
     asked: mpsc::Receiver<label::Request>,
     /// Requests of processes that no pass has shown yet, and the passes that they waited.
@@ -294,7 +294,7 @@ impl Watch<'_> {
             let outbox = self.outbox.borrow();
             (outbox.dropped(), outbox.held())
         };
-        let mut machine = Machine::now(&mut self.cost_until)?;
+        let mut machine = self.looks.now()?;
         machine.probe.events_lost = events_lost;
         machine.probe.records_dropped = records_dropped;
         machine.probe.spool_depth = spool_depth;

@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod gpu;
 pub mod interval;
 pub mod kernel;
+mod kernel_file;
 pub mod label;
 mod memory;
 pub mod network;

@@ -2,10 +2,11 @@
 //! are left out: what a container sends also crosses a physical one.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ebb_domain::units::Bytes;
+
+use crate::kernel_file;
 
 /// Bytes received and bytes sent since each physical interface appeared, by its
 /// name.
@@ -61,7 +62,7 @@ fn since(before: &Counters, now: &Counters) -> Option<Bytes> {
 /// too. Where none has, as in a container's own network, the node's traffic
 /// cannot be seen from here, and a guess would call a busy node idle.
 fn read(root: &Path) -> Option<Counters> {
-    let table = fs::read_to_string(root.join("proc/net/dev")).ok()?;
+    let table = kernel_file::read(root.join("proc/net/dev")).ok()?;
     let devices = root.join("sys/class/net");
     let physical = |name: &str| devices.join(name).join("device").exists();
     let counters: Counters = table
@@ -86,6 +87,8 @@ fn counted(line: &str) -> Option<(&str, [u64; 2])> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const HEAD: &str = "\

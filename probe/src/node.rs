@@ -17,10 +17,11 @@ use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
-use self::hardware::hardware;
+use self::hardware::{Devices, hardware};
 use self::metadata::Cloud;
 use crate::attribute::script::{self, Script};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
+use crate::kernel_file;
 use crate::procfs::{Stat, tick_ns};
 
 /// Why the machine could not be told.
@@ -51,7 +52,7 @@ pub enum NodeError {
 }
 
 fn text(path: &'static str) -> Result<String, NodeError> {
-    let text = fs::read_to_string(path).map_err(|source| NodeError::Read { path, source })?;
+    let text = kernel_file::read(path).map_err(|source| NodeError::Read { path, source })?;
     Ok(text.trim().to_owned())
 }
 
@@ -61,7 +62,7 @@ pub fn clock() -> BootClock {
 }
 
 /// The CPU time that this program used since it started.
-pub fn own_cpu() -> CpuTime {
+fn own_cpu() -> CpuTime {
     CpuTime(nanos(clock_gettime(ClockId::ProcessCPUTime)))
 }
 
@@ -73,7 +74,7 @@ fn nanos(time: Timespec) -> u64 {
 
 /// The memory that this program holds.
 fn own_memory() -> Option<Bytes> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let statm = kernel_file::read("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(Bytes(pages * rustix::param::page_size() as u64))
 }
@@ -91,13 +92,28 @@ pub struct Machine {
     pub wall: Timestamp,
 }
 
-impl Machine {
-    /// As it is now; the probe's cost is that since `cost_until` was last here.
-    pub fn now(cost_until: &mut CpuTime) -> Result<Self, NodeError> {
+/// What one look at the machine leaves to the next.
+#[derive(Debug)]
+pub struct Looks {
+    cost_until: CpuTime,
+    devices: Devices,
+}
+
+impl Looks {
+    /// None yet: the probe's cost counts from now on.
+    pub fn begin() -> Self {
+        Self {
+            cost_until: own_cpu(),
+            devices: Devices::default(),
+        }
+    }
+
+    /// The machine as it is now; the probe's cost is that since the last look.
+    pub fn now(&mut self) -> Result<Machine, NodeError> {
         let cpu = own_cpu();
-        let before = std::mem::replace(cost_until, cpu);
-        Ok(Self {
-            hardware: hardware()?,
+        let before = std::mem::replace(&mut self.cost_until, cpu);
+        Ok(Machine {
+            hardware: hardware(&mut self.devices)?,
             typed_ago: typed_ago(),
             probe: ProbeCost {
                 cpu: CpuTime(cpu.0.saturating_sub(before.0)),
@@ -280,7 +296,7 @@ fn arguments(key: ProcessKey) -> Option<(PathBuf, Vec<u8>)> {
 /// Whether a folder of procfs is of this process, by its start to a tick of the clock, and
 /// of the same program still.
 fn is_of(key: ProcessKey, program: Comm, folder: &Path) -> Option<bool> {
-    let stat = Stat::parse(&fs::read_to_string(folder.join("stat")).ok()?)?;
+    let stat = Stat::parse(&kernel_file::read(folder.join("stat")).ok()?)?;
     let ticks = key.start.as_nanos() / tick_ns();
     Some(ticks == stat.start_ticks && stat.comm == program.to_string())
 }
@@ -316,13 +332,13 @@ mod tests {
 
     #[test]
     fn what_the_probe_cost_is_told_once() {
-        let mut until = own_cpu();
-        let began = until;
+        let mut looks = Looks::begin();
+        let began = looks.cost_until;
         let spin = (0..2_000_000_u64).fold(0, |a, b| a ^ b.rotate_left(7));
         assert_ne!(spin, 1);
-        let machine = Machine::now(&mut until).expect("readable");
-        assert_eq!(machine.probe.cpu.0, until.0 - began.0);
-        assert!(until > began);
+        let machine = looks.now().expect("readable");
+        assert_eq!(machine.probe.cpu.0, looks.cost_until.0 - began.0);
+        assert!(looks.cost_until > began);
         assert!(
             machine
                 .probe

@@ -13,7 +13,7 @@ use crate::collector::Collector;
 use crate::config::Config;
 use crate::connect;
 use crate::daemon::report::Report;
-use crate::node::{self, Machine};
+use crate::node;
 use crate::rules::Rules;
 
 /// What one interval was.
@@ -33,7 +33,7 @@ pub async fn watch(
 ) -> anyhow::Result<Seen> {
     let (passes, period) = config.passes();
     let mut collector = Collector::start(Hierarchy::find()?, rules, period)?;
-    let mut cost_until = node::own_cpu();
+    let mut looks = node::Looks::begin();
     let mut ended = Vec::new();
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     tokio::pin!(stop);
@@ -52,7 +52,7 @@ pub async fn watch(
     }
     ended.extend(collector.last_ended());
     let (interval, events_lost) = collector.close()?;
-    let mut machine = Machine::now(&mut cost_until)?;
+    let mut machine = looks.now()?;
     machine.probe.events_lost = events_lost;
     let mut report = Report::new(connect::this_run(node::host_name()?)?, Duration::ZERO);
     let (heartbeat, _) = report.heartbeat(interval, machine);

@@ -2,12 +2,13 @@
 //! sums (pressure stall information, reclaim), told interval by interval; and the memory
 //! in use.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ebb_domain::heartbeat::Pressure;
 use ebb_domain::units::Bytes;
+
+use crate::kernel_file;
 
 /// Tells interval by interval.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ impl Stalls {
     ///
     /// Source: `MemAvailable` of `proc_meminfo(5)`.
     pub fn memory_used(&self) -> Option<Bytes> {
-        let text = fs::read_to_string(self.root.join("proc/meminfo")).ok()?;
+        let text = kernel_file::read(self.root.join("proc/meminfo")).ok()?;
         let kib = |name: &str| -> Option<u64> {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().strip_suffix(" kB")?.parse().ok()
@@ -66,7 +67,7 @@ fn more(before: Option<&Pressure>, now: Option<&Pressure>) -> Option<Pressure> {
 
 /// The sums since boot.
 fn pressure(root: &Path) -> Option<Pressure> {
-    let of = |name: &str| fs::read_to_string(root.join("proc/pressure").join(name)).ok();
+    let of = |name: &str| kernel_file::read(root.join("proc/pressure").join(name)).ok();
     let (cpu, memory, disk) = (of("cpu")?, of("memory")?, of("io")?);
     Some(Pressure {
         cpu_some: total(&cpu, "some")?,
@@ -89,7 +90,7 @@ fn total(text: &str, kind: &str) -> Option<Duration> {
 /// Pages that reclaim took since boot, whoever did it.
 fn reclaimed(root: &Path) -> Option<Bytes> {
     const TAKERS: [&str; 2] = ["pgsteal_kswapd ", "pgsteal_direct "];
-    let text = fs::read_to_string(root.join("proc/vmstat")).ok()?;
+    let text = kernel_file::read(root.join("proc/vmstat")).ok()?;
     let pages = |taker: &&str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(*taker))?;
         line.trim().parse().ok()
@@ -100,6 +101,8 @@ fn reclaimed(root: &Path) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn machine(root: &Path, cpu_us: u64, full_us: u64, stolen: u64) {

@@ -16,6 +16,7 @@ use crate::kernel::{
     CgroupId, Comm, DiskBytes, Process, ProcessEvent, ProcessKey, Resident, TaskKind, TaskSample,
     Totals,
 };
+use crate::kernel_file;
 use crate::node;
 
 /// A process that the kernel runs for itself.
@@ -94,7 +95,7 @@ impl Sampler {
 
     fn sample(&self, folder: &Path) -> Option<(TaskSample, Option<String>)> {
         let pid: u32 = folder.file_name()?.to_str()?.parse().ok()?;
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        let read = |name: &str| kernel_file::read(folder.join(name)).ok();
         let stat = Stat::parse(&read("stat")?)?;
         let kernel = stat.flags & PF_KTHREAD != 0;
         let cgroup = read("cgroup").and_then(|text| path_of(&text, &self.hierarchy));
@@ -176,7 +177,7 @@ impl Stat {
 fn disk(folder: &Path) -> Option<DiskBytes> {
     let mut sum = DiskBytes::default();
     for thread in fs::read_dir(folder.join("task")).ok()?.flatten() {
-        let text = fs::read_to_string(thread.path().join("io")).ok()?;
+        let text = kernel_file::read(thread.path().join("io")).ok()?;
         let field = |name: &str| -> Option<u64> {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().parse().ok()
@@ -221,7 +222,7 @@ fn path_of(cgroup: &str, hierarchy: &Hierarchy) -> Option<String> {
 
 /// CPU time of all tasks since boot: the first three numbers, in ticks.
 fn busy(root: &Path) -> Option<CpuTime> {
-    let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
+    let stat = kernel_file::read(root.join("proc/stat")).ok()?;
     let numbers = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: u64 = numbers
         .split_whitespace()

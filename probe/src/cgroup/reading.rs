@@ -7,6 +7,7 @@ use ebb_domain::step::{Reclaim, Requested};
 use ebb_domain::units::{Bytes, MilliCores};
 
 use super::{Hierarchy, Version, below};
+use crate::kernel_file;
 
 /// What was read of one cgroup at one instant; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,7 +98,7 @@ fn limits(hierarchy: &Hierarchy, path: &str) -> Requested {
 }
 
 fn text(path: &Path) -> Option<String> {
-    fs::read_to_string(path).ok()
+    kernel_file::read(path).ok()
 }
 
 /// The limit that holds for a cgroup: the least of its own, its ancestors', and

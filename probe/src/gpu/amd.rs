@@ -19,6 +19,7 @@ use ebb_domain::heartbeat::BootClock;
 use ebb_domain::units::{Bytes, Share};
 
 use self::client::{Client, ClientId, Engines};
+use crate::kernel_file;
 
 /// AMD's number on the PCI bus.
 const VENDOR: &str = "0x1002";
@@ -132,7 +133,7 @@ impl Amd {
                 if !fs::read_link(file.path()).is_ok_and(|to| to.starts_with("/dev/dri")) {
                     continue;
                 }
-                let info = fs::read_to_string(process.join("fdinfo").join(file.file_name()));
+                let info = kernel_file::read(process.join("fdinfo").join(file.file_name()));
                 let client = info.ok().and_then(|info| Client::parse(&info));
                 clients.extend(
                     client
@@ -146,7 +147,7 @@ impl Amd {
 }
 
 fn text(path: &Path) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    Some(kernel_file::read(path).ok()?.trim().to_owned())
 }
 
 /// The driver tells how busy a device is now, and of processes how long it was busy for

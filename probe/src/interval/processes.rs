@@ -118,7 +118,9 @@ impl Entry {
 /// Processes by process id.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    by_pid: HashMap<u32, Entry>,
+    /// A pass asks for each: by a cheap hash, of which numbers that the kernel gives need
+    /// no stronger.
+    by_pid: HashMap<u32, Entry, foldhash::fast::RandomState>,
 }
 
 impl Processes {
@@ -172,6 +174,42 @@ impl Processes {
         for entry in &gone {
             self.by_pid.remove(&entry.key.pid);
         }
+        // What a burst of short processes took, most nodes never need again.
+        if self.by_pid.capacity() > 4 * self.by_pid.len() {
+            self.by_pid.shrink_to(2 * self.by_pid.len());
+        }
         gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::heartbeat::BootClock;
+
+    use super::*;
+
+    #[test]
+    fn the_room_that_a_burst_took_is_given_back_by_the_next_pass() {
+        let process = |pid| Process {
+            key: ProcessKey {
+                pid,
+                start: BootClock::from_nanos(1),
+            },
+            parent: 1,
+            cgroup: None,
+            comm: Comm::new("sh"),
+        };
+        let tool = ToolName::new(Comm::new("sh"), None);
+        let place = Place::Background(Children::Judged);
+        let mut processes = Processes::default();
+        for pid in 0..10_000 {
+            processes.put(Entry::new(&process(pid), place, Stage::Forked, tool));
+        }
+        for pid in 100..10_000 {
+            processes.remove(process(pid).key).expect("it was put in");
+        }
+        assert!(processes.take_vanished().is_empty());
+        assert_eq!(processes.iter().count(), 100);
+        assert!(processes.by_pid.capacity() < 1_000);
     }
 }

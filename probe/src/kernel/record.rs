@@ -285,11 +285,21 @@ fn ended(head: &Head, exit: &Exit) -> ProcessEvent {
 /// was then.
 pub(super) fn tasks(mut bytes: &[u8], before: &[Task]) -> (Vec<Task>, Vec<u32>) {
     let (mut tasks, mut rested) = (Vec::new(), Vec::new());
+    let (mut at, mut last) = (0, 0);
     while let Some(next) = read::<Rested>(bytes) {
         let size = if next.kind == RESTED {
-            match before.binary_search_by_key(&next.tid, |task| task.tid) {
-                Ok(found) => tasks.push(before[found]),
-                Err(_) => rested.push(next.tid),
+            // They come by number too, unless a container numbers them its own way.
+            if next.tid < last {
+                at = before.partition_point(|task| task.tid < next.tid);
+            }
+            last = next.tid;
+            at += before[at..]
+                .iter()
+                .take_while(|task| task.tid < last)
+                .count();
+            match before.get(at).filter(|task| task.tid == last) {
+                Some(task) => tasks.push(*task),
+                None => rested.push(last),
             }
             size_of::<Rested>()
         } else {

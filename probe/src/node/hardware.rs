@@ -1,15 +1,19 @@
 //! What the machine has, from sysfs and procfs.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 
 use ebb_domain::heartbeat::Hardware;
 use ebb_domain::units::{Bytes, MilliCores};
 
 use super::{NodeError, text};
+use crate::kernel_file;
 
-/// Reads it; CPUs and memory come and go on some machines.
-pub(super) fn hardware() -> Result<Hardware, NodeError> {
+/// Reads it; CPUs, memory and devices come and go on some machines.
+pub(super) fn hardware(devices: &mut Devices) -> Result<Hardware, NodeError> {
     const CPUS: &str = "/sys/devices/system/cpu/online";
     const MEMORY: &str = "/proc/meminfo";
     let read = |path, parse: fn(&str) -> Option<u64>| {
@@ -22,7 +26,7 @@ pub(super) fn hardware() -> Result<Hardware, NodeError> {
     Ok(Hardware {
         cores: MilliCores::cores(read(CPUS, count_of_ranges)?),
         memory: Bytes(read(MEMORY, memory_total)?),
-        gpus: gpus(Path::new("/sys/bus")),
+        gpus: devices.gpus(Path::new("/sys/bus")),
     })
 }
 
@@ -45,26 +49,35 @@ fn memory_total(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// Graphics and compute devices on the PCI bus; a machine without that bus has
-/// none, and `None` means that the buses could not be listed.
-fn gpus(buses: &Path) -> Option<u32> {
-    fs::read_dir(buses).ok()?;
-    let devices = buses.join("pci/devices");
-    if !devices.exists() {
-        return Some(0);
-    }
-    let mut count = 0;
-    for device in fs::read_dir(devices).ok()? {
-        let folder = device.ok()?.path();
-        let number = |name: &str| {
-            let said = fs::read_to_string(folder.join(name)).ok()?;
-            u32::from_str_radix(said.trim().strip_prefix("0x")?, 16).ok()
-        };
-        if is_gpu(number("class")?, number("vendor")?) {
-            count += 1;
+/// The devices on the PCI bus and whether each is a GPU, which is asked once. One goes by
+/// its address and the inode of its entry, which a later device there does not get again.
+#[derive(Debug, Default)]
+pub(super) struct Devices(BTreeMap<(OsString, u64), bool>);
+
+impl Devices {
+    /// Graphics and compute devices; a machine without that bus has none, and `None` means
+    /// that the buses could not be listed.
+    fn gpus(&mut self, buses: &Path) -> Option<u32> {
+        fs::read_dir(buses).ok()?;
+        let devices = buses.join("pci/devices");
+        if !devices.exists() {
+            return Some(0);
         }
+        let known = std::mem::take(&mut self.0);
+        for device in fs::read_dir(devices).ok()? {
+            let device = device.ok()?;
+            let key = (device.file_name(), device.ino());
+            let number = |name: &str| {
+                let said = kernel_file::read(device.path().join(name)).ok()?;
+                u32::from_str_radix(said.trim().strip_prefix("0x")?, 16).ok()
+            };
+            let asked = || Some(is_gpu(number("class")?, number("vendor")?));
+            let is_gpu = known.get(&key).copied().or_else(asked)?;
+            self.0.insert(key, is_gpu);
+        }
+        let count = self.0.values().filter(|is_gpu| **is_gpu).count();
+        u32::try_from(count).ok()
     }
-    Some(count)
 }
 
 /// A 3D controller or an accelerator is one; a screen's controller is one only if
@@ -120,7 +133,9 @@ mod tests {
                 fs::write(device.join("class"), class).expect("a file");
                 fs::write(device.join("vendor"), vendor).expect("a file");
             }
-            assert_eq!(gpus(buses.path()), expect, "{devices:?}");
+            let mut devices_of = Devices::default();
+            assert_eq!(devices_of.gpus(buses.path()), expect, "{devices:?}");
+            assert_eq!(devices_of.gpus(buses.path()), expect, "once more");
         };
         check(&[], Some(0));
         check(
@@ -133,6 +148,27 @@ mod tests {
         );
         check(&[("0x120000\n", "0x1002\n")], Some(1));
         check(&[("garbage", "0x10de\n")], None);
-        assert_eq!(gpus(Path::new("/nowhere/at/all")), None);
+        assert_eq!(Devices::default().gpus(Path::new("/nowhere/at/all")), None);
+    }
+
+    #[test]
+    fn a_device_that_comes_or_goes_is_seen() {
+        let buses = tempfile::tempdir().expect("a folder");
+        let mut devices = Devices::default();
+        let mut check = |numbers: &[u32], expect: u32| {
+            let _ = fs::remove_dir_all(buses.path().join("pci"));
+            for number in numbers {
+                let device = buses.path().join(format!("pci/devices/{number}"));
+                fs::create_dir_all(&device).expect("a folder");
+                fs::write(device.join("class"), "0x030200\n").expect("a file");
+                fs::write(device.join("vendor"), "0x10de\n").expect("a file");
+            }
+            assert_eq!(devices.gpus(buses.path()), Some(expect), "{numbers:?}");
+        };
+        check(&[1], 1);
+        check(&[1, 2], 2);
+        check(&[2], 1);
+        check(&[], 0);
+        check(&[3, 4, 5], 3);
     }
 }

@@ -116,6 +116,8 @@ fn a_task_that_rested_is_named_or_told_as_before_where_that_was_kept() {
         &[1],
     );
     check(&[Err(5), Ok(task(7, 1)), Err(3)], &[(5, 50), (7, 1)], &[3]);
+    // A container numbers its tasks its own way.
+    check(&[Err(5), Err(2), Err(3)], &[(5, 50), (2, 20)], &[3]);
 }
 
 #[test]
