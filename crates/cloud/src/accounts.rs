@@ -82,7 +82,7 @@ impl Accounts {
 
 fn gap(account: &AccountId, scope: &str, error: &CloudError) -> Gap {
     Gap {
-        scope: format!("account {account} {scope}"),
+        scope: Gap::of_account(account, scope),
         reason: error.to_string(),
     }
 }
@@ -144,11 +144,9 @@ impl InventorySource for Accounts {
                 Ok(mut found) => {
                     answered = true;
                     for gap in &mut found.gaps {
-                        gap.scope = format!("account {account} {}", gap.scope);
+                        gap.scope = Gap::of_account(&account, &gap.scope);
                     }
-                    for instance in found.instances.values_mut() {
-                        instance.account.get_or_insert_with(|| account.clone());
-                    }
+                    found.belongs_to(&account);
                     let mut learnt = self.learnt();
                     for node in found.instances.keys() {
                         learnt.owner.insert(node.clone(), account.clone());

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fleet::{Controller, Instance, Market, Provider};
 use crate::heartbeat::Origin;
-use crate::identity::{InstanceType, Region};
+use crate::identity::{AccountId, InstanceType, Region};
 use crate::profile::place::Offers;
 use crate::sizing::{Risk, SizedRequest};
 use crate::step::StepId;
@@ -33,6 +33,9 @@ pub struct Resource {
     pub name: Option<String>,
     /// Where it is.
     pub region: Region,
+    /// In whose account; `None` where that is not told.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// The node it is or runs on, when that is not `id` itself.
     pub node: Option<String>,
     /// Whom to ask; `None` when no tag tells.
@@ -54,6 +57,7 @@ impl Resource {
             id,
             name: Some(name.to_owned()),
             region: region.clone(),
+            account: None,
             node: None,
             owner: None,
             instance_type: None,
@@ -73,6 +77,7 @@ impl Resource {
             id: instance.id.to_string(),
             name: instance.name().map(str::to_owned),
             region: instance.region.clone(),
+            account: instance.account.clone(),
             node: None,
             owner: instance.owner().map(str::to_owned),
             instance_type: Some(instance.instance_type.clone()).filter(InstanceType::is_listed),
@@ -164,6 +169,11 @@ pub enum PriceBasis {
 }
 
 impl PriceBasis {
+    /// Whether it is the list price itself.
+    pub fn is_of_the_list(self) -> bool {
+        matches!(self, Self::ListPrice | Self::ListPriceAsUpperBound)
+    }
+
     /// Whether it only bounds what is paid: a bound is none to save from.
     pub fn is_bound(self) -> bool {
         self == Self::ListPriceAsUpperBound
@@ -280,7 +290,7 @@ pub struct Finding {
     /// The time observed.
     pub window: Window,
     /// The share of the window that was seen; `None` when the cloud itself said
-    /// it and nothing had to be watched.
+    /// it and nothing had to be watched, or where runs that ended tell their own sums.
     pub coverage: Option<Share>,
     /// What shows it.
     pub evidence: Evidence,
@@ -318,6 +328,19 @@ impl Finding {
     /// The id that this waste has from sweep to sweep.
     pub fn id_of(kind: FindingKind, region: &Region, resource: &str) -> String {
         format!("{}/{region}/{resource}", kind.slug())
+    }
+
+    /// Takes what sweeps saw for the window of what nothing dates: that the cloud says that
+    /// something is so, and not since when.
+    pub(crate) fn seen_by_sweeps_since(&mut self, since: Timestamp) {
+        if self.window.from < self.window.to {
+            return;
+        }
+        self.window.from = since.min(self.window.to);
+        let length = self.window.length();
+        if let Some(cost) = &mut self.cost {
+            cost.spent = cost.per_hour.over(length);
+        }
     }
 
     /// What mending it saves a month; nothing where no price is known, for

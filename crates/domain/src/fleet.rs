@@ -2,6 +2,7 @@
 //! Reading it is `ebb-cloud`'s business.
 
 mod batch;
+mod gap;
 mod host;
 mod markets;
 mod storage;
@@ -12,6 +13,7 @@ pub use batch::{
     task_id,
 };
 
+pub use gap::{ALL_ACCOUNTS, ALL_REGIONS, Gap};
 pub use markets::{
     Commitment, CommitmentUse, Markets, MarketsAsked, OwnInterruptions, SpotScore, SpotTerms,
     SpotWish,
@@ -60,21 +62,20 @@ impl Inventory {
         self.gaps.extend(other.gaps);
     }
 
+    /// Says whose all of it is that does not say so itself.
+    pub fn belongs_to(&mut self, account: &AccountId) {
+        let instances = self.instances.values_mut().map(|one| &mut one.account);
+        for of in instances.chain(self.storage.accounts()) {
+            of.get_or_insert_with(|| account.clone());
+        }
+    }
+
     /// AWS's machines that run.
     pub fn running_on_aws(&self) -> impl Iterator<Item = &Instance> {
         self.instances
             .values()
             .filter(|one| one.state == InstanceState::Running && one.provider == Provider::Aws)
     }
-}
-
-/// A part of the inventory that refused to be seen.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Gap {
-    /// What was asked, such as `eu-central-1: batch:DescribeJobs`.
-    pub scope: String,
-    /// Why there is no answer.
-    pub reason: String,
 }
 
 /// How an instance stands.

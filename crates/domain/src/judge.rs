@@ -11,6 +11,7 @@ mod fargate;
 mod nodes;
 mod price;
 mod series;
+mod whose;
 
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
@@ -64,7 +65,12 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         .chain(rules::overprovisioned::judge(facts, &profiles))
         .chain(rules::steps::judge(facts, &profiles))
         .chain(rules::spot::judge(facts, &profiles))
-        .map(|verdict| exempt::verdict(facts, verdict));
+        .map(|mut verdict| {
+            if let Verdict::Waste(finding) = &mut verdict {
+                finding.resource.account = whose::account(facts, &finding.resource);
+            }
+            exempt::verdict(facts, verdict)
+        });
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     for verdict in verdicts {
         match verdict {

@@ -24,9 +24,6 @@ use crate::heartbeat::Origin;
 use crate::report::Report;
 use crate::units::Usd;
 
-/// How the gap of a call that covers the whole account begins.
-pub const ALL_REGIONS: &str = "all regions";
-
 /// Days for which what was resolved is reported, and known when it comes back.
 const RESOLVED_KEPT_DAYS: i64 = 30;
 
@@ -163,9 +160,12 @@ impl Lives {
         let now = report.at;
         let mut history = History::default();
         let mut findings = Vec::with_capacity(report.findings.len());
-        for finding in std::mem::take(&mut report.findings) {
+        for mut finding in std::mem::take(&mut report.findings) {
             let decision = decisions.holding(&finding.id, now);
             let standing = self.meet(&finding, decision, inventory, now);
+            if let Some(since) = self.known.get(&finding.id).and_then(|life| life.since) {
+                finding.seen_by_sweeps_since(since);
+            }
             history.life.insert(finding.id.clone(), standing);
             match decision {
                 None => findings.push(finding),
@@ -209,6 +209,9 @@ impl Lives {
         };
         let was_aside = std::mem::replace(&mut life.set_aside, aside);
         let back = life.resolved.take().is_some();
+        if back {
+            life.since = Some(now);
+        }
         let grew = life.told.grew_to(&price);
         let stage = match stage_of(decision) {
             Some(aside) => aside,
@@ -287,12 +290,8 @@ fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
 }
 
 fn was_looked_at(life: &Life, report: &Report) -> bool {
-    let hidden = |scope: &str| {
-        let rest = scope.strip_prefix(life.region.as_str());
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
-            || scope.starts_with(ALL_REGIONS)
-    };
     let mut not_judged = report.not_judged.iter();
+    let mut gaps = report.gaps.iter();
     !not_judged.any(|one| one.resource == life.resource)
-        && !report.gaps.iter().any(|gap| hidden(&gap.scope))
+        && !gaps.any(|gap| gap.may_hide(life.account.as_ref(), &life.region))
 }

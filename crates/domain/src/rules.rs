@@ -10,6 +10,7 @@ pub mod idle_address;
 pub mod long_queued;
 pub mod low_duty;
 pub(crate) mod no_probe;
+mod observed;
 pub mod off_hours;
 pub mod old_generation;
 pub mod old_snapshot;

@@ -131,6 +131,7 @@ fn made(account: u64, region: &Region, nodes: u64, jobs: u64) -> Inventory {
         inventory.storage.volumes.insert(
             volume.clone(),
             Volume {
+                account: None,
                 id: volume,
                 region: region.clone(),
                 volume_type: "gp3".to_owned(),

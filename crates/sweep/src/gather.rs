@@ -15,9 +15,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
-use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::fleet::{ALL_REGIONS, Gap, Inventory};
 use ebb_domain::identity::Region;
-use ebb_domain::life::ALL_REGIONS;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -64,9 +64,10 @@ pub(super) fn exemptions(exempt: &[Exemption], now: Timestamp) -> String {
     }
     let mut out = format!("\n{} exempt:\n", exempt.len());
     for exemption in exempt {
-        let stands = match exemption.holds_at(now) {
-            true => "not judged",
-            false => "HAS ENDED, so it is judged again",
+        let stands = match (exemption.has_ended(now), exemption.holds_at(now)) {
+            (true, _) => "HAS ENDED, so it is judged again",
+            (false, true) => "not judged",
+            (false, false) => "judged now, outside of its hours",
         };
         let (what, why) = (exemption.to_string(), exemption.reason.trim());
         out.push_str(&format!("  {what}: {stands} ({why})\n"));
@@ -172,17 +173,26 @@ mod tests {
 
     #[test]
     fn an_exemption_is_told_with_what_it_does_today() {
-        let check = |until: &str, expect: &str| {
+        let check = |until: &str, hours: &str, expect: &str| {
             let file = "[[exempt]]\ntag = \"Team=lab\"\nkind = \"idle_node\"\nreason = \"course\"";
-            let policy = Policy::parse(&format!("{file}\nuntil = \"{until}\"")).expect("valid");
+            let file = format!("{file}\nuntil = \"{until}\"\n{hours}");
+            let policy = Policy::parse(&file).expect("valid");
             let now = "2026-11-21T12:00:00Z".parse().expect("a time");
             let told = exemptions(&policy.exempt, now);
-            let line =
-                format!("  kind idle_node and tag Team=lab until {until}: {expect} (course)");
+            let line = format!("  kind idle_node and tag Team=lab{expect} (course)");
             assert!(told.contains(&line), "{told}");
         };
-        check("2026-12-31", "not judged");
-        check("2026-01-31", "HAS ENDED, so it is judged again");
+        check("2026-12-31", "", " until 2026-12-31: not judged");
+        check(
+            "2026-01-31",
+            "",
+            " until 2026-01-31: HAS ENDED, so it is judged again",
+        );
+        check(
+            "2026-12-31",
+            "schedule = { begins = \"19:00\", ends = \"07:00\" }",
+            " and 19:00 to 07:00 (UTC) until 2026-12-31: judged now, outside of its hours",
+        );
         let none = exemptions(&[], Timestamp::UNIX_EPOCH);
         assert!(none.is_empty());
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aws_config::sts::AssumeRoleProvider;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
-use ebb_domain::fleet::Gap;
+use ebb_domain::fleet::{ALL_ACCOUNTS, Gap};
 use ebb_domain::identity::AccountId;
 
 use super::error::cloud_error;
@@ -106,7 +106,7 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
             Ok(ids) => ids,
             Err(error) => {
                 entered.gaps.push(Gap {
-                    scope: "accounts of the organization".to_owned(),
+                    scope: ALL_ACCOUNTS.to_owned(),
                     reason: error.to_string(),
                 });
                 Vec::new()
@@ -139,7 +139,7 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
         match config {
             Ok(config) => entered.accounts.push((id, config)),
             Err(reason) => entered.gaps.push(Gap {
-                scope: format!("account {id}: {ASSUME_ROLE}"),
+                scope: Gap::not_entered(&id, ASSUME_ROLE),
                 reason,
             }),
         }

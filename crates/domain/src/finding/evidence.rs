@@ -185,7 +185,10 @@ impl fmt::Display for Unused {
             Self::Snapshot {
                 what,
                 volume: Some(volume),
-            } => write!(f, "{what} of {volume}, which is gone, and of no image"),
+            } => write!(
+                f,
+                "{what}: its volume {volume} is gone, and no image is made of it"
+            ),
             Self::Snapshot { what, volume: None } => {
                 write!(f, "{what}, a copy that no image is made of")
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{NodeId, Region};
+use crate::identity::{AccountId, NodeId, Region};
 
 /// All volumes and addresses that were seen.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -27,6 +27,22 @@ impl Storage {
         self.snapshots.extend(other.snapshots);
     }
 
+    /// Whose each of them is.
+    pub(super) fn accounts(&mut self) -> impl Iterator<Item = &mut Option<AccountId>> {
+        let volumes = self.volumes.values_mut().map(|one| &mut one.account);
+        let addresses = self.addresses.values_mut().map(|one| &mut one.account);
+        let snapshots = self.snapshots.values_mut().map(|one| &mut one.account);
+        volumes.chain(addresses).chain(snapshots)
+    }
+
+    /// In whose account a volume, address or snapshot is.
+    pub fn account_of(&self, id: &str) -> Option<&AccountId> {
+        let volume = self.volumes.get(id).map(|one| &one.account);
+        let address = || self.addresses.get(id).map(|one| &one.account);
+        let snapshot = || self.snapshots.get(id).map(|one| &one.account);
+        volume.or_else(address).or_else(snapshot)?.as_ref()
+    }
+
     /// The tags of a volume, address or snapshot.
     pub fn tags_of(&self, id: &str) -> Option<&BTreeMap<String, String>> {
         let volume = self.volumes.get(id).map(|volume| &volume.tags);
@@ -44,6 +60,9 @@ pub struct Volume {
     pub id: String,
     /// Where it is.
     pub region: Region,
+    /// Whose it is; `None` when the answer did not say.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// What it is, such as `gp3`.
     pub volume_type: String,
     /// Its size.
@@ -64,6 +83,9 @@ pub struct Address {
     pub id: String,
     /// Where it is.
     pub region: Region,
+    /// Whose it is; `None` when the answer did not say.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// The address itself; `None` when the answer did not say.
     pub public_ip: Option<String>,
     /// What it is associated with, a machine, interface or gateway; `None` for
@@ -81,6 +103,9 @@ pub struct Snapshot {
     pub id: String,
     /// Where it is.
     pub region: Region,
+    /// Whose it is; `None` when the answer did not say.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// The volume it was made of, which may be gone; `None` for a copy, whose volume
     /// EC2 calls `vol-ffffffff`.
     pub volume: Option<String>,

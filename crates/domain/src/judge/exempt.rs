@@ -21,7 +21,13 @@ pub(super) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
             rule: finding.kind.slug().to_owned(),
             resource: finding.resource.id,
             name: finding.resource.name,
-            reason: format!("exempt until {}: {}", exemption.until, exemption.reason),
+            reason: match &exemption.schedule {
+                None => format!("exempt until {}: {}", exemption.until, exemption.reason),
+                Some(schedule) => format!(
+                    "exempt until {}, {schedule}: {}",
+                    exemption.until, exemption.reason
+                ),
+            },
         }),
     }
 }
@@ -29,7 +35,7 @@ pub(super) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
 /// Exemptions that have ended: what they covered is judged again.
 pub(super) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     let exemptions = facts.policy.exempt.iter();
-    let ended = exemptions.filter(|exemption| !exemption.holds_at(facts.now));
+    let ended = exemptions.filter(|exemption| exemption.has_ended(facts.now));
     ended.map(|exemption| Gap {
         scope: format!("policy: exemption of {exemption}"),
         reason: format!(
@@ -53,6 +59,7 @@ fn holding<'a>(facts: &Facts<'a>, finding: &Finding) -> Option<&'a Exemption> {
         ids.iter().filter_map(|id| tags_of(facts, id)).collect();
     let what = Exemptable {
         kind: finding.kind,
+        account: resource.account.as_ref(),
         ids: &ids,
         tags: &tags,
     };

@@ -93,7 +93,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         definition: job.definition.clone(),
         queue: job.queue_name().to_owned(),
         region: job.region.clone(),
-        owner: job.tags.get("Owner").cloned(),
+        owner: job.owner().map(str::to_owned),
         origin: labelled(&job.tags),
         status: job.status,
         reason: stopped.or_else(|| job.status_reason.clone()),

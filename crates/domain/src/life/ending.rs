@@ -17,6 +17,8 @@ pub enum Thing {
     Volume,
     /// An address.
     Address,
+    /// A snapshot.
+    Snapshot,
     /// A job or step, which is billed by way of machines.
     Other,
 }
@@ -30,6 +32,7 @@ impl Thing {
         match id {
             _ if inventory.storage.volumes.contains_key(id) => Self::Volume,
             _ if inventory.storage.addresses.contains_key(id) => Self::Address,
+            _ if inventory.storage.snapshots.contains_key(id) => Self::Snapshot,
             _ if is_instance() => Self::Instance,
             _ => Self::Other,
         }
@@ -73,6 +76,7 @@ impl Ending {
         match thing {
             Thing::Volume => there(inventory.storage.volumes.contains_key(billed)),
             Thing::Address => there(inventory.storage.addresses.contains_key(billed)),
+            Thing::Snapshot => there(inventory.storage.snapshots.contains_key(billed)),
             Thing::Other => Self::Unknown,
             Thing::Instance => {
                 let node = NodeId::new(billed).ok();

@@ -7,6 +7,7 @@ use super::{Ending, Resolved, Saved, Thing};
 use crate::finding::{Finding, FindingKind, PriceBasis};
 use crate::fleet::Inventory;
 use crate::heartbeat::Origin;
+use crate::identity::AccountId;
 use crate::units::{Usd, UsdPerHour};
 
 /// A finding grew when its price or saving passed what was told by this share, in
@@ -61,6 +62,9 @@ pub struct Life {
     pub owner: Option<String>,
     /// Where it is.
     pub region: String,
+    /// In whose account; `None` where that is not known.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
     /// What is billed for it: its node, or itself.
@@ -71,6 +75,10 @@ pub struct Life {
     pub is_controlled: bool,
     /// When a sweep first found it.
     pub first_seen: Timestamp,
+    /// Since when every sweep that looked has found it; `None` of one remembered by an
+    /// earlier release.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
     /// When a sweep last found it.
     pub last_seen: Timestamp,
     /// Its price when it was last seen.
@@ -127,11 +135,13 @@ impl Life {
             name: None,
             owner: None,
             region: resource.region.to_string(),
+            account: None,
             origin: resource.origin,
             billed: String::new(),
             thing: Thing::Other,
             is_controlled: false,
             first_seen: now,
+            since: Some(now),
             last_seen: now,
             price: Price::default(),
             basis: None,
@@ -149,6 +159,7 @@ impl Life {
         let billed = resource.node.as_ref().unwrap_or(&resource.id);
         self.name.clone_from(&resource.name);
         self.owner.clone_from(&resource.owner);
+        self.account.clone_from(&resource.account);
         self.thing = Thing::of(billed, inventory);
         self.billed.clone_from(billed);
         self.is_controlled = resource.controller.is_some();

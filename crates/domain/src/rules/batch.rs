@@ -143,8 +143,9 @@ fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -
         id: job.id.as_str().to_owned(),
         name: Some(job.name.clone()),
         region: job.region.clone(),
+        account: None,
         node: node.map(ToString::to_string),
-        owner: job.tags.get("Owner").cloned().or_else(|| owner(instance)),
+        owner: job.owner().map(str::to_owned).or_else(|| owner(instance)),
         instance_type: instance.map(|instance| instance.instance_type.clone()),
         market: instance.map(|instance| instance.market),
         controller: instance.and_then(|instance| facts.controller(instance)),
@@ -243,9 +244,7 @@ fn step_of(state: &NodeState, task: &str) -> Option<PlacedStep> {
 fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
     let gaps = &facts.inventory.gaps;
     !gaps.iter().any(|gap| {
-        let service = gap.scope.strip_prefix(region.as_str());
-        let service = service.map(|rest| rest.trim_start_matches([':', ' ']));
-        service.is_some_and(|s| {
+        gap.in_region(region.as_str()).is_some_and(|s| {
             ["batch", "ecs", "inventory"]
                 .iter()
                 .any(|p| s.starts_with(p))

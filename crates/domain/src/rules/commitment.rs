@@ -116,7 +116,8 @@ fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Optio
         return undetermined(why);
     };
     let mut unread = facts.inventory.gaps.iter();
-    let all_read = !unread.any(|gap| gap.scope.starts_with(region.as_str()));
+    // Machines of any account may use it up.
+    let all_read = !unread.any(|gap| gap.may_hide(None, region.as_str()));
     if !q.holds(
         "could all of its region be read?",
         (if all_read { "yes" } else { "no" }, "yes"),
@@ -226,6 +227,7 @@ fn found(paid: &Commitment, unused: Unused) -> Verdict {
             id: paid.id.clone(),
             name: None,
             region,
+            account: None,
             node: None,
             owner: None,
             instance_type: None,

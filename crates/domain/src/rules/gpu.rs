@@ -6,7 +6,7 @@ mod agent;
 
 use std::time::Duration;
 
-use super::{Check, Questions, Verdict, idle};
+use super::{Check, Questions, Verdict, idle, observed};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, Level, QuietGpu, Remedy, Resource, SeenBy,
@@ -46,9 +46,9 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     let from = from.max(instance.launched_at);
     let from = from.filter(|_| latest.coverage.gpu.is_some() && node.gpu_watched_from.is_some());
     let rests = from.map(since);
-    let tick = facts.policy.activity.tick();
-    let seen = from.and_then(|from| node.seen.coverage(from, latest.end, tick));
-    let seen = seen.unwrap_or(Share::NONE);
+    let to = latest.end;
+    let known = from.map(|from| observed::observed(facts, &instance.id, node, Window { from, to }));
+    let seen = known.map_or(Share::NONE, |(_, seen)| seen);
     // Of late: who gives idle nodes long means the GPUs of a resting one too.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
@@ -56,10 +56,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         (Spoken(fresh), Spoken(policy.after())),
         runs && fresh <= policy.after(),
     ) && is_waste(facts, instance, q, (works, rests, seen));
-    let window = Window {
-        from: from.filter(|_| goes_on)?,
-        to: latest.end,
-    };
+    let (window, _) = known.filter(|_| goes_on)?;
     let held = latest.gpus.iter().map(|gpu| Some(gpu.memory_held?.0));
     let holders = node
         .running()

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use self::keeper::LastEnds;
-use super::{Questions, Verdict, rest};
+use super::{Questions, Verdict, observed, rest};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
     Window,
@@ -147,11 +147,7 @@ fn observe(
     if let Some(unseen) = unseen_signal(facts, instance, latest) {
         return Err(format!("undetermined: {unseen}"));
     }
-    let tick = facts.policy.activity.tick();
-    let coverage = node
-        .seen
-        .coverage(window.from, window.to, tick)
-        .unwrap_or(Share::NONE);
+    let (window, coverage) = observed::observed(facts, &instance.id, node, window);
     if coverage < policy.min_coverage() {
         return Err(format!(
             "undetermined: only {coverage} of the last {} was seen",

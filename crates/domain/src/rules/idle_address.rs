@@ -81,6 +81,7 @@ mod tests {
     fn an_address_is_waste_while_nothing_has_it() {
         let check = |association: Option<&str>, expect: Option<i64>| {
             let address = Address {
+                account: None,
                 id: "eipalloc-1".into(),
                 region: region(),
                 public_ip: Some("192.0.2.1".into()),

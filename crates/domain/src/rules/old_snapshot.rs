@@ -46,10 +46,10 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let is_kept =
         |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
     // Volumes must be known, or none of them would be there.
-    let volumes_told =
-        !facts.inventory.gaps.iter().any(|gap| {
-            gap.scope.starts_with(snapshot.region.as_str()) && !gap.scope.contains("batch")
-        });
+    let volumes_told = !facts.inventory.gaps.iter().any(|gap| {
+        gap.may_hide(snapshot.account.as_ref(), snapshot.region.as_str())
+            && !gap.scope.contains("batch")
+    });
     let volume = snapshot.volume.as_ref();
     let images = snapshot.images.as_ref().map(Vec::len);
     let shown = images.map_or("not known".to_owned(), |images| images.to_string());
@@ -91,9 +91,14 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
             region,
             tags: &snapshot.tags,
             node: None,
-            since: made,
+            // Nobody says when its volume went.
+            since: facts.now,
             evidence: Unused::Snapshot {
-                what: format!("{} GiB{tier} snapshot", snapshot.size_gib),
+                what: format!(
+                    "{} GiB{tier} snapshot {}",
+                    snapshot.size_gib,
+                    storage::made(made)
+                ),
                 volume: snapshot.volume.clone(),
             },
             confidence: Confidence {
@@ -131,20 +136,10 @@ fn a_month(snapshot: &Snapshot) -> Option<Usd> {
 mod tests {
     use super::*;
     use crate::fleet::Gap;
-    use crate::rules::testing::{World, days_ago, region, volume};
+    use crate::rules::testing::{World, old_snapshot, volume};
 
     fn snapshot(days: u64, change: impl Fn(&mut Snapshot)) -> World {
-        let mut snapshot = Snapshot {
-            id: "snap-1".into(),
-            region: region(),
-            volume: Some("vol-gone".into()),
-            size_gib: 100,
-            stored_bytes: None,
-            created_at: Some(days_ago(days)),
-            images: Some(Vec::new()),
-            archived: false,
-            tags: BTreeMap::new(),
-        };
+        let mut snapshot = old_snapshot(days);
         change(&mut snapshot);
         let mut world = World::default();
         world
@@ -204,5 +199,7 @@ mod tests {
             reason: "AccessDenied".into(),
         });
         check("volumes not told", &blind, None);
+        blind.inventory.gaps[0].scope = "account 000000000002: sts:AssumeRole".into();
+        check("an account not entered", &blind, None);
     }
 }

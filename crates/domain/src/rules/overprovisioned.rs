@@ -305,6 +305,7 @@ fn found(
             id: name.to_owned(),
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),
             region: instance.region.clone(),
+            account: None,
             node: Some(instance.id.to_string()),
             owner: run.owner(),
             instance_type: Some(instance.instance_type.clone()),

@@ -211,6 +211,7 @@ fn judge_one(
             id: format!("environment/{name}"),
             name: Some(name.to_owned()),
             region: region.clone(),
+            account: None,
             node: None,
             owner: first.owner().map(str::to_owned),
             instance_type: None,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Check, Questions, Verdict};
+use super::{Check, Questions, Verdict, observed};
 use crate::finding::{
     Action, Causes, Confidence, Cost, Evidence, Finding, FindingKind, Remedy, Resource, StepLink,
     StepTrouble, Trouble, Window,
@@ -32,8 +32,8 @@ use crate::identity::Region;
 use crate::judge::{Facts, Price};
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
 use crate::sizing::SizedRequest;
-use crate::step::{StepEnd, StepKind};
-use crate::units::UsdPerHour;
+use crate::step::{StepEnd, StepKind, ToolUsage};
+use crate::units::{Share, UsdPerHour};
 
 type Rule<S> = (
     FindingKind,
@@ -154,6 +154,8 @@ impl<'a> Step<'a> {
         let about = About {
             id: self.name.to_owned(),
             run,
+            // A run that ended tells its own sums, whatever was seen on its way.
+            coverage: None,
             window: Window {
                 from: runs.iter().map(|run| watched_from(facts, run)).min()?,
                 to: run.step.observed_at,
@@ -219,7 +221,11 @@ impl UnderWay<'_> {
     pub(super) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
         let from = from.max(watched_from(facts, self.run));
         let to = self.run.step.observed_at;
+        let node = &self.run.step.node;
+        let state = facts.state.nodes.get(node);
+        let seen = state.map(|state| observed::observed(facts, node, state, Window { from, to }));
         let about = About {
+            coverage: seen.map(|(_, seen)| seen),
             id: self.id(),
             run: self.run,
             runs: vec![self.run],
@@ -256,6 +262,8 @@ struct About<'a> {
     /// The runs concerned.
     runs: Vec<&'a SeenRun<'a>>,
     window: Window,
+    /// How much of that was seen of its node.
+    coverage: Option<Share>,
 }
 
 fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Verdict {
@@ -265,10 +273,10 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
         id: Finding::id_of(it.kind, step.region().unwrap_or(&instance.region), &id),
         kind: it.kind,
         window,
-        coverage: None,
+        coverage: about.coverage,
         evidence: Evidence::Step(StepTrouble {
             step: step.name.to_owned(),
-            tool: greatest_tool(step, run),
+            tool: greatest_tool(step, run, &it.trouble),
             trouble: it.trouble,
             causes: it.causes,
         }),
@@ -290,6 +298,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
                     .to_owned(),
             ),
             region: instance.region.clone(),
+            account: None,
             node: Some(instance.id.to_string()),
             owner: run.owner(),
             instance_type: Some(instance.instance_type.clone()),
@@ -309,18 +318,19 @@ fn link(name: &str, run: &SeenRun<'_>) -> StepLink {
     }
 }
 
-/// The executable that used the most CPU; heartbeats carry none, so that of the
-/// newest run that ended stands in.
-fn greatest_tool(step: &Step<'_>, run: &SeenRun<'_>) -> Option<String> {
+/// The executable that held the most memory, where that is the trouble, or else used the
+/// most CPU; heartbeats carry none, so that of the newest run that ended stands in.
+fn greatest_tool(step: &Step<'_>, run: &SeenRun<'_>, trouble: &Trouble) -> Option<String> {
     let known = |run: &&SeenRun<'_>| !run.step.usage.tools.is_empty();
     let newest = || {
         let ended = step.profiled.runs.iter().filter(known);
         ended.max_by_key(|run| run.step.observed_at)
     };
     let run = Some(run).filter(known).or_else(newest)?;
+    let held = |tool: &&ToolUsage| tool.peak_memory.filter(|_| trouble.is_of_memory());
     let tools = run.step.usage.tools.iter();
     tools
-        .max_by_key(|tool| tool.cpu)
+        .max_by_key(|tool| (held(tool), tool.cpu))
         .map(|tool| tool.name.clone())
 }
 

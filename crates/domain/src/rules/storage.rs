@@ -80,6 +80,7 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
             id: it.id.to_owned(),
             name: name_of(it.tags).map(str::to_owned),
             region: it.region.clone(),
+            account: None,
             node: it.node,
             owner: owner_of(it.tags).map(str::to_owned),
             instance_type: None,
@@ -122,6 +123,11 @@ pub(super) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questi
         (shown, format_args!("at least {least}")),
         saving.is_none_or(|saving| saving >= least),
     )
+}
+
+/// When something was made, in words.
+pub(super) fn made(at: Timestamp) -> String {
+    format!("of {}", at.strftime("%Y-%m-%d"))
 }
 
 /// How a volume is called in words.

@@ -8,7 +8,7 @@ use crate::catalogue::Catalogue;
 use crate::finding::Finding;
 use crate::fleet::{
     ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
-    JobStatus, Market, Volume,
+    JobStatus, Market, Snapshot, Volume,
 };
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::hours::FleetHours;
@@ -243,11 +243,28 @@ pub(crate) fn days_ago(days: u64) -> Timestamp {
 pub(crate) fn volume(days_old: u64, volume_type: &str, size_gib: u64) -> Volume {
     Volume {
         id: "vol-1".into(),
+        account: None,
         region: region(),
         volume_type: volume_type.into(),
         size_gib,
         created_at: Some(days_ago(days_old)),
         attached_to: Vec::new(),
+        tags: BTreeMap::new(),
+    }
+}
+
+/// A snapshot of us-east-1 that nothing is left of.
+pub(crate) fn old_snapshot(days_old: u64) -> Snapshot {
+    Snapshot {
+        id: "snap-1".into(),
+        account: None,
+        region: region(),
+        volume: Some("vol-gone".into()),
+        size_gib: 100,
+        stored_bytes: None,
+        created_at: Some(days_ago(days_old)),
+        images: Some(Vec::new()),
+        archived: false,
         tags: BTreeMap::new(),
     }
 }

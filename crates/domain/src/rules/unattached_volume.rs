@@ -27,7 +27,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     }
     let after = facts.policy.storage.unused_after();
     let asked = (&mut *q, "how old is it?");
-    let since = storage::long_since(facts, volume.created_at, after, asked)?;
+    let made = storage::long_since(facts, volume.created_at, after, asked)?;
     let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
     if !storage::is_worth_it(facts, saving, q) {
         return None;
@@ -40,12 +40,12 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
             region: &volume.region,
             tags: &volume.tags,
             node: None,
-            since,
-            evidence: Unused::Volume {
-                what: storage::described(volume),
-            },
             // EC2 does not say when it was detached, so it may have been in use
             // until a moment ago.
+            since: facts.now,
+            evidence: Unused::Volume {
+                what: format!("{} {}", storage::described(volume), storage::made(made)),
+            },
             confidence: Confidence {
                 level: Level::Medium,
                 reason: "EC2 says that nothing has it, and not since when".into(),
@@ -84,6 +84,27 @@ mod tests {
         check(6, 100, false, None);
         check(8, 100, true, None);
         check(8, 1, false, None);
+    }
+
+    #[test]
+    fn its_age_is_told_and_is_not_taken_for_the_time_in_which_nothing_had_it() {
+        let volume = volume(8, "gp3", 100);
+        let made = volume
+            .created_at
+            .expect("a time")
+            .strftime("%Y-%m-%d")
+            .to_string();
+        let mut world = World::default();
+        let volumes = &mut world.inventory.storage.volumes;
+        volumes.insert(volume.id.clone(), volume);
+        let finding = world.verdict().expect("it is waste");
+        let said = format!("100 GiB gp3 of {made}, attached to nothing");
+        assert_eq!(finding.evidence.to_string(), said);
+        let spent = finding.cost.map(|cost| cost.spent);
+        assert_eq!(
+            (finding.window.length().as_secs(), spent),
+            (0, Some(Usd::ZERO))
+        );
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn judged(resource: &str, cost: Option<Cost>) -> Judged {
             id: resource.to_owned(),
             name: None,
             region,
+            account: None,
             node: None,
             owner: Some("ada".to_owned()),
             instance_type: None,

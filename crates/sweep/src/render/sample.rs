@@ -5,7 +5,8 @@ use std::time::Duration;
 use ebb_domain::decision::{Decision, Verb};
 use ebb_domain::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level,
-    Overprovisioned, PriceBasis, Recommendation, Remedy, Resource, SeenBy, Stuck, StuckJob, Window,
+    Overprovisioned, PriceBasis, Recommendation, Remedy, Resource, SeenBy, StepLink, Stuck,
+    StuckJob, Window,
 };
 use ebb_domain::fleet::{Controller, Gap, JobStatus, Market};
 use ebb_domain::heartbeat::Origin;
@@ -15,7 +16,7 @@ use ebb_domain::placement::Placement;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{NotJudged, Report, Totals};
 use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::step::{MemorySource, PeakMemory, Requested};
+use ebb_domain::step::{MemorySource, PeakMemory, Requested, StepId, StepKind};
 use ebb_domain::timeline::{NodeHours, Timeline};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, Usd, UsdPerHour};
 use jiff::Timestamp;
@@ -244,6 +245,15 @@ fn stuck() -> Finding {
     finding.resource.owner = None;
     finding.resource.origin = Origin::Measured;
     finding.coverage = None;
+    finding.steps.push(StepLink {
+        name: "align".to_owned(),
+        id: StepId {
+            kind: StepKind::EcsTask,
+            key: "1f0e".to_owned(),
+        },
+        node: "i-0bbb".to_owned(),
+        job: Some("job-17".to_owned()),
+    });
     finding.evidence = Evidence::StuckJob(StuckJob {
         job: Some("align-sample-17".to_owned()),
         status: Some(JobStatus::Running),
@@ -252,6 +262,7 @@ fn stuck() -> Finding {
             cpu: CpuTime::from_millis(1_250),
             processes: 3,
             causes: None,
+            tool: None,
         },
     });
     finding
@@ -310,6 +321,7 @@ fn base(kind: FindingKind, id: &str, name: &str) -> Finding {
             id: id.to_owned(),
             name: Some(name.to_owned()),
             region: region(),
+            account: None,
             node: None,
             owner: Some("ana".to_owned()),
             instance_type: None,

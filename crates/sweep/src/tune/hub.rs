@@ -67,7 +67,6 @@ impl Hub {
     pub fn of(finding: &Finding, at: Timestamp) -> Self {
         let resource = &finding.resource;
         let arn = resource.id.strip_prefix("arn:").map(|_| &resource.id);
-        let account = arn.and_then(|arn| arn.split(':').nth(4));
         let kind = resource_type(finding);
         let days = days(finding.window.length());
         let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
@@ -78,7 +77,7 @@ impl Hub {
         let (implementation_effort, rollback_possible) = effort(action);
         Self {
             recommendation_id: finding.id.clone(),
-            account_id: account.filter(|id| !id.is_empty()).map(str::to_owned),
+            account_id: resource.account.as_ref().map(ToString::to_string),
             region: resource.region.to_string(),
             resource_id: resource.id.clone(),
             resource_arn: arn.cloned(),

@@ -6,7 +6,7 @@ use aws_sdk_ec2::types::{
     Address as ToldAddress, Image, Snapshot as ToldSnapshot, StorageTier, Tag, Volume as ToldVolume,
 };
 use ebb_domain::fleet::{Address, Snapshot, Volume};
-use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::identity::{AccountId, NodeId, Region};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
@@ -110,6 +110,7 @@ fn volume(told: &ToldVolume, region: &Region) -> Result<Volume, String> {
     let attached = told.attachments().iter().filter_map(|a| a.instance_id());
     Ok(Volume {
         id: id.to_owned(),
+        account: None,
         region: region.clone(),
         volume_type: told
             .volume_type()
@@ -136,6 +137,7 @@ fn address(told: &ToldAddress, region: &Region) -> Result<Address, String> {
     let of = association.into_iter().flatten().find(|id| !id.is_empty());
     Ok(Address {
         id: id.to_owned(),
+        account: None,
         region: region.clone(),
         public_ip: told.public_ip().map(str::to_owned),
         association: of.map(str::to_owned),
@@ -150,6 +152,7 @@ fn snapshot(told: &ToldSnapshot, region: &Region) -> Result<Snapshot, String> {
     let stored = told.full_snapshot_size_in_bytes();
     Ok(Snapshot {
         id: id.to_owned(),
+        account: told.owner_id().and_then(|id| AccountId::new(id).ok()),
         region: region.clone(),
         volume: of.map(str::to_owned),
         size_gib: size.ok_or_else(|| format!("{id}: no size"))?,

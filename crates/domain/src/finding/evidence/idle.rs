@@ -24,6 +24,9 @@ pub enum KeptAliveBy {
     MinimumCapacity(u32),
     /// Its environment is switched off, which ends no machine.
     DisabledEnvironment,
+    /// Its environment keeps a machine for so many minutes after its last job, which are
+    /// over.
+    ScaleInDelay(u32),
 }
 
 impl IdleNode {
@@ -71,6 +74,10 @@ impl fmt::Display for KeptAliveBy {
             Self::DisabledEnvironment => {
                 f.write_str("its environment is switched off and its machines stay")
             }
+            Self::ScaleInDelay(minutes) => write!(
+                f,
+                "its environment's scale-in delay of {minutes} min is over and it stays"
+            ),
         }
     }
 }

@@ -113,6 +113,16 @@ pub enum Trouble {
     },
 }
 
+impl Trouble {
+    /// True where memory is what it lacks.
+    pub fn is_of_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::OutOfMemory { .. } | Self::NearLimit { .. } | Self::Short { .. }
+        )
+    }
+}
+
 /// What a step's time went to, the greatest part first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Causes {

@@ -63,6 +63,10 @@ pub enum Stuck {
         /// What it waited for since its start; `None` when that was not seen.
         #[serde(default)]
         causes: Option<Causes>,
+        /// The executable that used the most CPU in the newest earlier run of that name;
+        /// `None` where none was seen.
+        #[serde(default)]
+        tool: Option<String>,
     },
     /// RUNNABLE, and Batch says that it can never start as things are.
     Blocked {
@@ -135,6 +139,7 @@ impl fmt::Display for StuckJob {
                 cpu,
                 processes,
                 causes,
+                tool,
             } => {
                 let noun = match processes {
                     1 => "process",
@@ -145,8 +150,11 @@ impl fmt::Display for StuckJob {
                     "RUNNING, but no CPU, disk or new process for {time} ({cpu} of CPU and \
                      {processes} {noun} in all)"
                 )?;
-                match causes {
-                    Some(causes) => write!(f, ": {causes}"),
+                if let Some(causes) = causes {
+                    write!(f, ": {causes}")?;
+                }
+                match tool {
+                    Some(tool) => write!(f, " (mostly {tool}, by an earlier run)"),
                     None => Ok(()),
                 }
             }
@@ -160,6 +168,11 @@ impl fmt::Display for StuckJob {
             Stuck::ProcessGone { end } => write!(
                 f,
                 "RUNNING for Batch, but its last process {end} {time} ago"
+            ),
+            Stuck::Orphan { cpu } if self.stuck_for.is_none() => write!(
+                f,
+                "neither Batch nor ECS knows of its job any more, and its container goes on \
+                 ({cpu} of CPU in all)"
             ),
             Stuck::Orphan { cpu } => write!(
                 f,

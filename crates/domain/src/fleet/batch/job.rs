@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::task_id;
 use crate::catalogue::Architecture;
+use crate::fleet::owner_of;
 use crate::identity::{IdentityError, NodeId, Region};
 use crate::step::Requested;
 
@@ -177,6 +178,11 @@ impl Job {
             exit_code: None,
             platform: None,
         }
+    }
+
+    /// Whom to ask, by the same tags as a machine's.
+    pub fn owner(&self) -> Option<&str> {
+        owner_of(&self.tags)
     }
 
     /// The name of its queue, whether Batch told a name or an ARN.

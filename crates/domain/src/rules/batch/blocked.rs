@@ -26,9 +26,11 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
              it is."
         }
     };
+    // While other jobs had to end first it was not RUNNABLE.
+    let runnable = facts.inventory.batch.queue_time(job).runnable_at;
     let seen = Seen {
         window: Window {
-            from: job.created_at.unwrap_or(facts.now),
+            from: runnable.or(job.created_at).unwrap_or(facts.now),
             to: facts.now,
         },
         coverage: None,

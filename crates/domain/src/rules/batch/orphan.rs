@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{Seen, Verdict, found, gpus_of, is_whole, part_of, silent_for, since};
 use crate::finding::{
-    Action, Confidence, Finding, Level, Remedy, Resource, StepLink, Stuck, Window,
+    Action, Confidence, Evidence, Finding, Level, Remedy, Resource, StepLink, Stuck, Window,
 };
 use crate::fleet::{ContainerInstance, Job, JobStatus, task_id};
 use crate::judge::Facts;
@@ -30,8 +30,8 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             .running()
             .filter(|step| step.usage.id.kind == StepKind::EcsTask);
         let orphans = tasks.filter(|_| is_fresh).filter_map(|step| {
-            let from = orphan_since(facts, worker, &step, &known)?;
-            found_one(facts, worker, &step, from)
+            let orphaned = orphaned(facts, worker, &step, &known)?;
+            found_one(facts, worker, &step, &orphaned)
         });
         verdicts.extend(orphans);
     }
@@ -60,38 +60,51 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     earlier.chain(current)
 }
 
-fn orphan_since(
+/// Since when a container is nobody's.
+enum Orphaned {
+    /// Since its job was over.
+    Since(Timestamp),
+    /// Nobody knows of its job any more, and so not of its end either.
+    Unknown,
+}
+
+fn orphaned(
     facts: &Facts<'_>,
     worker: &ContainerInstance,
     step: &PlacedStep,
     known: &Known<'_>,
-) -> Option<Timestamp> {
+) -> Option<Orphaned> {
     let task = step.usage.id.key.as_str();
-    let from = match known.over.get(task) {
-        Some(ended) => (*ended)?,
+    let (from, orphaned) = match known.over.get(task) {
+        Some(ended) => ((*ended)?, Orphaned::Since((*ended)?)),
         None => {
             // ECS must tell its tasks, and this be none of them.
             let tells = !known.of_ecs.is_empty() && is_whole(facts, &worker.region);
             let is_nobodys = tells && !known.of_ecs.contains(task);
-            is_nobodys.then_some(step.started_at)?
+            is_nobodys.then_some((step.started_at, Orphaned::Unknown))?
         }
     };
     let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
-    (since(facts, from)? >= patience).then_some(from)
+    (since(facts, from)? >= patience).then_some(orphaned)
 }
 
 fn found_one(
     facts: &Facts<'_>,
     worker: &ContainerInstance,
     step: &PlacedStep,
-    from: Timestamp,
+    orphaned: &Orphaned,
 ) -> Option<Verdict> {
+    let to = step.observed_at;
+    let from = match orphaned {
+        Orphaned::Since(from) => *from,
+        Orphaned::Unknown => to,
+    };
     let instance = facts.instance(&worker.node)?;
     let task = &step.usage.id.key;
     let seen = Seen {
         window: Window {
             from,
-            to: step.observed_at.max(from),
+            to: to.max(from),
         },
         coverage: None,
         stuck: Stuck::Orphan {
@@ -120,7 +133,10 @@ fn found_one(
         origin: step.origin,
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
-    let finding = found(resource, None, seen);
+    let mut finding = found(resource, None, seen);
+    if let (Orphaned::Unknown, Evidence::StuckJob(evidence)) = (orphaned, &mut finding.evidence) {
+        evidence.stuck_for = None;
+    }
     let asked = step.usage.requested.into();
     let price = part_of(facts, instance, asked, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {

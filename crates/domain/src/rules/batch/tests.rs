@@ -8,6 +8,7 @@ use crate::identity::Region;
 use crate::judge::MetricPoint;
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, node};
+use crate::step::ToolUsage;
 use crate::units::{CpuTime, Share};
 
 fn running() -> World {
@@ -45,6 +46,35 @@ fn a_running_job_is_stuck_when_its_step_did_nothing_for_long_enough() {
     let mut world = running();
     watch_step(&mut world, 50 * 60);
     check(&world, "well");
+}
+
+#[test]
+fn what_a_stuck_job_mostly_runs_is_told_by_the_newest_run_of_its_name() {
+    let said = |name: &str, expect: bool| {
+        let mut world = running();
+        watch_step(&mut world, 30 * 60);
+        for (n, tools) in [(0, ["samtools", "bwa"]), (1, ["sort", "bwa"])] {
+            let mut ended = crate::state::testing::placed_step(2, n);
+            ended.usage.name = name.to_owned();
+            ended.usage.tools = (0..)
+                .zip(tools)
+                .map(|(less, tool)| ToolUsage {
+                    name: tool.to_owned(),
+                    processes: 1,
+                    cpu: CpuTime::from_millis(10 - less),
+                    peak_memory: None,
+                    disk: None,
+                })
+                .collect();
+            world.finished.push(ended);
+        }
+        let said = world.verdict().expect("it is stuck").evidence.to_string();
+        let told = said.ends_with(" (mostly sort, by an earlier run)");
+        assert_eq!(told, expect, "{said}");
+    };
+    let name = step(0, |_| ()).name;
+    said(&name, true);
+    said("another", false);
 }
 
 #[test]
@@ -186,6 +216,21 @@ fn a_runnable_job_is_reported_only_when_batch_says_that_it_cannot_start() {
     );
     check(Some("UNDETERMINED"), "well");
     check(None, "well");
+}
+
+#[test]
+fn the_time_in_which_other_jobs_had_to_end_first_is_none_of_being_stuck() {
+    let mut world = World::default().with_job(JobStatus::Runnable, asked(2, 4));
+    let mut first = world.job().clone();
+    first.id = crate::fleet::JobId::new("job-0").expect("an id");
+    (first.status, first.stopped_at) = (JobStatus::Succeeded, Some(at(600)));
+    let job = world.job();
+    (job.depends_on, job.started_at) = (vec![first.id.clone()], None);
+    job.status_reason = Some("MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - of it".to_owned());
+    let jobs = &mut world.inventory.batch.jobs;
+    jobs.insert(first.id.clone(), first);
+    world.now = at(900);
+    check(&world, "RUNNABLE for 5 min and cannot start");
 }
 
 #[test]

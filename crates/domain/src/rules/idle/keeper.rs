@@ -16,8 +16,10 @@ use crate::units::Spoken;
 /// What keeps it, where that shows: what a Batch environment is told comes first, for
 /// no end of a step would free its machine.
 pub(super) fn of(facts: &Facts<'_>, instance: &Instance, node: &NodeState) -> Option<KeptAliveBy> {
-    let by_batch = environment(facts, instance).and_then(|env| by_batch(facts, instance, env));
-    by_batch.or_else(|| by_step(node))
+    let environment = environment(facts, instance);
+    let by_batch = environment.and_then(|env| by_batch(facts, instance, env));
+    let by_delay = || environment.and_then(delay).map(KeptAliveBy::ScaleInDelay);
+    by_batch.or_else(|| by_step(node)).or_else(by_delay)
 }
 
 fn by_batch(
@@ -60,6 +62,12 @@ fn by_step(node: &NodeState) -> Option<KeptAliveBy> {
         _ => 2,
     });
     keepers.into_iter().next()
+}
+
+/// Minutes for which an environment keeps its machines after their last job.
+fn delay(environment: &ComputeEnvironment) -> Option<u32> {
+    let minutes = environment.scale_down_delay_minutes;
+    minutes.filter(|minutes| *minutes > 0)
 }
 
 /// How long a quiet node is given.
@@ -111,10 +119,7 @@ pub(super) fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
 /// While an environment keeps its machines on purpose after their last job, it is no
 /// waste yet.
 fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Option<String> {
-    let environment = environment(facts, instance)?;
-    let minutes = environment
-        .scale_down_delay_minutes
-        .filter(|minutes| *minutes > 0)?;
+    let minutes = delay(environment(facts, instance)?)?;
     let grace = Duration::from_secs(facts.policy.batch.scale_in_grace_seconds);
     let delay = Duration::from_secs(u64::from(minutes) * 60) + grace;
     let ended = *ends.get(&instance.id)?;

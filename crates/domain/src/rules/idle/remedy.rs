@@ -78,6 +78,16 @@ fn by_keeper(
                 ..remedy
             };
         }
+        KeptAliveBy::ScaleInDelay(minutes) => {
+            return Remedy {
+                advice: format!(
+                    "Batch was to end it {minutes} min after its last job: see whether jobs that \
+                     wait are meant for it, and give the environment a shorter delay if work \
+                     comes seldom."
+                ),
+                ..remedy
+            };
+        }
     };
     Remedy {
         advice: format!("{first} {}", remedy.advice),

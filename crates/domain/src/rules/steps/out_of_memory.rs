@@ -99,6 +99,25 @@ mod tests {
     }
 
     #[test]
+    fn the_tool_that_held_the_most_memory_is_named_though_another_computed_more() {
+        let check = |peak_memory: Option<u64>, expect: &str| {
+            let mut world = no_run();
+            ended(&mut world, 1, 30, |s| {
+                s.end = StepEnd::OutOfMemory;
+                let mut sort = s.tools[0].clone();
+                sort.name = "sort".to_owned();
+                sort.cpu = crate::units::CpuTime(0);
+                sort.peak_memory = peak_memory.map(gib);
+                s.tools.push(sort);
+            });
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert!(said.is_some_and(|said| said.ends_with(expect)), "{expect}");
+        };
+        check(Some(3), "(mostly sort)");
+        check(None, "(mostly bwa)");
+    }
+
+    #[test]
     fn a_kill_of_days_ago_is_not_told_and_what_is_lost_are_the_killed_runs() {
         let mut world = no_run();
         ended(&mut world, 1, 30, |s| {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{UnderWay, Verdict, Wrong};
-use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
+use crate::finding::{Action, Causes, Confidence, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
@@ -56,7 +56,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
                 cpu,
                 neighbours,
             },
-            causes: None,
+            causes: Causes::of_waiting(&run.step.usage.detail.states),
             confidence: Confidence {
                 level: Level::High,
                 reason: "the kernel counts the time that ready threads wait for a core".into(),

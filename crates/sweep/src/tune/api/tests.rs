@@ -39,6 +39,7 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
             id: id.to_owned(),
             name: Some(name.to_owned()),
             region,
+            account: None,
             node: None,
             owner: None,
             instance_type: None,

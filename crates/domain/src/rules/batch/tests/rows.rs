@@ -160,7 +160,7 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
     };
     check(
         &world(Some("other"), None),
-        "its job has been over for 60 min",
+        "neither Batch nor ECS knows of its job any more, and its container goes on",
     );
     check(&world(Some(&format!("{:032x}", 1)), None), "well");
     check(&world(None, None), "well");
@@ -168,6 +168,8 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
         &world(Some("other"), Some("us-east-1: ecs:ListTasks")),
         "well",
     );
+    let of_another = "account 000000000002 us-east-1: ecs:ListTasks";
+    check(&world(Some("other"), Some(of_another)), "well");
 }
 
 fn stranger(launched_s: u64) -> Instance {

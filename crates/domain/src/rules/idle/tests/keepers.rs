@@ -108,7 +108,11 @@ fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
         delay,
         "meant to wait: its environment keeps it for 60 min after its last job",
     );
-    check(75, delay, "nothing | Lower the environment's minimum");
+    check(
+        75,
+        delay,
+        "its environment's scale-in delay of 60 min is over and it stays | Batch was to end it",
+    );
 }
 
 #[test]

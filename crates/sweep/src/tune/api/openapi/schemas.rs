@@ -172,6 +172,7 @@ fn resources() -> Named {
                 ("id", text()),
                 ("name", or_null(&text())),
                 ("region", text()),
+                ("account", or_null(&text())),
                 ("node", or_null(&text())),
                 ("owner", or_null(&text())),
                 ("instance_type", or_null(&text())),

@@ -1,0 +1,98 @@
+//! What of a time was really observed, however far back it reaches: minute by minute for the
+//! last day, and by the hour for a fortnight.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::finding::Window;
+use crate::identity::NodeId;
+use crate::judge::Facts;
+use crate::state::NodeState;
+use crate::units::Share;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// What a node's minutes reach back at the least; see [`crate::state::Ticks`].
+const MINUTES_KEPT: u32 = 24 * 60;
+
+/// The longest end of a window that was seen well enough, and how much of it was; where not
+/// even its last day was, that day says so for all of it.
+pub(super) fn observed(
+    facts: &Facts<'_>,
+    id: &NodeId,
+    node: &NodeState,
+    window: Window,
+) -> (Window, Share) {
+    let tick = facts.policy.activity.tick();
+    let newest = node.seen.coverage(window.from, window.to, tick);
+    let newest = newest.unwrap_or(Share::NONE);
+    let day = window.to.checked_sub(tick * MINUTES_KEPT);
+    let day = day.unwrap_or(window.from);
+    if day <= window.from {
+        return (window, newest);
+    }
+    let least = facts.policy.idle.min_coverage();
+    let hours = facts.hours.nodes.get(id);
+    let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
+    let begins = [
+        Some(window.from),
+        first.filter(|first| *first > window.from),
+    ];
+    for from in begins.into_iter().flatten().filter(|from| *from < day) {
+        let seen = by_the_hour(facts, id, Window { from, to: day });
+        if seen >= least {
+            let to = window.to;
+            return (Window { from, to }, newest.min(seen));
+        }
+    }
+    (
+        Window {
+            from: day,
+            ..window
+        },
+        newest,
+    )
+}
+
+fn by_the_hour(facts: &Facts<'_>, id: &NodeId, window: Window) -> Share {
+    let Some(hours) = facts.hours.nodes.get(id) else {
+        return Share::NONE;
+    };
+    let is_within = |begin: Timestamp| {
+        let end = begin.checked_add(HOUR).unwrap_or(begin);
+        end > window.from && begin < window.to
+    };
+    let within = hours.hours().filter(|(begin, _)| is_within(*begin));
+    let seen: u64 = within.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
+    // Of the hours at either end a part lies outside; a whole hour is asked for of neither.
+    let whole = (window.length().as_secs() / HOUR.as_secs()).max(1);
+    Share::of(seen.min(whole * 1_000_000), whole * 1_000_000).unwrap_or(Share::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::testing::{World, instance};
+    use crate::state::testing::at;
+
+    #[test]
+    fn no_time_is_told_that_was_not_seen_however_long_it_is_quiet() {
+        let check = |unseen_h: std::ops::Range<u64>, hours: u64, expect_h: u64| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, unseen_h.start * 60, |_, _| {});
+            world.watch(1, unseen_h.end * 60, hours * 60, |_, _| {});
+            world.now = at(hours * 3600);
+            let finding = world.verdict().expect("it is idle");
+            let length = finding.window.length().as_secs() / 3600;
+            assert_eq!(length, expect_h, "{unseen_h:?} of {hours}");
+            let spent = finding.cost.expect("a price").spent.micros();
+            assert_eq!(spent, 192_000 * i64::try_from(expect_h).expect("few"));
+        };
+        check(0..0, 20, 20);
+        check(0..0, 100, 100);
+        // Two days of which nothing is known.
+        check(40..88, 120, 24);
+        // Of ten days three hours are missing.
+        check(40..43, 240, 240);
+    }
+}
