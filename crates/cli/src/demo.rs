@@ -4,6 +4,7 @@
 
 mod account;
 mod batch;
+mod fargate;
 mod fleet;
 mod watch;
 
@@ -47,6 +48,7 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
         .entry(account.environment.region.clone())
         .or_default();
     environment.batch = batch::batch(&account)?;
+    let insights = fargate::add(&account, &mut environment.batch)?;
     for gap in &account.gaps {
         let of_it = by_region
             .iter_mut()
@@ -58,7 +60,7 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
     Ok(Demo {
         now: account.now,
         inventory: FakeInventory::new(by_region),
-        metrics: FakeMetrics::new(fleet::metrics(&account)),
+        metrics: FakeMetrics::new(fleet::metrics(&account)).with_insights(insights),
         bill: FakeBill::new(Ok(fleet::bill(&account)?)),
         known: Known {
             state,

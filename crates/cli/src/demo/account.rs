@@ -18,6 +18,7 @@ pub(super) struct Account {
     pub(super) nodes: Vec<Node>,
     pub(super) environment: Environment,
     pub(super) jobs: Vec<JobSpec>,
+    pub(super) fargate: FargateSpec,
     pub(super) steps: Vec<StepSpec>,
     pub(super) gaps: Vec<Gap>,
 }
@@ -134,6 +135,39 @@ pub(super) struct JobSpec {
     pub(super) asked: Asked,
     /// What the probe saw of it; `None` where there is no probe.
     pub(super) run: Option<RunSpec>,
+}
+
+/// A queue on Fargate, in the region of the environment.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FargateSpec {
+    pub(super) name: String,
+    pub(super) queue: String,
+    pub(super) jobs: Vec<FargateJobSpec>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FargateJobSpec {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) owner: String,
+    pub(super) status: JobStatus,
+    pub(super) created: u64,
+    pub(super) started: u64,
+    /// When it ended; `None` while it runs.
+    pub(super) stopped: Option<u64>,
+    pub(super) task: String,
+    pub(super) asked: Asked,
+    /// What Container Insights tells of its family while it runs.
+    pub(super) insights: Option<InsightsSpec>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InsightsSpec {
+    pub(super) cpu_percent: u32,
+    pub(super) memory_percent: u32,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

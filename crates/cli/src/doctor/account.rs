@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics, SPOT_ADVISOR};
+use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, SPOT_ADVISOR};
 use ebb_cloud::permissions::{Adapter, PERMISSIONS};
 use ebb_cloud::ports::{
-    BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
+    BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource, PriceSource,
 };
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
@@ -24,6 +24,9 @@ const REGIONS_AT_ONCE: usize = 4;
 
 /// Asked for where a region has no instance: the permission is the same.
 const NO_INSTANCE: &str = "i-00000000000000000";
+
+/// Asked about in each region; one that does not have it says so without a refusal.
+const ONE_TYPE: &str = "m5.large";
 
 pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     let (config, who) = match scan::connect(args.region.first(), args.profile.as_deref()).await {
@@ -47,17 +50,23 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
     let metrics = AwsMetrics::new(&config);
     let regions = regions.unwrap_or_else(|_| config.region().into_iter().collect());
     let markets = AwsMarkets::new(&config, SPOT_ADVISOR);
-    let (inventory, metrics, markets) = (&inventory, &metrics, &markets);
+    let prices = AwsPrices::new(&config);
+    let (inventory, metrics, markets, prices) = (&inventory, &metrics, &markets, &prices);
     let asked = regions.into_iter().map(|region| async move {
         let found = inventory.gather(&region).await;
         let measured = try_metrics(metrics, &region, found.as_ref().ok()).await;
         let sold = try_markets(markets, &region).await;
-        (region, found, measured, sold)
+        let listed = try_prices(prices, &region).await;
+        (
+            region,
+            found,
+            measured.into_iter().chain(sold).chain(listed),
+        )
     });
     let mut asked = stream::iter(asked).buffered(REGIONS_AT_ONCE);
-    while let Some((region, found, measured, sold)) = asked.next().await {
+    while let Some((region, found, tried)) = asked.next().await {
         answers.inventory(&region, &found);
-        for (action, refusal) in measured.into_iter().chain(sold) {
+        for (action, refusal) in tried {
             answers.told(action, &region, refusal);
         }
     }
@@ -84,6 +93,8 @@ pub(super) async fn checks(args: &AccountArgs) -> Result<Vec<Check>> {
 const BILL: &str = "ce:GetCostAndUsageWithResources";
 const DAYS: &str = "ce:GetCostAndUsage";
 const PLANS: &str = "ce:GetSavingsPlansUtilizationDetails";
+const SCORES: &str = "ec2:GetSpotPlacementScores";
+const SCORES_WHY: &str = "not tried: AWS answers few such questions a day, and sweeps need them";
 const REGIONS: &str = "ec2:DescribeRegions";
 
 fn enabled(args: &AccountArgs, regions: &CloudResult<Vec<Region>>) -> Check {
@@ -133,6 +144,17 @@ async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
         ("ec2:DescribeSpotPriceHistory", words(spot.err())),
         ("ec2:DescribeInstanceTypeOfferings", words(zones.err())),
         ("ec2:DescribeReservedInstances", words(reserved.err())),
+    ]
+}
+
+/// Asked of Fargate's prices, which are few, and of one type.
+async fn try_prices(prices: &AwsPrices, region: &Region) -> [Tried; 2] {
+    let one = BTreeSet::from([ONE_TYPE.to_owned()]);
+    let (listed, types) = futures::join!(prices.fargate(region), prices.types(region, Some(&one)));
+    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
+    [
+        ("pricing:GetProducts", words(listed.err())),
+        ("ec2:DescribeInstanceTypes", words(types.err())),
     ]
 }
 
@@ -192,6 +214,7 @@ impl Answers {
                     "ec2:DescribeInstances",
                     "ec2:DescribeVolumes",
                     "ec2:DescribeAddresses",
+                    "ec2:DescribeSnapshots",
                     "batch:DescribeComputeEnvironments",
                     "batch:DescribeJobQueues",
                     "ecs:ListClusters",
@@ -208,15 +231,21 @@ impl Answers {
         };
         let batch = &found.batch;
         let clusters = batch.environments.iter().any(|e| e.cluster_arn.is_some());
+        let fronts = batch.queues.iter().any(|queue| queue.front.is_some());
         let made = [
             ("ec2:DescribeInstances", true),
             ("ec2:DescribeVolumes", true),
             ("ec2:DescribeAddresses", true),
+            ("ec2:DescribeSnapshots", true),
+            ("ec2:DescribeImages", !found.storage.snapshots.is_empty()),
             ("batch:DescribeComputeEnvironments", true),
             ("batch:DescribeJobQueues", true),
             ("ecs:ListClusters", true),
             ("batch:ListJobs", !batch.queues.is_empty()),
             ("batch:DescribeJobs", !batch.jobs.is_empty()),
+            ("batch:GetJobQueueSnapshot", fronts),
+            ("ecs:ListTasks", clusters),
+            ("ecs:DescribeTasks", !batch.tasks.is_empty()),
             ("ecs:ListContainerInstances", clusters),
             (
                 "ecs:DescribeContainerInstances",
@@ -232,7 +261,12 @@ impl Answers {
     }
 
     fn checks(&self) -> Vec<Check> {
-        let wanted = |adapter| matches!(adapter, Adapter::Inventory | Adapter::Metrics);
+        let wanted = |adapter| {
+            matches!(
+                adapter,
+                Adapter::Inventory | Adapter::Metrics | Adapter::Prices
+            )
+        };
         let actions = PERMISSIONS
             .iter()
             .filter(|p| wanted(p.adapter) && p.action != REGIONS);
@@ -245,6 +279,7 @@ impl Answers {
         let allowed = self.allowed.get(action).map_or(0, BTreeSet::len);
         let Some(refused) = self.refused.get(action) else {
             return match allowed {
+                0 if action == SCORES => Check::not_checked(action, SCORES_WHY),
                 0 => Check::not_checked(action, "nothing is there to ask about"),
                 1 => Check::ok(action, "in 1 region"),
                 n => Check::ok(action, format!("in {n} regions")),
@@ -312,6 +347,10 @@ mod tests {
         check("batch:ListJobs", State::Ok, "in 1 region");
         let nothing = "nothing is there to ask about";
         check("batch:DescribeJobs", State::NotChecked, nothing);
+        check("ec2:DescribeSnapshots", State::Ok, "in 2 regions");
+        check("ec2:DescribeImages", State::NotChecked, nothing);
+        check(SCORES, State::NotChecked, SCORES_WHY);
+        check("ec2:DescribeInstanceTypes", State::NotChecked, nothing);
         check("cloudwatch:GetMetricData", State::NotChecked, nothing);
         let mend = checks.iter().find_map(|check| check.mend.as_deref());
         assert!(mend.is_some_and(|line| line.contains("\"batch:DescribeJobQueues\"")));

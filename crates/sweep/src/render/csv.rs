@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::text::one_line;
 
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 34] = [
     "id",
     "kind",
     "resource",
@@ -39,6 +39,10 @@ const COLUMNS: [&str; 30] = [
     "recommended_instance_type",
     "recommended_region",
     "recommended_per_hour_usd",
+    "account",
+    "first_seen",
+    "stage",
+    "steps",
 ];
 
 /// A header line and one line a finding, each ended by CR LF.
@@ -46,10 +50,16 @@ pub fn csv(report: &Report) -> String {
     let mut out = COLUMNS.join(",");
     out.push_str("\r\n");
     for finding in &report.findings {
-        out.push_str(&row(finding).join(","));
+        out.push_str(&cells(finding, report).join(","));
         out.push_str("\r\n");
     }
     out
+}
+
+fn cells(finding: &Finding, report: &Report) -> Vec<String> {
+    let mut cells = row(finding);
+    cells.extend(history(finding, report));
+    cells
 }
 
 fn row(finding: &Finding) -> Vec<String> {
@@ -89,6 +99,18 @@ fn row(finding: &Finding) -> Vec<String> {
     ]);
     cells.extend(recommended(finding.recommendation.as_ref()));
     cells
+}
+
+/// In whose account it is, since when it is known, where it stands, and its steps.
+fn history(finding: &Finding, report: &Report) -> [String; 4] {
+    let standing = report.history.life.get(&finding.id);
+    let steps: Vec<&str> = finding.steps.iter().map(|it| it.id.key.as_str()).collect();
+    [
+        maybe(finding.resource.account.as_ref().map(|id| id.as_str())),
+        standing.map_or_else(String::new, |one| one.first_seen.to_string()),
+        standing.map_or_else(String::new, |one| slug(&one.stage)),
+        text(&steps.join(" ")),
+    ]
 }
 
 fn money(cost: Option<&Cost>) -> [String; 5] {
@@ -190,16 +212,18 @@ mod tests {
             assert_eq!(text.matches("\r\n").count(), findings + 1);
             assert_eq!(text.matches('\n').count(), findings + 1);
         }
-        assert_eq!(row(&sample::small().findings[0]).len(), COLUMNS.len());
+        let small = sample::small();
+        let line = cells(&small.findings[0], &small);
+        assert_eq!(line.len(), COLUMNS.len());
     }
 
     #[test]
     fn rows_are_stable() {
         insta::assert_snapshot!(csv(&sample::small()).replace("\r\n", "\n"), @r#"
-        id,kind,resource,name,node,region,owner,instance_type,market,controller,origin,from,to,coverage,evidence,confidence,confidence_reason,saving_a_month_usd,spent_usd,per_hour_usd,list_per_hour_usd,price_basis,action,advice,command,recommended_cores,recommended_memory_bytes,recommended_instance_type,recommended_region,recommended_per_hour_usd
-        idle_node/eu-central-1/i-0aaa,idle_node,i-0aaa,gpu-notebook,,eu-central-1,ana,g5.2xlarge,on_demand,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing,high,seen by the probe,884.760000,3.737000,1.212000,1.212000,bill,Stop,Stop it; its volumes stay.,aws ec2 stop-instances --region eu-central-1 --instance-ids i-0aaa,,,,,
-        overprovisioned_step/eu-central-1/variant-call,overprovisioned_step,variant-call,,,eu-central-1,ana,,,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,"asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)",high,seen by the probe,280.320000,1.184000,0.384000,0.384000,list_price_as_upper_bound,Rightsize,Look at what it waits for.,,3,5100273664,c6i.xlarge,eu-central-1,0.096000
-        stuck_batch_job/eu-central-1/job-17,stuck_batch_job,job-17,align-sample-17,i-0bbb,eu-central-1,,,,,measured,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,,"RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)",high,seen by the probe,,,,,,Investigate,Look at what it waits for.,,,,,,
+        id,kind,resource,name,node,region,owner,instance_type,market,controller,origin,from,to,coverage,evidence,confidence,confidence_reason,saving_a_month_usd,spent_usd,per_hour_usd,list_per_hour_usd,price_basis,action,advice,command,recommended_cores,recommended_memory_bytes,recommended_instance_type,recommended_region,recommended_per_hour_usd,account,first_seen,stage,steps
+        idle_node/eu-central-1/i-0aaa,idle_node,i-0aaa,gpu-notebook,,eu-central-1,ana,g5.2xlarge,on_demand,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing,high,seen by the probe,884.760000,3.737000,1.212000,1.212000,bill,Stop,Stop it; its volumes stay.,aws ec2 stop-instances --region eu-central-1 --instance-ids i-0aaa,,,,,,,,,
+        overprovisioned_step/eu-central-1/variant-call,overprovisioned_step,variant-call,,,eu-central-1,ana,,,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,"asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)",high,seen by the probe,280.320000,1.184000,0.384000,0.384000,list_price_as_upper_bound,Rightsize,Look at what it waits for.,,3,5100273664,c6i.xlarge,eu-central-1,0.096000,,,,
+        stuck_batch_job/eu-central-1/job-17,stuck_batch_job,job-17,align-sample-17,i-0bbb,eu-central-1,,,,,measured,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,,"RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)",high,seen by the probe,,,,,,Investigate,Look at what it waits for.,,,,,,,,,,1f0e
         "#);
     }
 }

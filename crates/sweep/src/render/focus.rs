@@ -130,6 +130,7 @@ fn cell(finding: &Finding, column: &str) -> Option<String> {
             let it = resource.instance_type.as_ref()?;
             text(&json!({"InstanceType": it}).to_string())
         }
+        "SubAccountId" => text(resource.account.as_ref()?.as_str()),
         "Tags" => text(&json!({"Owner": resource.owner.as_ref()?}).to_string()),
         "x_FindingId" => text(&finding.id),
         "x_FindingKind" => text(finding.kind.slug()),

@@ -2,8 +2,12 @@
 //! stays bounded. `EBB_LOOK=DIR` writes them all there, to be looked at in a browser.
 
 use ebb_domain::identity::NodeId;
+use ebb_domain::ledger::LedgerDay;
 use ebb_domain::report::Report;
 use ebb_domain::timeline::{NodeHours, Timeline};
+use ebb_domain::units::Usd;
+use jiff::ToSpan;
+use jiff::civil::Date;
 
 use super::{Hello, email, email_hello, html, sample, slack, slack_hello};
 
@@ -68,8 +72,9 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         }
     };
     check("nothing", &sample::empty(), 16);
-    check("few", &with_hours(sample::told(), 3), 48);
-    check("hostile", &hostile(with_hours(sample::told(), 3)), 128);
+    check("few", &with_bill(with_hours(sample::told(), 3)), 48);
+    let hostile_bill = hostile(with_bill(with_hours(sample::told(), 3)));
+    check("hostile", &hostile_bill, 128);
     check("one", &with_hours(hostile(sample::many(1)), 1), 64);
     check("many", &with_hours(sample::many(MANY), 100), 1_024);
     check(
@@ -83,7 +88,14 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
 fn hostile(mut report: Report) -> Report {
     let long = format!("{HOSTILE}{}", "x".repeat(300));
     let word = || Some(long.clone());
+    for day in &mut report.ledger {
+        day.day.clone_from(&long);
+    }
     for finding in &mut report.findings {
+        for step in &mut finding.steps {
+            step.name.clone_from(&long);
+            step.node.clone_from(&long);
+        }
         finding.resource.name = word();
         finding.resource.owner = word();
         finding.resource.node = word();
@@ -135,6 +147,38 @@ fn with_hours(mut report: Report, nodes: usize) -> Report {
         left_out: 7,
     };
     report
+}
+
+/// A fortnight's bill, its last two days open.
+fn with_bill(mut report: Report) -> Report {
+    report.ledger = (0..14).map(billed).collect();
+    report
+}
+
+/// One day of it; a weekend costs less, and on its second day a credit was given.
+fn billed(n: i64) -> LedgerDay {
+    let first = Date::constant(2026, 2, 19);
+    let day = first.checked_add(n.days()).unwrap_or(first);
+    let weight = if n % 7 == 2 || n % 7 == 3 { 3 } else { 10 };
+    let usd = |dollars: i64| Usd::from_micros(dollars * weight * 100_000);
+    let [steps, other_work, findings, idle] = [31, 17, 22, 9].map(usd);
+    let elsewhere = match n {
+        3 => usd(-4),
+        _ => usd(6 + n % 3),
+    };
+    LedgerDay {
+        day: day.to_string(),
+        billed: [steps, other_work, findings, idle, elsewhere]
+            .into_iter()
+            .sum(),
+        steps,
+        other_work,
+        findings,
+        idle,
+        elsewhere,
+        estimated: n > 11,
+        ..LedgerDay::default()
+    }
 }
 
 fn keep(name: &str, written: &[String]) {

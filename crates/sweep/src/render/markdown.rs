@@ -83,21 +83,44 @@ fn table(page: &Page, out: &mut String) {
 
 fn detail(card: &Card, out: &mut String) {
     let id = card.id.as_deref().map(|id| format!(" ({})", escaped(id)));
+    let coverage = card.coverage.as_deref();
+    let coverage = coverage.map(|share| format!(", {} of it seen", escaped(share)));
     out.push_str(&format!(
-        "\n## {}: {}{}\n\n- Evidence: {}\n- Confidence: {}, {}\n- {}: {}\n",
+        "\n## {}: {}{}\n\n- Evidence: {}\n- Observed: {}{}\n- Confidence: {}, {}\n- {}: {}\n",
         escaped(&card.kind),
         escaped(&card.title),
         id.unwrap_or_default(),
         escaped(&card.evidence),
+        escaped(&card.window),
+        coverage.unwrap_or_default(),
         escaped(&card.confidence),
         escaped(&card.because),
         escaped(&card.action),
         escaped(&card.advice)
     ));
-    if let Some(controller) = &card.controller {
-        out.push_str(&format!("- Controlled by: {}\n", escaped(controller)));
+    if let Some(cost) = &card.cost {
+        let [saving, spent, price] = [&cost.saving, &cost.spent, &cost.price].map(|it| escaped(it));
+        out.push_str(&format!(
+            "- Cost: {saving} a month, {spent} so far; {price}\n"
+        ));
     }
-    if let Some(command) = &card.command {
+    let facts = [
+        ("First found", &card.first_seen),
+        ("Account", &card.account),
+        ("Node", &card.node),
+        ("Controlled by", &card.controller),
+    ];
+    for (what, fact) in facts {
+        if let Some(fact) = fact {
+            out.push_str(&format!("- {what}: {}\n", escaped(fact)));
+        }
+    }
+    for step in &card.steps {
+        out.push_str(&format!("- Step: {}\n", escaped(step)));
+    }
+    if let Some(link) = card.command.as_ref().filter(|_| card.is_link) {
+        out.push_str(&format!("- Console: <{link}>\n"));
+    } else if let Some(command) = &card.command {
         // Backticks would end the block, and no command needs them.
         out.push_str(&format!("\n```sh\n{}\n```\n", command.replace('`', "'")));
     }
@@ -136,6 +159,9 @@ mod tests {
             "$1,165.08",
             "no workload for 3 h 05 min",
             "aws ec2 stop-instances",
+            "- Observed: 2026-03-04 08&#58;55 to 2026-03-04 12&#58;00 UTC (3 h 05 min), 99 % of it seen",
+            "- Cost: $884.76 a month, $3.74 so far; $1.2120/h, effective cost from the bill; list price $1.2120/h",
+            "- Step: align (1f0e) on i-0bbb, Batch job job-17",
         ] {
             assert!(text.contains(expect), "no {expect} in\n{text}");
         }

@@ -35,6 +35,9 @@ pub fn slack(report: &Report, changes: &Changes) -> Value {
         digest.add(context(&outside(line, 400)));
     }
     digest.add(section(&totals(&page)));
+    if let Some(owners) = by_owner(&page) {
+        digest.add(context(&owners));
+    }
     let changed: Vec<&Card> = page.cards.iter().filter(|c| c.change.is_some()).collect();
     let mut shown = 0;
     for card in changed.iter().take(TOP) {
@@ -132,6 +135,17 @@ fn totals(page: &Page) -> String {
     text
 }
 
+/// What each owner's findings would save, where tags tell of one.
+fn by_owner(page: &Page) -> Option<String> {
+    let tells = page.cards.iter().any(|card| card.owner.is_some());
+    let owners = page.owners.iter().map(|one| {
+        let owner = outside(&one.owner, 60);
+        format!("{owner} {} ({})", one.saving, one.findings)
+    });
+    let owners: Vec<String> = owners.collect();
+    tells.then(|| format!("By owner: {}", owners.join(" · ")))
+}
+
 fn finding(card: &Card) -> Value {
     let saving = card
         .cost
@@ -156,6 +170,9 @@ fn finding(card: &Card) -> Value {
     }
     if let Some(simulated) = card.simulated {
         text.push_str(&format!(" · {simulated}"));
+    }
+    if let Some(cost) = &card.cost {
+        text.push_str(&format!(" · {}", cost.price));
     }
     text.push_str(&format!("\n{}", outside(&card.evidence, 220)));
     let advice = match &card.instead {
@@ -322,8 +339,18 @@ mod tests {
               "type": "section"
             },
             {
+              "elements": [
+                {
+                  "text": "By owner: ana $1,165.08 (2 findings) · no owner price not known (1 finding)",
+                  "type": "mrkdwn",
+                  "verbatim": true
+                }
+              ],
+              "type": "context"
+            },
+            {
               "text": {
-                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · $1.2120/h, effective cost from the bill; list price $1.2120/h\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -331,7 +358,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
+                "text": "*$280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · $0.3840/h, list price, an upper bound for spot\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
                 "type": "mrkdwn",
                 "verbatim": true
               },

@@ -34,7 +34,7 @@ pub(crate) struct Bars {
 /// One day as a bar.
 #[derive(Debug, Serialize)]
 pub(crate) struct BillDay {
-    /// The day, as `Mon 2 Mar`.
+    /// The day, as `Mon 2 Mar`, and whether the cloud may still change it.
     label: String,
     /// All of it in words.
     words: String,
@@ -111,10 +111,12 @@ fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
     let date: Option<Date> = day.day.parse().ok();
     let label = date.map(|date| date.strftime("%a %-d %b").to_string());
     let open = if day.estimated { ", estimated" } else { "" };
+    let label = label.unwrap_or_else(|| one_line(&day.day));
     BillDay {
-        label: label.unwrap_or_else(|| one_line(&day.day)),
+        // Beside the sum it would take the width of every bar on a phone.
+        label: format!("{label}{open}"),
         words: divided(iter::once(day.parts())),
-        billed: format!("{}{open}", day.billed),
+        billed: day.billed.to_string(),
         parts,
     }
 }
@@ -171,6 +173,9 @@ mod tests {
             (&*shown[1].label, &*shown[1].billed),
             ("Mon 2 Mar", "$1.00")
         );
+        let mut open = [day("2026-03-01", 4_000_000), day("2026-03-02", 1_000_000)];
+        open[1].estimated = true;
+        assert_eq!(days(&open)[1].label, "Mon 2 Mar, estimated");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! One finding as words.
 
-use ebb_domain::finding::{Finding, Recommendation, Resource, Window};
+use ebb_domain::finding::{Cost, Finding, Recommendation, Resource, StepLink, Window};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::life::Stage;
 use ebb_domain::report::Report;
 use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Spoken, Usd};
+use ebb_domain::units::{Spoken, Usd, UsdPerHour};
 use serde::Serialize;
 
 use super::{LINE_CHARS, SIMULATED};
@@ -36,6 +36,10 @@ pub(in crate::render) struct Card {
     pub(in crate::render) owner: Option<String>,
     /// Where.
     pub(in crate::render) region: String,
+    /// In whose account.
+    pub(in crate::render) account: Option<String>,
+    /// The steps concerned.
+    pub(in crate::render) steps: Vec<String>,
     /// What starts and stops it.
     pub(in crate::render) controller: Option<String>,
     /// Says that its evidence was made by a generator.
@@ -60,6 +64,8 @@ pub(in crate::render) struct Card {
     pub(in crate::render) advice: String,
     /// What to start from.
     pub(in crate::render) command: Option<String>,
+    /// Whether that is a page of the console.
+    pub(in crate::render) is_link: bool,
     /// What to run on instead.
     pub(in crate::render) instead: Option<Advice>,
 }
@@ -71,12 +77,23 @@ pub(in crate::render) struct CostWords {
     pub(in crate::render) saving: String,
     /// So far.
     pub(in crate::render) spent: String,
-    /// An hour of it.
-    pub(in crate::render) per_hour: String,
-    /// An hour of it at the list price.
-    pub(in crate::render) list_per_hour: Option<String>,
-    /// Where the price comes from.
-    pub(in crate::render) basis: String,
+    /// An hour of it, where that price comes from, and the list price beside it.
+    pub(in crate::render) price: String,
+}
+
+impl CostWords {
+    fn of(cost: &Cost) -> Self {
+        let mut price = format!("{}, {}", cost.per_hour, cost.basis);
+        let same = |list: &UsdPerHour| *list == cost.per_hour && cost.basis.is_of_the_list();
+        if let Some(list) = cost.list_per_hour.filter(|list| !same(list)) {
+            price.push_str(&format!("; list price {list}"));
+        }
+        Self {
+            saving: cost.saving_a_month.to_string(),
+            spent: cost.spent.to_string(),
+            price,
+        }
+    }
 }
 
 /// A recommendation as words.
@@ -126,18 +143,14 @@ impl Card {
             node: resource.node.as_deref().map(name),
             owner: resource.owner.as_deref().map(name),
             region: resource.region.to_string(),
+            account: resource.account.as_ref().map(ToString::to_string),
+            steps: finding.steps.iter().map(step).collect(),
             controller: resource
                 .controller
                 .as_ref()
                 .map(|controller| name(&controller.to_string())),
             simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
-            cost: finding.cost.as_ref().map(|cost| CostWords {
-                saving: cost.saving_a_month.to_string(),
-                spent: cost.spent.to_string(),
-                per_hour: cost.per_hour.to_string(),
-                list_per_hour: cost.list_per_hour.map(|list| list.to_string()),
-                basis: cost.basis.to_string(),
-            }),
+            cost: finding.cost.as_ref().map(CostWords::of),
             bar: thousandths(finding.saving_or_zero(), greatest),
             evidence: line(&finding.evidence.to_string()),
             window: window(&finding.window),
@@ -147,6 +160,7 @@ impl Card {
             action: finding.remedy.action.to_string(),
             advice: line(&finding.remedy.advice),
             command: finding.remedy.command.as_deref().and_then(command),
+            is_link: finding.remedy.command.as_deref().is_some_and(is_link),
             instead: finding.recommendation.as_ref().map(Advice::of),
         }
     }
@@ -210,6 +224,26 @@ fn command(text: &str) -> Option<String> {
     (text.chars().count() <= COMMAND_CHARS).then(|| one_line(text))
 }
 
+/// True for a page of AWS's console, which no name from outside is a part of.
+fn is_link(command: &str) -> bool {
+    let host = command
+        .strip_prefix("https://")
+        .and_then(|rest| rest.split('/').next());
+    let is_of_url = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#=&@%+,".contains(c);
+    host.is_some_and(|host| format!(".{host}").ends_with(".console.aws.amazon.com"))
+        && command.chars().all(is_of_url)
+}
+
+/// Where a step is found.
+fn step(step: &StepLink) -> String {
+    let job = step
+        .job
+        .as_deref()
+        .map(|job| format!(", Batch job {}", name(job)));
+    let (called, id, node) = (name(&step.name), name(&step.id.key), name(&step.node));
+    format!("{called} ({id}) on {node}{}", job.unwrap_or_default())
+}
+
 fn machine(resource: &Resource) -> Option<String> {
     let parts = [
         resource.instance_type.as_ref().map(ToString::to_string),
@@ -246,4 +280,61 @@ pub(super) fn thousandths(part: Usd, whole: Usd) -> i64 {
     }
     let share = (part * 1000 / whole).clamp(0, 1000);
     i64::try_from(share).unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_domain::finding::PriceBasis;
+
+    use super::*;
+
+    #[test]
+    fn a_price_says_where_it_comes_from_and_the_list_price_beside_it() {
+        let check = |basis: PriceBasis, list: Option<i64>, expect: &str| {
+            let cost = Cost {
+                per_hour: UsdPerHour::from_micros(500_000),
+                basis,
+                list_per_hour: list.map(UsdPerHour::from_micros),
+                spent: Usd::ZERO,
+                saving_a_month: Usd::ZERO,
+            };
+            assert_eq!(CostWords::of(&cost).price, expect);
+        };
+        let bill = "$0.5000/h, effective cost from the bill";
+        check(PriceBasis::Bill, None, bill);
+        check(
+            PriceBasis::Bill,
+            Some(500_000),
+            &format!("{bill}; list price $0.5000/h"),
+        );
+        check(
+            PriceBasis::Bill,
+            Some(800_000),
+            &format!("{bill}; list price $0.8000/h"),
+        );
+        check(
+            PriceBasis::ListPrice,
+            Some(500_000),
+            "$0.5000/h, list price",
+        );
+    }
+
+    #[test]
+    fn only_a_page_of_the_console_is_a_link() {
+        let check = |text: &str, expect: bool| assert_eq!(is_link(text), expect, "{text}");
+        check(
+            "https://eu-west-1.console.aws.amazon.com/ec2/home?region=eu-west-1#Instances:",
+            true,
+        );
+        check(
+            "https://console.aws.amazon.com/costmanagement/home#/ri/utilization",
+            true,
+        );
+        check("https://evil.example/console.aws.amazon.com", false);
+        check("https://evilconsole.aws.amazon.com/", false);
+        check("https://console.aws.amazon.com@evil.example/", false);
+        check("https://console.aws.amazon.com/\"onclick=x", false);
+        check("http://console.aws.amazon.com/", false);
+        check("aws ec2 stop-instances", false);
+    }
 }

@@ -1,0 +1,116 @@
+//! The account's queue on Fargate: jobs without a machine, told by Batch, ECS and Container
+//! Insights.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ebb_domain::fleet::{BatchFleet, ComputeEnvironment, Job, JobId, JobQueue, Task, TaskFamily};
+use ebb_domain::judge::{MetricPoint, MetricSeries, SIMULATED_TAG};
+use ebb_domain::step::Requested;
+use ebb_domain::units::Share;
+
+use super::account::{Account, FargateJobSpec, InsightsSpec};
+use super::fleet::ACCOUNT;
+
+/// From one point of Container Insights to the next.
+const PERIOD: u32 = 300;
+
+/// Adds it, and gives what Container Insights tells.
+pub(super) fn add(
+    account: &Account,
+    batch: &mut BatchFleet,
+) -> Result<BTreeMap<TaskFamily, MetricSeries>> {
+    let mut told_of = BTreeMap::new();
+    let (spec, region) = (&account.fargate, &account.environment.region);
+    let cluster = arn(account, "cluster");
+    batch.environments.push(ComputeEnvironment {
+        status: Some("VALID".to_owned()),
+        cluster_arn: Some(cluster.clone()),
+        enabled: Some(true),
+        kind: Some("FARGATE".to_owned()),
+        ..ComputeEnvironment::new(&spec.name, region.clone())
+    });
+    batch.queues.push(JobQueue {
+        status: Some("VALID".to_owned()),
+        environments: vec![spec.name.clone()],
+        ..JobQueue::new(&spec.queue, region.clone())
+    });
+    for told in &spec.jobs {
+        let id = JobId::new(told.id.as_str()).with_context(|| told.name.clone())?;
+        let task_arn = format!("{}/{}", arn(account, "task"), told.task);
+        batch.tasks.insert(task_arn.clone(), task(account, told)?);
+        batch
+            .jobs
+            .insert(id.clone(), job(account, told, (id, task_arn))?);
+        if let Some(insights) = told.insights {
+            let family = TaskFamily::new(&cluster, &told.name);
+            let series = series(account, told, insights)?;
+            told_of.insert(family, series);
+        }
+    }
+    Ok(told_of)
+}
+
+fn job(account: &Account, told: &FargateJobSpec, (id, task_arn): (JobId, String)) -> Result<Job> {
+    let region = account.environment.region.clone();
+    let tags = [("Owner", told.owner.as_str()), (SIMULATED_TAG, "true")];
+    let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Ok(Job {
+        definition: Some(told.name.clone()),
+        created_at: Some(account.ago(told.created)?),
+        started_at: Some(account.ago(told.started)?),
+        stopped_at: told.stopped.map(|at| account.ago(at)).transpose()?,
+        task_arn: Some(task_arn),
+        requested: told.asked.into(),
+        tags: BTreeMap::from(tags),
+        ..Job::new(id, &told.name, &account.fargate.queue, region, told.status)
+    })
+}
+
+fn task(account: &Account, told: &FargateJobSpec) -> Result<Task> {
+    let asked = Requested::from(told.asked);
+    let stands = if told.stopped.is_some() {
+        "STOPPED"
+    } else {
+        "RUNNING"
+    };
+    let why = told
+        .stopped
+        .map(|_| "Essential container in task exited".to_owned());
+    Ok(Task {
+        region: Some(account.environment.region.clone()),
+        cluster_arn: Some(arn(account, "cluster")),
+        launch_type: Some("FARGATE".to_owned()),
+        cores: asked.cores,
+        memory: asked.memory,
+        family: Some(told.name.clone()),
+        desired_status: Some(stands.to_owned()),
+        last_status: Some(stands.to_owned()),
+        started_at: Some(account.ago(told.started)?),
+        stopped_at: told.stopped.map(|at| account.ago(at)).transpose()?,
+        stopped_reason: why,
+        ..Task::default()
+    })
+}
+
+/// The same in each period since it was started.
+fn series(account: &Account, told: &FargateJobSpec, seen: InsightsSpec) -> Result<MetricSeries> {
+    let share = |percent: u32| Some(Share::from_ppm(percent * 10_000));
+    let periods = told.started * 60 / u64::from(PERIOD);
+    let points = (0..periods).rev().map(|back| {
+        let end = Duration::from_secs(back * u64::from(PERIOD));
+        Ok(MetricPoint {
+            cpu_max: share(seen.cpu_percent),
+            memory: share(seen.memory_percent),
+            network_bytes: Some(9_000_000),
+            ..MetricPoint::new(account.now.checked_sub(end)?, PERIOD)
+        })
+    });
+    points.collect()
+}
+
+fn arn(account: &Account, kind: &str) -> String {
+    let (region, name) = (&account.environment.region, &account.fargate.name);
+    format!("arn:aws:ecs:{region}:{ACCOUNT}:{kind}/{name}")
+}
