@@ -230,6 +230,9 @@ impl Fold {
         for pid in &samples.rested {
             self.rested(*pid);
         }
+        for pid in &samples.zombies {
+            self.processes.still_zombie(*pid);
+        }
         for entry in self.processes.take_vanished() {
             self.vanished(&entry, at);
         }

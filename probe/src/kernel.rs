@@ -216,6 +216,19 @@ pub struct Samples {
     pub told: Vec<TaskSample>,
     /// Process ids of all others.
     pub rested: Vec<u32>,
+    /// Process ids of those that have ended and wait for their parent.
+    pub zombies: Vec<u32>,
+}
+
+impl Samples {
+    /// Of living processes only.
+    pub const fn living(told: Vec<TaskSample>, rested: Vec<u32>) -> Self {
+        Self {
+            told,
+            rested,
+            zombies: Vec::new(),
+        }
+    }
 }
 
 /// How a process ended.

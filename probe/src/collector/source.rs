@@ -107,10 +107,7 @@ impl Source {
             Self::Procfs { sampler, .. } => {
                 let pass = sampler.pass();
                 pass.events.into_iter().for_each(each);
-                Ok(Samples {
-                    told: pass.samples,
-                    rested: Vec::new(),
-                })
+                Ok(Samples::living(pass.samples, Vec::new()))
             }
         }
     }

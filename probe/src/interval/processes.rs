@@ -12,6 +12,9 @@ use crate::rules::Children;
 /// Passes that a process may be missing from before it is taken to be gone: its
 /// end can still wait in the ring at the first.
 const MISSED_PASSES: u8 = 2;
+/// Likewise once it has ended and was waited for: its last totals come when no processor
+/// looks at it any more, mostly within a second, unless they found no room in the ring.
+const MISSED_AFTER_END: u8 = 10;
 
 /// Where a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +160,14 @@ impl Processes {
         Some(entry)
     }
 
+    /// The present pass shows that the parent of an ended process has not waited for it. One
+    /// whose end was not told is not there for it.
+    pub(super) fn still_zombie(&mut self, pid: u32) {
+        if let Some(entry) = self.by_pid.get_mut(&pid) {
+            entry.seen |= entry.stage == Stage::Ended;
+        }
+    }
+
     /// Ends a pass: takes out what the last ones did not show.
     pub(super) fn take_vanished(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
@@ -166,8 +177,11 @@ impl Processes {
                 continue;
             }
             entry.missed_passes = entry.missed_passes.saturating_add(1);
-            let waits = entry.stage == Stage::Ended && entry.missed_passes < u8::MAX;
-            if entry.missed_passes >= MISSED_PASSES && !waits {
+            let most = match entry.stage {
+                Stage::Ended => MISSED_AFTER_END,
+                Stage::Forked | Stage::Executed => MISSED_PASSES,
+            };
+            if entry.missed_passes >= most {
                 gone.push(*entry);
             }
         }
@@ -188,9 +202,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_room_that_a_burst_took_is_given_back_by_the_next_pass() {
-        let process = |pid| Process {
+    fn entry(pid: u32, stage: Stage) -> Entry {
+        let process = Process {
             key: ProcessKey {
                 pid,
                 start: BootClock::from_nanos(1),
@@ -199,14 +212,37 @@ mod tests {
             cgroup: None,
             comm: Comm::new("sh"),
         };
-        let tool = ToolName::new(Comm::new("sh"), None);
         let place = Place::Background(Children::Judged);
+        Entry::new(&process, place, stage, ToolName::new(process.comm, None))
+    }
+
+    #[test]
+    fn an_ended_process_waits_for_its_parent_and_not_for_last_totals_that_were_lost() {
+        let check = |stage, zombie_for: u8, expect: u8| {
+            let mut processes = Processes::default();
+            processes.put(entry(7, stage));
+            let gone = (1..=u8::MAX).find(|pass| {
+                if *pass <= zombie_for {
+                    processes.still_zombie(7);
+                }
+                !processes.take_vanished().is_empty()
+            });
+            assert_eq!(gone, Some(expect), "{stage:?} {zombie_for}");
+        };
+        check(Stage::Ended, 0, MISSED_AFTER_END);
+        check(Stage::Ended, 100, 100 + MISSED_AFTER_END);
+        check(Stage::Executed, 100, MISSED_PASSES);
+    }
+
+    #[test]
+    fn the_room_that_a_burst_took_is_given_back_by_the_next_pass() {
         let mut processes = Processes::default();
         for pid in 0..10_000 {
-            processes.put(Entry::new(&process(pid), place, Stage::Forked, tool));
+            processes.put(entry(pid, Stage::Forked));
         }
         for pid in 100..10_000 {
-            processes.remove(process(pid).key).expect("it was put in");
+            let key = entry(pid, Stage::Forked).key;
+            processes.remove(key).expect("it was put in");
         }
         assert!(processes.take_vanished().is_empty());
         assert_eq!(processes.iter().count(), 100);

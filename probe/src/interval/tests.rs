@@ -104,10 +104,8 @@ fn daemon() -> Process {
 }
 
 fn pass(fold: &mut Fold, at_ms: u64, samples: &[TaskSample]) {
-    let (told, rested) = (samples.to_vec(), Vec::new());
-    fold.pass(at(at_ms), &Samples { told, rested }, |_, _| {
-        Reading::default()
-    });
+    let samples = Samples::living(samples.to_vec(), Vec::new());
+    fold.pass(at(at_ms), &samples, |_, _| Reading::default());
 }
 
 fn run_in_task(fold: &mut Fold, pid: u32, start_ms: u64) -> Process {
@@ -214,8 +212,8 @@ fn what_rests_holds_and_does_what_it_did_when_it_was_told() {
     pass(&mut fold, 11_000, &[sample(bwa, 100, 30)]);
     let child = process(61, 12_000, 60, TASK_CGROUP, "bwa");
     for (ms, told) in [(21_000, vec![sample(child, 5, 20)]), (31_000, vec![])] {
-        let rested = vec![60, 4_711];
-        fold.pass(at(ms), &Samples { told, rested }, |_, _| Reading::default());
+        let samples = Samples::living(told, vec![60, 4_711]);
+        fold.pass(at(ms), &samples, |_, _| Reading::default());
     }
     let step = fold.close(at(31_000), 0, None).running.remove(0);
     assert_eq!(step.detail.states[&TaskState::Network].samples, 3);

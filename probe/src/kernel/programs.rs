@@ -208,7 +208,11 @@ impl KernelHalf {
             unnamed.clear();
         }
         self.kept = threads::to_keep(&tasks, &unnamed);
-        Ok(Samples { told, rested })
+        Ok(Samples {
+            told,
+            rested,
+            zombies: threads::zombies(&tasks),
+        })
     }
 
     /// Events that found no room since the start.

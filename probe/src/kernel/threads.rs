@@ -52,6 +52,13 @@ pub(super) fn unnamed_addresses(tasks: &[Task], waits: &Waits) -> Vec<u64> {
     addresses.into_iter().collect()
 }
 
+/// The processes that have ended and wait for their parent; among them may be one of
+/// which a thread still lives.
+pub(super) fn zombies(tasks: &[Task]) -> Vec<u32> {
+    let ended = |task: &&Task| !is_thread(task) && task.head.flags & record::ZOMBIE != 0;
+    tasks.iter().filter(ended).map(|task| task.tid).collect()
+}
+
 fn is_thread(task: &Task) -> bool {
     task.head.flags & record::THREAD != 0
 }
