@@ -6,7 +6,8 @@ mod kind;
 
 pub use evidence::{
     Bought, Cause, Causes, Evidence, IdleNode, KeptAliveBy, LowDuty, Newer, OffHours,
-    Overprovisioned, Queued, QuietGpu, SeenBy, StepTrouble, Stuck, StuckJob, Trouble, Unused,
+    Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, StepTrouble, Stuck, StuckJob, Trouble,
+    Unused,
 };
 pub use kind::FindingKind;
 

@@ -60,24 +60,19 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         || -> Vec<Verdict> { RULES.iter().flat_map(|rule| rule(facts)).collect() },
         || gather::profiles(facts, kept.get_or_init(|| facts.state.steps())),
     );
-    let verdicts = by_facts
-        .into_iter()
-        .chain(rules::overprovisioned::judge(facts, &profiles))
-        .chain(rules::steps::judge(facts, &profiles))
-        .chain(rules::spot::judge(facts, &profiles))
-        .map(|mut verdict| {
-            if let Verdict::Waste(finding) = &mut verdict {
-                finding.resource.account = whose::account(facts, &finding.resource);
-            }
-            exempt::verdict(facts, verdict)
-        });
+    let by_steps = || -> Vec<Verdict> {
+        by_facts
+            .into_iter()
+            .chain(rules::overprovisioned::judge(facts, &profiles))
+            .chain(rules::steps::judge(facts, &profiles))
+            .chain(rules::spot::judge(facts, &profiles))
+            .collect()
+    };
+    let (targets, verdicts) = both(|| Targets::of(facts, &profiles), by_steps);
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
-    for verdict in verdicts {
-        match verdict {
-            Verdict::Waste(finding) => findings.push(*finding),
-            Verdict::NotJudged(reason) => not_judged.push(reason),
-        }
-    }
+    settle(facts, verdicts, &mut findings, &mut not_judged);
+    let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
+    settle(facts, of_nodes, &mut findings, &mut not_judged);
     dearest_first(&mut findings);
     committed::hold_back(facts, &mut findings);
     dearest_first(&mut findings);
@@ -87,13 +82,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         || nodes::nodes(facts, &findings),
         || advice::steps(facts, &profiles, &findings),
     );
-    let ((timeline, targets), ledger) = both(
-        || {
-            (
-                timeline::of(facts, &findings),
-                Targets::of(facts, &profiles),
-            )
-        },
+    let (timeline, ledger) = both(
+        || timeline::of(facts, &findings),
         || ledger::divide(facts, &profiles, &findings),
     );
     rules::spot::take_scores(&mut findings, &targets.environments);
@@ -125,6 +115,24 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         price_ages: ages::of_prices(facts),
         runs: Runs::of(facts, &profiles),
         fargate: fargate::jobs(facts),
+    }
+}
+
+/// Says of each verdict whose it is, and puts it where it belongs.
+fn settle(
+    facts: &Facts<'_>,
+    verdicts: Vec<Verdict>,
+    findings: &mut Vec<Finding>,
+    not_judged: &mut Vec<NotJudged>,
+) {
+    for mut verdict in verdicts {
+        if let Verdict::Waste(finding) = &mut verdict {
+            finding.resource.account = whose::account(facts, &finding.resource);
+        }
+        match exempt::verdict(facts, verdict) {
+            Verdict::Waste(finding) => findings.push(*finding),
+            Verdict::NotJudged(reason) => not_judged.push(reason),
+        }
     }
 }
 

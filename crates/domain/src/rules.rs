@@ -15,6 +15,7 @@ pub mod off_hours;
 pub mod old_generation;
 pub mod old_snapshot;
 pub mod overprovisioned;
+pub(crate) mod overprovisioned_node;
 mod rest;
 pub(crate) mod spot;
 pub(crate) mod steps;

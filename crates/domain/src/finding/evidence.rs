@@ -8,7 +8,7 @@ mod stuck;
 
 pub use bought::Bought;
 pub use idle::KeptAliveBy;
-pub use machine::{Newer, OffHours, QuietGpu};
+pub use machine::{Newer, OffHours, QuietGpu, Roomy};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
 pub use stuck::{Queued, Stuck, StuckJob};
 
@@ -46,6 +46,8 @@ pub enum Evidence {
     Bought(Bought),
     /// A newer type does the same for less.
     OldGeneration(Newer),
+    /// A node's work needs but a part of it.
+    Roomy(Roomy),
 }
 
 /// A node works for a few minutes of the day.
@@ -158,6 +160,7 @@ impl fmt::Display for Evidence {
             Self::OffHours(e) => e.fmt(f),
             Self::Bought(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
+            Self::Roomy(e) => e.fmt(f),
         }
     }
 }

@@ -42,6 +42,8 @@ kinds! {
     StuckBatchJob = "stuck_batch_job", "Stuck in Batch";
     /// A step that asks for far more than it uses.
     OverprovisionedStep = "overprovisioned_step", "Overprovisioned step";
+    /// A node of which its work needs but a part.
+    OverprovisionedNode = "overprovisioned_node", "Overprovisioned node";
     /// A node that works for a few minutes of the day.
     LowDutyNode = "low_duty_node", "Low-duty node";
     /// A volume that no machine has.

@@ -54,6 +54,10 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
         checks.extend(rules::old_generation::explain(facts, machine));
         checks.extend(rules::low_duty::explain(facts, machine));
         checks.extend(rules::off_hours::explain(facts, machine));
+        let (nodes, found) = (&report.targets.nodes, &report.findings);
+        checks.extend(rules::overprovisioned_node::explain(
+            facts, nodes, found, machine,
+        ));
         checks.extend(rules::idle::explain(facts, machine));
     }
     if let Some(job) = job {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SeenBy;
 use crate::identity::InstanceType;
-use crate::units::{Bytes, Spoken, UsdPerHour};
+use crate::units::{Bytes, MilliCores, Spoken, UsdPerHour};
 
 /// GPUs compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,36 @@ pub struct Newer {
     pub now: UsdPerHour,
     /// That of the newer one.
     pub then: UsdPerHour,
+}
+
+/// A node's work needs but a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roomy {
+    /// Cores that its busiest minute needs, headroom included.
+    pub cores: MilliCores,
+    /// Cores that it has.
+    pub of_cores: MilliCores,
+    /// Memory that its steps at one time need, headroom included.
+    pub memory: Bytes,
+    /// Memory that it has.
+    pub of_memory: Bytes,
+    /// Hours in which its probe saw it.
+    pub hours: u32,
+    /// The cheapest type that holds it.
+    pub instead: InstanceType,
+}
+
+impl fmt::Display for Roomy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cores, of_cores, memory, of_memory) =
+            (self.cores, self.of_cores, self.memory, self.of_memory);
+        write!(
+            f,
+            "all that ran in {} hours needs, headroom included, {cores} of {of_cores} cores and \
+             {memory} of {of_memory}: {} holds it",
+            self.hours, self.instead
+        )
+    }
 }
 
 impl fmt::Display for QuietGpu {

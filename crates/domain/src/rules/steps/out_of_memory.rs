@@ -2,7 +2,9 @@
 
 use super::{Step, Verdict, Wrong, many};
 use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
+use crate::fleet::Instance;
 use crate::judge::Facts;
+use crate::placement::cheapest_with;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
 use crate::step::StepEnd;
@@ -37,6 +39,7 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let newest = newest.filter(|_| goes_on)?;
     let limit = newest.requested().memory;
     let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
+        _ if limit.is_none() => of_machine(facts, newest.instance),
         Some(need) => format!("Ask for {need} of memory, which its runs show that it needs."),
         None => "Ask for more memory: half as much again is a beginning.".to_owned(),
     };
@@ -61,6 +64,31 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
         advice,
     };
     step.found(facts, kills, wrong)
+}
+
+/// What to do where no limit but the machine's own memory was reached.
+fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let larger = spec.and_then(|spec| {
+        cheapest_with(facts.catalogue, &instance.region, |other| {
+            other.vcpus >= spec.vcpus
+                && other.memory.0 >= spec.memory.0.saturating_add(spec.memory.0 / 2)
+                && other.architecture == spec.architecture
+                && other.gpus == spec.gpus
+                && other.accelerators == spec.accelerators
+                && other.local_disk >= spec.local_disk
+                && other.burstable == spec.burstable
+                && other.metal == spec.metal
+        })
+    });
+    let such = larger.map_or_else(String::new, |larger| {
+        format!(", such as {}", larger.instance_type)
+    });
+    let kind = &instance.instance_type;
+    format!(
+        "No limit was set for it: {kind} itself was full. Run less beside it, or take a type with \
+         half as much memory again{such}."
+    )
 }
 
 #[cfg(test)]
@@ -115,6 +143,28 @@ mod tests {
         };
         check(Some(3), "(mostly sort)");
         check(None, "(mostly bwa)");
+    }
+
+    #[test]
+    fn where_no_limit_was_set_a_larger_machine_is_advised() {
+        let check = |limit: Option<u64>, expect: &str| {
+            let mut world = no_run();
+            ended(&mut world, 1, 30, |s| {
+                s.end = StepEnd::OutOfMemory;
+                s.requested.memory = limit.map(gib);
+            });
+            let advice = verdict(&world, KIND).map(|finding| finding.remedy.advice);
+            assert_eq!(advice.as_deref(), Some(expect));
+        };
+        check(
+            Some(4),
+            "Ask for 7.2 GiB of memory, which its runs show that it needs.",
+        );
+        check(
+            None,
+            "No limit was set for it: m5.xlarge itself was full. Run less beside it, or take a \
+             type with half as much memory again, such as r5a.xlarge.",
+        );
     }
 
     #[test]
