@@ -251,6 +251,21 @@ impl Arrival<'_> {
         Err(PlaceError::ClaimsAnotherNode { claimed, attested })
     }
 
+    /// When a heartbeat that arrived so ended; nothing of it is moved before it is believed.
+    ///
+    /// # Errors
+    /// See [`PlaceError`]; the words go to the dead-letter place.
+    pub fn end_of(&self, heartbeat: &Heartbeat) -> Result<Timestamp, PlaceError> {
+        self.check_claim(&heartbeat.node)?;
+        if heartbeat.end.since(heartbeat.start).is_none() {
+            return Err(PlaceError::Contradiction {
+                what: "its interval ends before it begins",
+            });
+        }
+        let wall = Some(heartbeat.wall_at_end);
+        self.place(&heartbeat.boot, heartbeat.end, wall)
+    }
+
     /// Where `clock` of `boot` stands on AWS's clock: the time of the send less the age
     /// at send. For an earlier boot the age is told by the wall clock, `wall`.
     ///
@@ -314,14 +329,7 @@ impl Placed {
     /// # Errors
     /// See [`PlaceError`]; the words go to the dead-letter place.
     pub fn new(arrival: Arrival<'_>, heartbeat: Heartbeat) -> Result<Self, PlaceError> {
-        arrival.check_claim(&heartbeat.node)?;
-        if heartbeat.end.since(heartbeat.start).is_none() {
-            return Err(PlaceError::Contradiction {
-                what: "its interval ends before it begins",
-            });
-        }
-        let wall = Some(heartbeat.wall_at_end);
-        let end = arrival.place(&heartbeat.boot, heartbeat.end, wall)?;
+        let end = arrival.end_of(&heartbeat)?;
         Ok(Self {
             node: arrival.attested.clone(),
             end,

@@ -11,11 +11,11 @@ pub(crate) use step::steps;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Heartbeat, Origin, Sent};
+use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, Sent};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use jiff::Timestamp;
 
-use self::fields::{Fields, List};
+use self::fields::{Again, List, Numbers, bits};
 use crate::error::DecodeError;
 use crate::message::{HeartbeatMessage, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT};
 use crate::proto;
@@ -105,18 +105,15 @@ fn origin(origin: u32) -> Result<Origin, DecodeError> {
 /// Reads what one queue message says.
 pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     let mut sender = None;
+    let mut alike = Alike::default();
     let mut heartbeats = List::of("heartbeats", MAX_HEARTBEATS, MAX_HEARTBEATS);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => sender = Some(sent(value.bytes()?)?),
-            2 => {
-                let bytes = value.bytes()?;
-                heartbeats.add(|before| heartbeat(bytes, sender.as_ref(), before.last()))?;
-            }
-            _ => {}
+    Numbers::<3>::read(bytes, 2, bits(&[1, 2]), |tag, part| match tag {
+        1 => {
+            sender = Some(sent(part)?);
+            Ok(())
         }
-    }
+        _ => heartbeats.add(|before| heartbeat(part, sender.as_ref(), before.last(), &mut alike)),
+    })?;
     Ok(HeartbeatMessage {
         sent: required("sent", sender)?,
         heartbeats: heartbeats.all()?,
@@ -124,80 +121,73 @@ pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> 
 }
 
 fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
-    let (mut boot, mut clock, mut micros) = (NO_TEXT, 0, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => boot = value.bytes()?,
-            2 => clock = value.number()?,
-            3 => micros = value.number()?,
-            _ => {}
-        }
-    }
+    let mut boot = NO_TEXT;
+    let said = Numbers::<4>::read(bytes, 3, bits(&[1]), |_, part| {
+        boot = part;
+        Ok(())
+    })?;
     Ok(Sent {
         boot: named("sent.boot", boot)?,
-        clock: BootClock::from_nanos(clock),
-        wall: wall("sent.wall_us", micros)?,
+        clock: BootClock::from_nanos(said.or_zero(2)),
+        wall: wall("sent.wall_us", said.or_zero(3))?,
     })
 }
 
+/// The fields of a heartbeat that are texts or messages.
+const PARTS: u32 = bits(&[1, 2, 3, 9, 10, 11, 12, 14, 15, 16]);
+
+/// What hardly changes from one heartbeat to the next.
+#[derive(Default)]
+struct Alike<'a> {
+    coverage: Again<'a, Coverage>,
+    hardware: Again<'a, Hardware>,
+}
+
 /// Reads one heartbeat of a sender; `before` is the one before it in the same message.
-fn heartbeat(
-    bytes: &[u8],
+fn heartbeat<'a>(
+    bytes: &'a [u8],
     sender: Option<&Sent>,
     before: Option<&Heartbeat>,
+    alike: &mut Alike<'a>,
 ) -> Result<Heartbeat, DecodeError> {
-    let (mut names, mut numbers) = ([NO_TEXT; 3], [0; 4]);
-    let (mut source, mut typed_ago, mut detail) = (0, None, Default::default());
+    let mut names = [NO_TEXT; 3];
     let (mut coverage, mut hardware, mut probe) = (None, None, None);
-    let (mut workload, mut background) = (None, None);
+    let (mut workload, mut background, mut detail) = (None, None, None);
     let steps_before = before.map_or_else(Default::default, |before| before.steps.as_slice());
     let most = MAX_STEPS_A_HEARTBEAT;
     let mut steps = List::of("steps of a heartbeat", most, steps_before.len());
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    let said = Numbers::<17>::read(bytes, 16, PARTS, |tag, part| {
         match tag {
-            1 => names[0] = value.bytes()?,
-            2 => names[1] = value.bytes()?,
-            3 => names[2] = value.bytes()?,
-            4 => numbers[0] = value.number()?,
-            5 => numbers[1] = value.number()?,
-            6 => numbers[2] = value.number()?,
-            7 => numbers[3] = value.number()?,
-            8 => source = value.small()?,
-            9 => coverage = Some(node::coverage(value.bytes()?)?),
-            10 => hardware = Some(node::hardware(value.bytes()?)?),
-            11 => workload = Some(node::usage(value.bytes()?)?),
-            12 => background = Some(node::usage(value.bytes()?)?),
-            13 => typed_ago = Some(Duration::from_millis(value.number()?)),
-            14 => {
-                let bytes = value.bytes()?;
-                steps.add(|read| step::usage(bytes, steps_before.get(read.len())))?;
-            }
-            15 => probe = Some(node::probe_cost(value.bytes()?)?),
-            16 => detail = node::detail(value.bytes()?)?,
-            _ => {}
+            9 => coverage = Some(alike.coverage.read(part, node::coverage)?),
+            10 => hardware = Some(alike.hardware.read(part, node::hardware)?),
+            11 => workload = Some(node::usage(part)?),
+            12 => background = Some(node::usage(part)?),
+            14 => steps.add(|read| step::usage(part, steps_before.get(read.len())))?,
+            15 => probe = Some(node::probe_cost(part)?),
+            16 => detail = Some(node::detail(part)?),
+            name => names[name - 1] = part,
         }
-    }
-    let ([node, boot, probe_start], [sequence, start, end, wall_at_end]) = (names, numbers);
+        Ok(())
+    })?;
+    let [node, boot, probe_start] = names;
     let (same_node, same_start) = (before.map(|b| &b.node), before.map(|b| &b.probe_start));
     let same_boot = before.map(|b| &b.boot).or(sender.map(|sent| &sent.boot));
     Ok(Heartbeat {
         node: again("node", node, same_node, NodeId::as_str)?,
         boot: again("boot", boot, same_boot, BootId::as_str)?,
         probe_start: again("probe_start", probe_start, same_start, ProbeStart::as_str)?,
-        sequence,
-        start: BootClock::from_nanos(start),
-        end: BootClock::from_nanos(end),
-        wall_at_end: wall("wall_at_end_us", wall_at_end)?,
-        origin: origin(source)?,
+        sequence: said.or_zero(4),
+        start: BootClock::from_nanos(said.or_zero(5)),
+        end: BootClock::from_nanos(said.or_zero(6)),
+        wall_at_end: wall("wall_at_end_us", said.or_zero(7))?,
+        origin: origin(said.or_zero(8) as u32)?,
         coverage: required("coverage", coverage)?,
         hardware: required("hardware", hardware)?,
         workload: required("workload", workload)?,
         background: required("background", background)?,
-        typed_ago,
+        typed_ago: said.get(13).map(Duration::from_millis),
         steps: steps.all()?,
         probe: required("probe", probe)?,
-        detail,
+        detail: detail.unwrap_or_default(),
     })
 }

@@ -9,7 +9,7 @@ pub use key::StepKey;
 pub use refusal::Refusal;
 
 use ebb_cloud::ports::{Object, Received};
-use ebb_domain::heartbeat::{Arrival, PlaceError, Placed, Sent};
+use ebb_domain::heartbeat::{Arrival, Heartbeat, PlaceError, Placed, Sent};
 use ebb_domain::identity::{NodeId, attested_node};
 use ebb_domain::step::{PlacedStep, StepBatch, StepUsage};
 use ebb_signal::{HeartbeatMessage, decode_heartbeats, decode_steps};
@@ -28,21 +28,6 @@ pub struct Opened<T> {
 }
 
 impl<T> Opened<T> {
-    fn of(outcomes: impl IntoIterator<Item = Result<T, Refusal>>) -> Self {
-        let outcomes = outcomes.into_iter();
-        let mut opened = Self {
-            rows: Vec::with_capacity(outcomes.size_hint().0),
-            refused: None,
-        };
-        for outcome in outcomes {
-            match outcome {
-                Ok(row) => opened.rows.push(row),
-                Err(refusal) => opened.refused = opened.refused.or(Some(refusal)),
-            }
-        }
-        opened
-    }
-
     fn refused(refusal: Refusal) -> Self {
         Self {
             rows: Vec::new(),
@@ -62,16 +47,33 @@ pub fn message(received: &Received) -> Opened<Placed> {
     match opened() {
         Err(refusal) => Opened::refused(refusal),
         Ok((attested, at, HeartbeatMessage { sent, heartbeats })) => {
-            Opened::of(heartbeats.into_iter().map(|heartbeat| {
-                let arrival = Arrival {
-                    attested: &attested,
-                    at,
-                    sent: &sent,
-                };
-                Ok(Placed::new(arrival, heartbeat)?)
-            }))
+            let arrival = Arrival {
+                attested: &attested,
+                at,
+                sent: &sent,
+            };
+            placed(&arrival, heartbeats)
         }
     }
+}
+
+/// A heartbeat is large, so it is looked at where it lies and moved once.
+fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened<Placed> {
+    let mut opened = Opened {
+        rows: Vec::with_capacity(heartbeats.len()),
+        refused: None,
+    };
+    for heartbeat in heartbeats {
+        match arrival.end_of(&heartbeat) {
+            Ok(end) => opened.rows.push(Placed {
+                node: arrival.attested.clone(),
+                end,
+                heartbeat,
+            }),
+            Err(error) => opened.refused = opened.refused.or(Some(error.into())),
+        }
+    }
+    opened
 }
 
 /// Fewer messages than this are opened sooner than a thread starts.

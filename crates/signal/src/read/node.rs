@@ -7,150 +7,119 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
-use super::fields::{Fields, List};
+use super::fields::{List, Numbers, bits, numbers};
 use super::text;
 use crate::error::DecodeError;
 use crate::message::MAX_GPUS;
 
 pub(super) fn coverage(bytes: &[u8]) -> Result<Coverage, DecodeError> {
-    let mut signals = [None; 6];
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        if let tag @ 1..=6 = tag {
-            signals[tag as usize - 1] = Some(Share::from_ppm(value.small()?));
-        }
-    }
-    let [cpu, memory, disk, network, gpu, short_processes] = signals;
+    let said = numbers(bytes, 6)?;
+    let share = |tag| said.small(tag).map(Share::from_ppm);
     Ok(Coverage {
-        cpu,
-        memory,
-        disk,
-        network,
-        gpu,
-        short_processes,
+        cpu: share(1),
+        memory: share(2),
+        disk: share(3),
+        network: share(4),
+        gpu: share(5),
+        short_processes: share(6),
     })
 }
 
 pub(super) fn hardware(bytes: &[u8]) -> Result<Hardware, DecodeError> {
-    let mut hardware = Hardware {
-        cores: MilliCores(0),
-        memory: Bytes(0),
-        gpus: None,
-    };
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => hardware.cores = MilliCores(value.number()?),
-            2 => hardware.memory = Bytes(value.number()?),
-            3 => hardware.gpus = Some(value.small()?),
-            _ => {}
-        }
-    }
-    Ok(hardware)
+    let said = numbers(bytes, 3)?;
+    Ok(Hardware {
+        cores: MilliCores(said.or_zero(1)),
+        memory: Bytes(said.or_zero(2)),
+        gpus: said.small(3),
+    })
 }
 
+#[inline]
 pub(super) fn usage(bytes: &[u8]) -> Result<Usage, DecodeError> {
-    let mut usage = Usage::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => usage.cpu = Some(CpuTime(value.number()?)),
-            2 => usage.disk = Some(Bytes(value.number()?)),
-            3 => usage.network = Some(Bytes(value.number()?)),
-            4 => usage.gpu = Some(Share::from_ppm(value.small()?)),
-            5 => usage.processes_started = value.number()?,
-            _ => {}
-        }
-    }
-    Ok(usage)
+    let said = numbers(bytes, 5)?;
+    Ok(Usage {
+        cpu: said.get(1).map(CpuTime),
+        disk: said.get(2).map(Bytes),
+        network: said.get(3).map(Bytes),
+        gpu: said.small(4).map(Share::from_ppm),
+        processes_started: said.or_zero(5),
+    })
 }
 
+#[inline]
 pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
-    let mut cost = ProbeCost::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => cost.cpu = CpuTime(value.number()?),
-            2 => cost.resident = Some(Bytes(value.number()?)),
-            3 => cost.events_lost = value.number()?,
-            4 => cost.records_dropped = value.number()?,
-            5 => cost.spool_depth = Bytes(value.number()?),
-            _ => {}
-        }
-    }
-    Ok(cost)
+    let said = numbers(bytes, 5)?;
+    Ok(ProbeCost {
+        cpu: CpuTime(said.or_zero(1)),
+        resident: said.get(2).map(Bytes),
+        events_lost: said.or_zero(3),
+        records_dropped: said.or_zero(4),
+        spool_depth: Bytes(said.or_zero(5)),
+    })
 }
 
 /// What version 1.2 added, and 1.3 and 1.4 in the last two fields.
+#[inline]
 pub(super) fn detail(bytes: &[u8]) -> Result<NodeDetail, DecodeError> {
-    let mut detail = NodeDetail::default();
+    let (mut sampled_because, mut on_network, mut waited) = (None, None, None);
     let mut gpus = List::of("GPUs of a heartbeat", MAX_GPUS, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    let said = Numbers::<9>::read(bytes, 8, bits(&[1, 2, 4, 5]), |tag, part| {
         match tag {
-            1 => detail.sampled_because = Some(text("detail.sampled_because", value.bytes()?)?),
-            2 => {
-                let bytes = value.bytes()?;
-                gpus.add(|_| gpu(bytes))?;
-            }
-            3 => detail.gpu_restarts = value.number()?,
-            4 => detail.network = Some(network(value.bytes()?)?),
-            5 => detail.pressure = Some(pressure(value.bytes()?)?),
-            6 => detail.reclaimed = Some(Bytes(value.number()?)),
-            7 => detail.labels_refused = value.number()?,
-            8 => detail.memory_used = Some(Bytes(value.number()?)),
-            _ => {}
+            1 => sampled_because = Some(text("detail.sampled_because", part)?),
+            2 => gpus.add(|_| gpu(part))?,
+            4 => on_network = Some(network(part)?),
+            _ => waited = Some(pressure(part)?),
         }
-    }
-    detail.gpus = gpus.all()?;
-    Ok(detail)
+        Ok(())
+    })?;
+    Ok(NodeDetail {
+        sampled_because,
+        gpus: gpus.all()?,
+        gpu_restarts: said.or_zero(3),
+        network: on_network,
+        pressure: waited,
+        reclaimed: said.get(6).map(Bytes),
+        labels_refused: said.or_zero(7),
+        memory_used: said.get(8).map(Bytes),
+    })
 }
 
 fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {
-    let mut gpu = GpuUse::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => gpu.number = value.small()?,
-            2 => gpu.model = text("gpu.model", value.bytes()?)?,
-            3 => gpu.busy = Some(Share::from_ppm(value.small()?)),
-            4 => gpu.memory_held = Some(Bytes(value.number()?)),
-            5 => gpu.memory = Some(Bytes(value.number()?)),
-            6 => gpu.processes = Some(value.small()?),
-            _ => {}
-        }
-    }
-    Ok(gpu)
+    let mut model = String::new();
+    let said = Numbers::<7>::read(bytes, 6, bits(&[2]), |_, part| {
+        model = text("gpu.model", part)?;
+        Ok(())
+    })?;
+    Ok(GpuUse {
+        number: said.or_zero(1) as u32,
+        model,
+        busy: said.small(3).map(Share::from_ppm),
+        memory_held: said.get(4).map(Bytes),
+        memory: said.get(5).map(Bytes),
+        processes: said.small(6),
+    })
 }
 
+#[inline]
 fn network(bytes: &[u8]) -> Result<NetworkDetail, DecodeError> {
-    let mut network = NetworkDetail::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => network.owned = Bytes(value.number()?),
-            2 => network.unowned = Bytes(value.number()?),
-            3 => network.retransmits = value.number()?,
-            4 => network.connections = Some(value.number()?),
-            _ => {}
-        }
-    }
-    Ok(network)
+    let said = numbers(bytes, 4)?;
+    Ok(NetworkDetail {
+        owned: Bytes(said.or_zero(1)),
+        unowned: Bytes(said.or_zero(2)),
+        retransmits: said.or_zero(3),
+        connections: said.get(4),
+    })
 }
 
+#[inline]
 fn pressure(bytes: &[u8]) -> Result<Pressure, DecodeError> {
-    let mut pressure = Pressure::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        let stalled = match tag {
-            1 => &mut pressure.cpu_some,
-            2 => &mut pressure.memory_some,
-            3 => &mut pressure.memory_full,
-            4 => &mut pressure.disk_some,
-            5 => &mut pressure.disk_full,
-            _ => continue,
-        };
-        *stalled = Duration::from_nanos(value.number()?);
-    }
-    Ok(pressure)
+    let said = numbers(bytes, 5)?;
+    let stalled = |tag| Duration::from_nanos(said.or_zero(tag));
+    Ok(Pressure {
+        cpu_some: stalled(1),
+        memory_some: stalled(2),
+        memory_full: stalled(3),
+        disk_some: stalled(4),
+        disk_full: stalled(5),
+    })
 }

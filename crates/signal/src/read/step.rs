@@ -8,7 +8,7 @@ use ebb_domain::step::{
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 
-use super::fields::{Fields, List};
+use super::fields::{List, Numbers, bits};
 use super::{NO_TEXT, named, origin, required, sent, text_again, wrong};
 use crate::error::DecodeError;
 use crate::message::{MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject};
@@ -16,24 +16,17 @@ use crate::proto;
 
 /// Reads what one object says.
 pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
-    let (mut sender, mut names, mut sequence, mut source) = (None, [NO_TEXT; 3], 0, 0);
+    let (mut sender, mut names) = (None, [NO_TEXT; 3]);
     let mut steps = List::of("steps", MAX_STEPS_AN_OBJECT, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    let parts = bits(&[1, 2, 3, 4, 7]);
+    let said = Numbers::<8>::read(bytes, 7, parts, |tag, part| {
         match tag {
-            1 => sender = Some(sent(value.bytes()?)?),
-            2 => names[0] = value.bytes()?,
-            3 => names[1] = value.bytes()?,
-            4 => names[2] = value.bytes()?,
-            5 => sequence = value.number()?,
-            6 => source = value.small()?,
-            7 => {
-                let bytes = value.bytes()?;
-                steps.add(|_| usage(bytes, None))?;
-            }
-            _ => {}
+            1 => sender = Some(sent(part)?),
+            7 => steps.add(|_| usage(part, None))?,
+            name => names[name - 2] = part,
         }
-    }
+        Ok(())
+    })?;
     let [node, boot, probe_start] = names;
     Ok(StepObject {
         sent: required("sent", sender)?,
@@ -41,8 +34,8 @@ pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
             node: named("node", node)?,
             boot: named("boot", boot)?,
             probe_start: named("probe_start", probe_start)?,
-            sequence,
-            origin: origin(source)?,
+            sequence: said.or_zero(5),
+            origin: origin(said.or_zero(6) as u32)?,
             steps: steps.all()?,
         },
     })
@@ -51,100 +44,65 @@ pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
 /// Reads one step; `before` is the one in its place in the heartbeat before, which is
 /// the same step as a rule.
 pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsage, DecodeError> {
-    let mut usage = StepUsage {
-        id: StepId {
-            kind: StepKind::Tree,
-            key: String::new(),
-        },
-        name: String::new(),
-        started: BootClock::default(),
-        observed: BootClock::default(),
-        end: StepEnd::Unknown,
-        processes: 0,
-        cpu: CpuTime(0),
-        peak_memory: None,
-        disk_read: None,
-        disk_written: None,
-        requested: Requested::default(),
-        peak_cores: None,
-        last_progress: BootClock::default(),
-        tools: Vec::new(),
-        detail: Default::default(),
-    };
-    let (mut kind, mut end, mut end_code) = (0, 0, 0);
-    let (mut peak, mut peak_source) = (None, 0);
+    let (mut key, mut name, mut detail) = (String::new(), String::new(), None);
     let tools_before = before.map_or_else(Default::default, |before| before.tools.as_slice());
     let mut tools = List::of("tools of a step", MAX_TOOLS_A_STEP, tools_before.len());
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    let said = Numbers::<20>::read(bytes, 19, bits(&[2, 3, 18, 19]), |tag, part| {
         match tag {
-            1 => kind = value.small()?,
-            2 => {
-                let key = before.map(|before| &before.id.key);
-                usage.id.key = text_again("step.key", value.bytes()?, key)?;
-            }
-            3 => {
-                let name = before.map(|before| &before.name);
-                usage.name = text_again("step.name", value.bytes()?, name)?;
-            }
-            4 => usage.started = BootClock::from_nanos(value.number()?),
-            5 => usage.observed = BootClock::from_nanos(value.number()?),
-            6 => end = value.small()?,
-            7 => end_code = value.small()?,
-            8 => usage.processes = value.number()?,
-            9 => usage.cpu = CpuTime(value.number()?),
-            10 => peak = Some(Bytes(value.number()?)),
-            11 => peak_source = value.small()?,
-            12 => usage.disk_read = Some(Bytes(value.number()?)),
-            13 => usage.disk_written = Some(Bytes(value.number()?)),
-            14 => usage.requested.cores = Some(MilliCores(value.number()?)),
-            15 => usage.requested.memory = Some(Bytes(value.number()?)),
-            16 => usage.peak_cores = Some(MilliCores(value.number()?)),
-            17 => usage.last_progress = BootClock::from_nanos(value.number()?),
-            18 => {
-                let bytes = value.bytes()?;
-                tools.add(|read| tool(bytes, tools_before.get(read.len())))?;
-            }
-            19 => detail::read(value.bytes()?, &mut usage.detail)?,
-            _ => {}
+            2 => key = text_again("step.key", part, before.map(|before| &before.id.key))?,
+            3 => name = text_again("step.name", part, before.map(|before| &before.name))?,
+            18 => tools.add(|read| tool(part, tools_before.get(read.len())))?,
+            _ => detail = Some(detail::read(part)?),
         }
-    }
-    if usage.observed < usage.started {
+        Ok(())
+    })?;
+    let (started, observed) = (said.or_zero(4), said.or_zero(5));
+    if observed < started {
         return Err(wrong("step.observed_ns", "it lies before step.started_ns"));
     }
-    usage.id.kind = step_kind(kind)?;
-    usage.end = step_end(end, end_code)?;
-    if let Some(bytes) = peak {
-        let source = memory_source(peak_source)?;
-        usage.peak_memory = Some(PeakMemory { bytes, source });
-    }
-    usage.tools = tools.all()?;
-    Ok(usage)
+    let kind = step_kind(said.or_zero(1) as u32)?;
+    let peak_memory = match said.get(10).map(Bytes) {
+        Some(bytes) => {
+            let source = memory_source(said.or_zero(11) as u32)?;
+            Some(PeakMemory { bytes, source })
+        }
+        None => None,
+    };
+    Ok(StepUsage {
+        id: StepId { kind, key },
+        name,
+        started: BootClock::from_nanos(started),
+        observed: BootClock::from_nanos(observed),
+        end: step_end(said.or_zero(6) as u32, said.or_zero(7) as u32)?,
+        processes: said.or_zero(8),
+        cpu: CpuTime(said.or_zero(9)),
+        peak_memory,
+        disk_read: said.get(12).map(Bytes),
+        disk_written: said.get(13).map(Bytes),
+        requested: Requested {
+            cores: said.get(14).map(MilliCores),
+            memory: said.get(15).map(Bytes),
+        },
+        peak_cores: said.get(16).map(MilliCores),
+        last_progress: BootClock::from_nanos(said.or_zero(17)),
+        tools: tools.all()?,
+        detail: detail.unwrap_or_default(),
+    })
 }
 
 fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeError> {
-    let mut tool = ToolUsage {
-        name: String::new(),
-        processes: 0,
-        cpu: CpuTime(0),
-        peak_memory: None,
-        disk: None,
-    };
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => {
-                let name = before.map(|before| &before.name);
-                tool.name = text_again("tool.name", value.bytes()?, name)?;
-            }
-            2 => tool.processes = value.number()?,
-            3 => tool.cpu = CpuTime(value.number()?),
-            4 => tool.peak_memory = Some(Bytes(value.number()?)),
-            5 => tool.disk = Some(Bytes(value.number()?)),
-            _ => {}
-        }
-    }
-    Ok(tool)
+    let mut name = String::new();
+    let said = Numbers::<6>::read(bytes, 5, bits(&[1]), |_, part| {
+        name = text_again("tool.name", part, before.map(|before| &before.name))?;
+        Ok(())
+    })?;
+    Ok(ToolUsage {
+        name,
+        processes: said.or_zero(2),
+        cpu: CpuTime(said.or_zero(3)),
+        peak_memory: said.get(4).map(Bytes),
+        disk: said.get(5).map(Bytes),
+    })
 }
 
 fn step_kind(kind: u32) -> Result<StepKind, DecodeError> {

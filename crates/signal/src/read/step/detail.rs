@@ -11,7 +11,7 @@ use ebb_domain::step::{
 };
 use ebb_domain::units::{Bytes, CpuTime};
 
-use super::super::fields::{Fields, List};
+use super::super::fields::{List, Numbers, bits, numbers, texts};
 use super::super::{NO_TEXT, text, wrong};
 use crate::error::DecodeError;
 use crate::message::allowed;
@@ -19,117 +19,100 @@ use crate::proto;
 
 /// A state that a later version may have added is taken for `Other`: it is one of
 /// several facts, and no reason to refuse them all.
-pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeError> {
+#[inline]
+pub(super) fn read(bytes: &[u8]) -> Result<StepDetail, DecodeError> {
+    let mut detail = StepDetail::default();
     let most = PARALLELISM_CLASSES;
     let mut parallelism = List::of("classes of parallelism", most, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    let parts = bits(&[9, 10, 11, 12, 13, 14, 15, 16, 17, 20]);
+    let said = Numbers::<23>::read(bytes, 22, parts, |tag, part| {
         match tag {
-            1 => detail.user_cpu = Some(CpuTime(value.number()?)),
-            2 => detail.system_cpu = Some(CpuTime(value.number()?)),
-            3 => detail.run_queue = Some(Duration::from_nanos(value.number()?)),
-            4 => detail.voluntary_switches = Some(value.number()?),
-            5 => detail.involuntary_switches = Some(value.number()?),
-            6 => detail.minor_faults = Some(value.number()?),
-            7 => detail.major_faults = Some(value.number()?),
-            8 => detail.disk_delay = Some(Duration::from_nanos(value.number()?)),
-            9 => {
-                let bytes = value.bytes()?;
-                parallelism.add(|_| busy(bytes))?;
-            }
+            9 => parallelism.add(|_| busy(part))?,
             10 => {
-                let (state, seen) = sampled(value.bytes()?)?;
+                let (state, seen) = sampled(part)?;
                 let sum = detail.states.entry(state).or_default();
                 sum.samples = sum.samples.saturating_add(seen.samples);
                 sum.time = sum.time.saturating_add(seen.time);
             }
-            11 => detail.network = Some(network(value.bytes()?)?),
-            12 => detail.gpu = Some(gpu(value.bytes()?)?),
-            13 => detail.run = Some(Box::new(run(value.bytes()?)?)),
-            14 => detail.handed = Some(Box::new(handed(value.bytes()?)?)),
-            15 => detail.opened = Some(Box::new(opened(value.bytes()?)?)),
-            16 => detail.asked = Some(one_four::asked(value.bytes()?)?),
-            17 => detail.unmoved = Some(one_four::unmoved(value.bytes()?)?),
-            18 => detail.threads = Some(value.small()?),
-            19 => detail.user = Some(value.small()?),
-            20 => detail.reclaim = Some(one_four::reclaim(value.bytes()?)?),
-            21 => detail.memory_now = Some(Bytes(value.number()?)),
-            22 => detail.namespaces = Some(Namespaces::from_bits(value.small()?)),
-            _ => {}
+            11 => detail.network = Some(network(part)?),
+            12 => detail.gpu = Some(gpu(part)?),
+            13 => detail.run = Some(Box::new(run(part)?)),
+            14 => detail.handed = Some(Box::new(handed(part)?)),
+            15 => detail.opened = Some(Box::new(opened(part)?)),
+            16 => detail.asked = Some(one_four::asked(part)?),
+            17 => detail.unmoved = Some(one_four::unmoved(part)?),
+            _ => detail.reclaim = Some(one_four::reclaim(part)?),
         }
-    }
-    detail.parallelism = Parallelism::from_classes(parallelism.all()?);
-    Ok(())
+        Ok(())
+    })?;
+    Ok(StepDetail {
+        user_cpu: said.get(1).map(CpuTime),
+        system_cpu: said.get(2).map(CpuTime),
+        run_queue: said.get(3).map(Duration::from_nanos),
+        voluntary_switches: said.get(4),
+        involuntary_switches: said.get(5),
+        minor_faults: said.get(6),
+        major_faults: said.get(7),
+        disk_delay: said.get(8).map(Duration::from_nanos),
+        parallelism: Parallelism::from_classes(parallelism.all()?),
+        threads: said.small(18),
+        user: said.small(19),
+        memory_now: said.get(21).map(Bytes),
+        namespaces: said.small(22).map(Namespaces::from_bits),
+        ..detail
+    })
 }
 
+#[inline]
 fn busy(bytes: &[u8]) -> Result<Busy, DecodeError> {
-    let mut busy = Busy::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => busy.wall = Duration::from_nanos(value.number()?),
-            2 => busy.cpu = CpuTime(value.number()?),
-            _ => {}
-        }
-    }
-    Ok(busy)
+    let said = numbers(bytes, 2)?;
+    Ok(Busy {
+        wall: Duration::from_nanos(said.or_zero(1)),
+        cpu: CpuTime(said.or_zero(2)),
+    })
 }
 
+#[inline]
 fn sampled(bytes: &[u8]) -> Result<(TaskState, Sampled), DecodeError> {
-    let (mut state, mut sampled) = (0, Sampled::default());
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => state = value.small()?,
-            2 => sampled.samples = value.number()?,
-            3 => sampled.time = Duration::from_nanos(value.number()?),
-            _ => {}
-        }
-    }
-    Ok((task_state(state), sampled))
+    let said = numbers(bytes, 3)?;
+    let sampled = Sampled {
+        samples: said.or_zero(2),
+        time: Duration::from_nanos(said.or_zero(3)),
+    };
+    Ok((task_state(said.or_zero(1) as u32), sampled))
 }
 
+#[inline]
 fn network(bytes: &[u8]) -> Result<StepNetwork, DecodeError> {
-    let mut network = StepNetwork::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => network.received = Bytes(value.number()?),
-            2 => network.sent = Bytes(value.number()?),
-            3 => network.retransmits = value.number()?,
-            4 => network.connections = value.number()?,
-            _ => {}
-        }
-    }
-    Ok(network)
+    let said = numbers(bytes, 4)?;
+    Ok(StepNetwork {
+        received: Bytes(said.or_zero(1)),
+        sent: Bytes(said.or_zero(2)),
+        retransmits: said.or_zero(3),
+        connections: said.or_zero(4),
+    })
 }
 
 fn gpu(bytes: &[u8]) -> Result<StepGpu, DecodeError> {
-    let mut gpu = StepGpu::default();
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => gpu.devices = value.small()?,
-            2 => gpu.held = Duration::from_nanos(value.number()?),
-            3 => gpu.busy = Some(Duration::from_nanos(value.number()?)),
-            4 => gpu.peak_memory = Some(Bytes(value.number()?)),
-            _ => {}
-        }
-    }
-    Ok(gpu)
+    let said = numbers(bytes, 4)?;
+    Ok(StepGpu {
+        devices: said.or_zero(1) as u32,
+        held: Duration::from_nanos(said.or_zero(2)),
+        busy: said.get(3).map(Duration::from_nanos),
+        peak_memory: said.get(4).map(Bytes),
+    })
 }
 
 fn run(bytes: &[u8]) -> Result<RunName, DecodeError> {
     let (mut launcher, mut key, mut pipeline) = (NO_TEXT, NO_TEXT, None);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    texts(bytes, 3, |tag, part| {
         match tag {
-            1 => launcher = value.bytes()?,
-            2 => key = value.bytes()?,
-            3 => pipeline = Some(text("run.pipeline", value.bytes()?)?),
-            _ => {}
+            1 => launcher = part,
+            2 => key = part,
+            _ => pipeline = Some(text("run.pipeline", part)?),
         }
-    }
+        Ok(())
+    })?;
     Ok(RunName {
         launcher: text("run.launcher", launcher)?,
         key: text("run.key", key)?,
@@ -140,20 +123,13 @@ fn run(bytes: &[u8]) -> Result<RunName, DecodeError> {
 fn handed(bytes: &[u8]) -> Result<Handed, DecodeError> {
     let mut trace_id = None;
     let mut labels = List::of("labels of a step", Handed::MAX_LABELS, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
+    texts(bytes, 2, |tag, part| {
         match tag {
-            1 => {
-                let id = short("handed.trace_id", value.bytes()?, Handed::MAX_KEY_BYTES)?;
-                trace_id = Some(id);
-            }
-            2 => {
-                let bytes = value.bytes()?;
-                labels.add(|_| label(bytes))?;
-            }
-            _ => {}
+            1 => trace_id = Some(short("handed.trace_id", part, Handed::MAX_KEY_BYTES)?),
+            _ => labels.add(|_| label(part))?,
         }
-    }
+        Ok(())
+    })?;
     Ok(Handed {
         trace_id,
         labels: labels.all()?.into_iter().collect(),
@@ -162,14 +138,13 @@ fn handed(bytes: &[u8]) -> Result<Handed, DecodeError> {
 
 fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
     let [mut key, mut value] = [NO_TEXT; 2];
-    let mut fields = Fields(bytes);
-    while let Some((tag, part)) = fields.next()? {
+    texts(bytes, 2, |tag, part| {
         match tag {
-            1 => key = part.bytes()?,
-            2 => value = part.bytes()?,
-            _ => {}
+            1 => key = part,
+            _ => value = part,
         }
-    }
+        Ok(())
+    })?;
     Ok((
         short("handed.labels.key", key, Handed::MAX_KEY_BYTES)?,
         short("handed.labels.value", value, Handed::MAX_VALUE_BYTES)?,
@@ -178,46 +153,33 @@ fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
 
 fn opened(bytes: &[u8]) -> Result<Opened, DecodeError> {
     let most = Opened::MAX_ARGUMENT_BYTES;
-    let (mut argument_bytes, mut files_left_out) = (0, 0);
+    let mut argument_bytes = 0;
     let mut arguments = List::of("arguments of a step", most, 0);
     let mut files = List::of("paths of a step", Opened::MAX_PATHS, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => {
-                let argument = value.bytes()?;
-                argument_bytes += argument.len();
-                arguments.add(|_| text("opened.arguments", argument))?;
-            }
-            2 => {
-                let bytes = value.bytes()?;
-                files.add(|_| path(bytes))?;
-            }
-            3 => files_left_out = value.number()?,
-            _ => {}
+    let said = Numbers::<4>::read(bytes, 3, bits(&[1, 2]), |tag, part| match tag {
+        1 => {
+            argument_bytes += part.len();
+            arguments.add(|_| text("opened.arguments", part))
         }
-    }
+        _ => files.add(|_| path(part)),
+    })?;
     allowed("bytes of a step's arguments", argument_bytes, most)?;
     let files: BTreeMap<String, u64> = files.all()?.into_iter().collect();
     Ok(Opened {
         arguments: arguments.all()?,
         files,
-        files_left_out,
+        files_left_out: said.or_zero(3),
     })
 }
 
 fn path(bytes: &[u8]) -> Result<(String, u64), DecodeError> {
-    let (mut path, mut count) = (NO_TEXT, 0);
-    let mut fields = Fields(bytes);
-    while let Some((tag, value)) = fields.next()? {
-        match tag {
-            1 => path = value.bytes()?,
-            2 => count = value.number()?,
-            _ => {}
-        }
-    }
+    let mut path = NO_TEXT;
+    let said = Numbers::<3>::read(bytes, 2, bits(&[1]), |_, part| {
+        path = part;
+        Ok(())
+    })?;
     let path = short("opened.files.path", path, Opened::MAX_PATH_BYTES)?;
-    Ok((path, count))
+    Ok((path, said.or_zero(2)))
 }
 
 fn short(field: &'static str, value: &[u8], max: usize) -> Result<String, DecodeError> {
