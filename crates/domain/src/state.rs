@@ -115,7 +115,7 @@ impl FleetState {
     pub fn steps(&self) -> Vec<PlacedStep> {
         let kept = self.nodes.values().map(|node| node.steps.len()).sum();
         let mut steps = Vec::with_capacity(kept);
-        steps.extend(self.nodes.values().flat_map(|node| node.steps()));
+        steps.extend(self.nodes.iter().flat_map(|(id, node)| node.steps(id)));
         steps
     }
 
@@ -220,7 +220,7 @@ fn with_shared_names<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<NodeId, Box<NodeState>>, D::Error> {
     let mut nodes = BTreeMap::<NodeId, Box<NodeState>>::deserialize(from)?;
-    nodes.iter_mut().for_each(|(id, node)| node.share_names(id));
+    nodes.values_mut().for_each(|node| node.share_names());
     Ok(nodes)
 }
 

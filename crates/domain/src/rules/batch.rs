@@ -27,7 +27,7 @@ use crate::finding::{
 };
 use crate::fleet::{Instance, Job, JobStatus, WaitCause};
 use crate::heartbeat::Origin;
-use crate::identity::Region;
+use crate::identity::{NodeId, Region};
 use crate::judge::{Facts, Price, labelled};
 use crate::placement::share_of_price;
 use crate::sizing::SizedRequest;
@@ -123,10 +123,9 @@ pub(super) struct Seen {
 fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -> Verdict {
     let node = facts.inventory.batch.node_of(job);
     let instance = node.and_then(|node| facts.instance(node));
-    let state = node.and_then(|node| facts.state.nodes.get(node));
-    let step = state
+    let step = node
         .zip(job.task_id())
-        .and_then(|(state, task)| step_of(state, task));
+        .and_then(|(node, task)| step_of(facts, node, task));
     let seen_gpus = step.map_or(0, |step| gpus_of(&step));
     let gpus = job.gpus.unwrap_or(0).max(seen_gpus);
     let price = instance.and_then(|instance| part_of(facts, instance, job.requested.into(), gpus));
@@ -233,10 +232,11 @@ fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<Duration> {
     since(facts, state.latest.as_ref()?.end)
 }
 
-/// The step of an ECS task, ended or not.
-fn step_of(state: &NodeState, task: &str) -> Option<PlacedStep> {
+/// The step of an ECS task that its node tells of, ended or not.
+fn step_of(facts: &Facts<'_>, node: &NodeId, task: &str) -> Option<PlacedStep> {
     let is_task = |id: &StepId| id.kind == StepKind::EcsTask && id.key == task;
-    state.steps().find(|step| is_task(&step.usage.id))
+    let mut steps = facts.state.nodes.get(node)?.steps(node);
+    steps.find(|step| is_task(&step.usage.id))
 }
 
 /// True when all of what ECS or Batch says of a region could be read: what is missing

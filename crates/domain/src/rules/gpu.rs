@@ -59,7 +59,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     let (window, _) = known.filter(|_| goes_on)?;
     let held = latest.gpus.iter().map(|gpu| Some(gpu.memory_held?.0));
     let holders = node
-        .running()
+        .running(&instance.id)
         .filter(|step| step.usage.detail.gpu.is_some())
         .map(|step| step.usage.name.clone())
         .take(5);

@@ -18,7 +18,8 @@ use crate::units::{Bytes, CpuTime, MilliCores};
 /// Most take less; it is given back when they are packed.
 const EXPECTED_BYTES: usize = 512;
 
-/// The newest record of a step, its executables left out.
+/// The newest record of a step, its executables left out. Of which node it is, that node's
+/// place in the fleet tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeptStep {
     pub(super) names: Names,
@@ -30,25 +31,30 @@ pub(super) struct KeptStep {
     packed: Box<[u8]>,
 }
 
-/// Whose a step is.
+/// The run of a probe that a step was seen by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Names {
-    pub(super) node: NodeId,
     pub(super) boot: BootId,
     pub(super) probe_start: ProbeStart,
 }
 
-/// What of a step is packed: its usage but for `observed` and the executables, then the
-/// batch, the origin, and by how many nanoseconds start and last progress lay longer
-/// before `observed_at` than their clocks tell: none, as a rule.
+/// What of a step is packed: its usage but for `observed` and the executables.
 type Packed<Id, Name, Detail> = (
     Id,
     Name,
-    (BootClock, StepEnd, u64, CpuTime, Option<PeakMemory>),
+    (Ago, StepEnd, u64, CpuTime, Option<PeakMemory>),
     (Option<Bytes>, Option<Bytes>, Requested),
-    (Option<MilliCores>, BootClock, Detail),
-    (u64, Origin, i128, i128),
+    (Option<MilliCores>, Ago, Detail),
+    Beside,
 );
+
+/// By how many nanoseconds a clock lay before `observed`, around the end of its range for one
+/// that lies after it: a step that goes on made progress just then, and none takes one byte.
+type Ago = u64;
+
+/// The batch, the origin, and by how many nanoseconds start and last progress lay longer
+/// before `observed_at` than their clocks tell: none, as a rule.
+type Beside = (u64, Origin, i128, i128);
 
 impl KeptStep {
     /// A step that a heartbeat names; `None` where a time of it lies outside the range
@@ -73,12 +79,13 @@ impl KeptStep {
             let ago = observed_at.as_nanosecond() - at.as_nanosecond();
             ago - clocks_apart(clock, u.observed)
         };
+        let ago = |clock: BootClock| u.observed.as_nanos().wrapping_sub(clock.as_nanos());
         let all: Packed<&StepId, &str, &StepDetail> = (
             &u.id,
             &u.name,
-            (u.started, u.end, u.processes, u.cpu, u.peak_memory),
+            (ago(u.started), u.end, u.processes, u.cpu, u.peak_memory),
             (u.disk_read, u.disk_written, u.requested),
-            (u.peak_cores, u.last_progress, &u.detail),
+            (u.peak_cores, ago(u.last_progress), &u.detail),
             (
                 sequence,
                 origin,
@@ -96,50 +103,52 @@ impl KeptStep {
         }
     }
 
-    /// The step; what was packed here is always read here.
-    pub(super) fn unpack(&self) -> Option<PlacedStep> {
-        let all: Packed<StepId, String, StepDetail> = postcard::from_bytes(&self.packed).ok()?;
-        let (id, name, begin, disk, (peak_cores, last_progress, detail), times) = all;
-        let (started, end, processes, cpu, peak_memory) = begin;
-        let (disk_read, disk_written, requested) = disk;
-        let (sequence, origin, started_beyond, progress_beyond) = times;
+    /// The step of `node`; what was packed here is always read here.
+    pub(super) fn unpack(&self, node: &NodeId) -> Option<PlacedStep> {
+        let (usage, (sequence, origin, started_beyond, progress_beyond)) = self.usage()?;
         let observed_ns = self.observed_at.as_nanosecond();
         let placed = |beyond: i128, clock| {
             let ago = beyond.checked_add(clocks_apart(clock, self.observed))?;
             Timestamp::from_nanosecond(observed_ns.checked_sub(ago)?).ok()
         };
-        let Names {
-            node,
-            boot,
-            probe_start,
-        } = self.names.clone();
+        let Names { boot, probe_start } = self.names.clone();
         Some(PlacedStep {
-            node,
+            node: node.clone(),
             boot,
             probe_start,
             sequence,
             origin,
-            started_at: placed(started_beyond, started)?,
+            started_at: placed(started_beyond, usage.started)?,
             observed_at: self.observed_at,
-            last_progress_at: placed(progress_beyond, last_progress)?,
-            usage: StepUsage {
-                id,
-                name,
-                started,
-                observed: self.observed,
-                end,
-                processes,
-                cpu,
-                peak_memory,
-                disk_read,
-                disk_written,
-                requested,
-                peak_cores,
-                last_progress,
-                tools: Vec::new(),
-                detail,
-            },
+            last_progress_at: placed(progress_beyond, usage.last_progress)?,
+            usage,
         })
+    }
+
+    fn usage(&self) -> Option<(StepUsage, Beside)> {
+        let all: Packed<StepId, String, StepDetail> = postcard::from_bytes(&self.packed).ok()?;
+        let (id, name, begin, disk, (peak_cores, progress_ago, detail), beside) = all;
+        let (started_ago, end, processes, cpu, peak_memory) = begin;
+        let before = |ago| BootClock::from_nanos(self.observed.as_nanos().wrapping_sub(ago));
+        let (disk_read, disk_written, requested) = disk;
+        let usage = StepUsage {
+            id,
+            name,
+            started: before(started_ago),
+            observed: self.observed,
+            end,
+            processes,
+            cpu,
+            peak_memory,
+            disk_read,
+            disk_written,
+            requested,
+            peak_cores,
+            last_progress: before(progress_ago),
+            tools: Vec::new(),
+            detail,
+        };
+        Some((usage, beside))
     }
 
     /// What tells two steps of a node apart.
@@ -152,12 +161,12 @@ impl KeptStep {
     /// rest of the order only makes it total. A record that says how the step ended
     /// beats one of the same moment that does not.
     pub(super) fn is_older_than(&self, other: &Self) -> bool {
-        let rest = |step: Option<PlacedStep>| {
-            let step = step?;
-            Some((step.usage.end, step.usage, step.observed_at, step.sequence))
+        let rest = |step: &Self| {
+            let (usage, (sequence, ..)) = step.usage()?;
+            Some((usage.end, usage, step.observed_at, sequence))
         };
         match self.observed.cmp(&other.observed) {
-            Ordering::Equal => rest(self.unpack()) < rest(other.unpack()),
+            Ordering::Equal => rest(self) < rest(other),
             order => order.is_lt(),
         }
     }
@@ -171,7 +180,6 @@ fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
 impl From<&PlacedStep> for KeptStep {
     fn from(step: &PlacedStep) -> Self {
         let names = Names {
-            node: step.node.clone(),
             boot: step.boot.clone(),
             probe_start: step.probe_start.clone(),
         };
@@ -203,7 +211,7 @@ mod tests {
             let mut step = placed_step(3, 70);
             change(&mut step);
             let kept = KeptStep::from(&step);
-            assert_eq!(kept.unpack().as_ref(), Some(&step));
+            assert_eq!(kept.unpack(&step.node).as_ref(), Some(&step));
             let id = (step.usage.id.kind, step.usage.id.key.as_str());
             assert_eq!(kept.key(), (&step.boot, Some(id)));
             let stored = postcard::to_allocvec(&kept).expect("it is written");
@@ -219,6 +227,7 @@ mod tests {
         check(|step| step.usage.name = "é".repeat(128));
         check(|step| step.started_at = Timestamp::MIN);
         check(|step| step.last_progress_at = Timestamp::MAX);
+        check(|step| step.usage.last_progress = BootClock::from_nanos(u64::MAX));
         check(|step| {
             let detail = &mut step.usage.detail;
             detail.run_queue = Some(std::time::Duration::MAX);

@@ -76,7 +76,7 @@ pub struct Latest {
     /// What background used.
     pub background: Usage,
     /// Each GPU that was looked at.
-    pub gpus: Vec<GpuUse>,
+    pub gpus: Box<[GpuUse]>,
 }
 
 impl Latest {
@@ -90,7 +90,7 @@ impl Latest {
             coverage: h.coverage,
             hardware: h.hardware,
             background: h.background,
-            gpus: h.detail.gpus.clone(),
+            gpus: h.detail.gpus.as_slice().into(),
         }
     }
 
@@ -164,7 +164,6 @@ impl NodeState {
                 continue;
             }
             let names = self.shared(Names {
-                node: placed.node.clone(),
                 boot: h.boot.clone(),
                 probe_start: h.probe_start.clone(),
             });
@@ -226,13 +225,11 @@ impl NodeState {
         self.runs.iter().map(|run| run.newest).max()
     }
 
-    /// Lets all that is known of the node `id` hold the same copies of names.
-    pub(super) fn share_names(&mut self, id: &NodeId) {
+    /// Lets all that is known here hold the same copies of names.
+    pub(super) fn share_names(&mut self) {
         let mut steps = std::mem::take(&mut self.steps);
         for step in &mut steps {
-            let node = id.clone();
-            let names = step.names.clone();
-            step.names = self.shared(Names { node, ..names });
+            step.names = self.shared(step.names.clone());
         }
         self.steps = steps;
     }
@@ -243,9 +240,6 @@ impl NodeState {
         if let Some(run) = self.runs.iter().find(known) {
             names.boot = run.boot.clone();
             names.probe_start = run.probe_start.clone();
-        }
-        if let Some(known) = self.steps.first() {
-            names.node = known.names.node.clone();
         }
         names
     }
@@ -326,14 +320,14 @@ impl NodeState {
         found.is_ok_and(|at| self.runs[at].accepted.contains(sequence))
     }
 
-    /// Recent steps, ended ones too.
-    pub fn steps(&self) -> impl Iterator<Item = PlacedStep> {
-        self.steps.iter().filter_map(KeptStep::unpack)
+    /// Recent steps, ended ones too; `node` is whose state this is.
+    pub fn steps(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
+        self.steps.iter().filter_map(|step| step.unpack(node))
     }
 
-    /// Steps that ran when last heard of.
-    pub fn running(&self) -> impl Iterator<Item = PlacedStep> {
-        self.steps()
+    /// Steps that ran when last heard of; `node` is whose state this is.
+    pub fn running(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
+        self.steps(node)
             .filter(|step| step.usage.end == StepEnd::Running)
     }
 

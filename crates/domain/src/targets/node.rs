@@ -61,7 +61,7 @@ fn advise(
     let seen = hours.map_or(0, |h| {
         h.hours().filter(|(_, h)| h.seen() > Share::NONE).count()
     });
-    let kept: Vec<_> = state.map_or_else(Vec::new, |node| node.steps().collect());
+    let kept: Vec<_> = state.map_or_else(Vec::new, |node| node.steps(&instance.id).collect());
     let steps = newest(finished.into_iter().chain(&kept));
     let spec = facts.catalogue.spec(&instance.instance_type);
     let used = Used {

@@ -129,7 +129,8 @@ fn a_step_makes_progress_exactly_when_it_uses_a_core() {
             ..node(Profile::Busy)
         };
         let state = seen(&worker, PAST);
-        let step = state.running().next().expect("one step");
+        let id = NodeId::new("i-0abc").expect("a node id");
+        let step = state.running(&id).next().expect("one step");
         let quiet = step.observed_at.duration_since(step.last_progress_at);
         assert_eq!(Duration::try_from(quiet).ok(), Some(expect_quiet));
         assert_eq!(step.usage.cpu, cpu(cores, Duration::from_secs(3_600)));

@@ -42,7 +42,7 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
             Spoken(age)
         ));
     }
-    let step = job.task_id().and_then(|task| step_of(state, task));
+    let step = job.task_id().and_then(|task| step_of(facts, node, task));
     let step = step.filter(|step| step.usage.end == StepEnd::Running);
     let shown = if step.is_some() { "yes" } else { "no" };
     q.holds(

@@ -27,7 +27,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         };
         let is_fresh = silent_for(facts, state).is_some_and(|age| age <= facts.policy.idle.after());
         let tasks = state
-            .running()
+            .running(&worker.node)
             .filter(|step| step.usage.id.kind == StepKind::EcsTask);
         let orphans = tasks.filter(|_| is_fresh).filter_map(|step| {
             let orphaned = orphaned(facts, worker, &step, &known)?;

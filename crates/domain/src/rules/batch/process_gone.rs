@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
             step.node == *node && id.kind == StepKind::EcsTask && id.key == task
         })
     };
-    let kept = step_of(state, task);
+    let kept = step_of(facts, node, task);
     let step: Option<&PlacedStep> = kept.as_ref().or_else(in_lake);
     let ended = step.filter(|step| step.usage.end != StepEnd::Running);
     let gone = ended.and_then(|step| since(facts, step.observed_at));

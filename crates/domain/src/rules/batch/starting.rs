@@ -61,7 +61,7 @@ fn on_disk(facts: &Facts<'_>, job: &Job) -> Option<String> {
     let latest = state.latest.as_ref()?;
     let moved = latest.background.disk?;
     let seconds = latest.length.as_secs().max(1);
-    let has_begun = step_of(state, job.task_id()?).is_some();
+    let has_begun = step_of(facts, node, job.task_id()?).is_some();
     (age <= facts.policy.idle.after() && !has_begun).then(|| {
         let rate = Bytes(moved.0 / seconds);
         format!("no process of it has begun, and its machine's background moves {rate}/s on disk")

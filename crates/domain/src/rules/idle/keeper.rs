@@ -19,7 +19,8 @@ pub(super) fn of(facts: &Facts<'_>, instance: &Instance, node: &NodeState) -> Op
     let environment = environment(facts, instance);
     let by_batch = environment.and_then(|env| by_batch(facts, instance, env));
     let by_delay = || environment.and_then(delay).map(KeptAliveBy::ScaleInDelay);
-    by_batch.or_else(|| by_step(node)).or_else(by_delay)
+    let by_step = || by_step(&instance.id, node);
+    by_batch.or_else(by_step).or_else(by_delay)
 }
 
 fn by_batch(
@@ -39,9 +40,9 @@ fn by_batch(
     Some(KeptAliveBy::MinimumCapacity(least))
 }
 
-fn by_step(node: &NodeState) -> Option<KeptAliveBy> {
+fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
     let mut keepers: Vec<KeptAliveBy> = node
-        .running()
+        .running(id)
         .filter_map(|step| {
             let name = &step.usage.name;
             let keeper = KeptAliveBy::step(name);

@@ -73,7 +73,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
 fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
     let state = facts.state.nodes.get(&run.step.node)?;
     let others = state
-        .running()
+        .running(&run.step.node)
         .filter(|other| other.usage.id != run.step.usage.id);
     let busy = others.filter_map(|other| {
         let wall = other.usage.observed.since(other.usage.started)?;
