@@ -71,6 +71,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let (targets, verdicts) = both(|| Targets::of(facts, &profiles), by_steps);
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     settle(facts, verdicts, &mut findings, &mut not_judged);
+    rules::low_duty::take_offers(facts, &mut findings, &targets.nodes);
     let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
     settle(facts, of_nodes, &mut findings, &mut not_judged);
     dearest_first(&mut findings);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
+use crate::finding::StepLink;
 use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
 use crate::identity::Region;
 use crate::judge::Facts;
@@ -33,6 +34,16 @@ impl<'a> SeenRun<'a> {
             .job
             .map(|job| job.definition.as_deref().unwrap_or(&job.name));
         of_job.unwrap_or(&self.step.usage.name)
+    }
+
+    /// Where a finding about the steps of this name points to.
+    pub(crate) fn link(&self, name: &str) -> StepLink {
+        StepLink {
+            name: name.to_owned(),
+            id: self.step.usage.id.clone(),
+            node: self.step.node.to_string(),
+            job: self.job.map(|job| job.id.as_str().to_owned()),
+        }
     }
 
     pub(crate) fn requested(&self) -> Requested {

@@ -10,8 +10,10 @@ use crate::finding::{
     Window,
 };
 use crate::fleet::{Instance, InstanceState};
+use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::state::{Latest, NodeState};
+use crate::targets::NodeAdvice;
 use crate::units::{Share, Spoken, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::LowDutyNode;
@@ -31,6 +33,34 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
             judge_one(facts, instance, (node, latest), q)
         })
         .collect()
+}
+
+/// Names the type that would hold what ran on a node of few busy cores, and what that
+/// saves, where the advice on nodes knows one: memory, too, must have been seen.
+pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[NodeAdvice]) {
+    for finding in findings {
+        let is_small = finding.kind == KIND && finding.cost.is_none();
+        let advice = nodes.iter().find(|one| one.node == finding.resource.id);
+        let Some(advice) = advice.filter(|_| is_small && finding.resource.controller.is_none())
+        else {
+            continue;
+        };
+        let instance = NodeId::new(&advice.node).ok();
+        let instance = instance.and_then(|id| facts.inventory.instances.get(&id));
+        let price = instance.and_then(|instance| facts.price_of(instance));
+        let offer = advice.offers.first();
+        if let (Some(price), Some(offer), Some(saves)) =
+            (price, offer, offer.and_then(|offer| offer.saves_an_hour))
+        {
+            let saved = price.scaled(saves, price.per_hour);
+            finding.cost = Some(saved.wasted_over(finding.window));
+            finding.remedy.advice = format!(
+                "Take a smaller type than {}: {} holds what ran on it.",
+                advice.instance_type, offer.instance_type
+            );
+            finding.confidence.reason += "; its steps' memory was seen";
+        }
+    }
 }
 
 /// The questions about one machine with a probe.
@@ -248,7 +278,8 @@ fn found(
 mod tests {
     use super::*;
     use crate::rules::testing::{World, instance};
-    use crate::units::{CpuTime, Usd};
+    use crate::step::{MemorySource, PeakMemory};
+    use crate::units::{Bytes, CpuTime, Usd};
 
     #[test]
     fn a_node_is_low_duty_when_it_works_for_few_minutes_of_a_whole_day() {
@@ -295,6 +326,31 @@ mod tests {
         let often = |m: u64| if m % 480 < 60 { 120_000 } else { 12_000 };
         check("and half of them in three hours a day", week, often, None);
         check("a twentieth for two days", 2 * 24 * 60, |_| 12_000, None);
+    }
+
+    #[test]
+    fn a_node_of_few_busy_cores_is_told_which_type_holds_it_once_its_memory_was_seen() {
+        let check = |gib: Option<u64>, expect: (bool, &str)| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, 7 * 24 * 60 + 60, |_, h| {
+                h.workload.cpu = Some(CpuTime::from_millis(12_000));
+            });
+            let mut step = crate::state::testing::placed_step(1, 0);
+            step.usage.peak_memory = gib.map(|gib| PeakMemory {
+                bytes: Bytes::gib(gib),
+                source: MemorySource::CgroupSampled,
+            });
+            world.finished.push(step);
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = found.expect("it is low duty");
+            let told = (found.cost.is_some(), found.remedy.advice.as_str());
+            assert_eq!(told, expect, "{gib:?}");
+        };
+        let any = "Take a smaller type than m5.xlarge, or a burstable one.";
+        check(None, (false, any));
+        check(Some(15), (false, any));
+        let best = "Take a smaller type than m5.xlarge: c6a.large holds what ran on it.";
+        check(Some(1), (true, best));
     }
 
     #[test]

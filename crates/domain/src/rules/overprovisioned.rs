@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use super::{Check, Questions, Verdict};
 use crate::catalogue::Architecture;
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Overprovisioned,
-    Recommendation, Remedy, Resource, Window,
+    Recommendation, Remedy, Resource, StepLink, Window,
 };
 use crate::fleet::Instance;
 use crate::heartbeat::Origin;
@@ -108,7 +109,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     let then = newest.part_of(facts, price.per_hour, sized)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
-    let seen = Seen::of(runs)?;
+    let seen = Seen::of(name, runs)?;
     let cost = seen.cost(saving, facts.now);
     let least = facts.policy.overprovisioned.min_saving();
     if !q.holds(
@@ -203,10 +204,12 @@ struct Seen {
     peak_cores: Option<MilliCores>,
     peak_memory: Option<PeakMemory>,
     origin: Origin,
+    /// The newest.
+    links: Vec<StepLink>,
 }
 
 impl Seen {
-    fn of(runs: &[&Run<'_>]) -> Option<Self> {
+    fn of(name: &str, runs: &[&Run<'_>]) -> Option<Self> {
         let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
         let to = runs.iter().map(|run| run.step.observed_at).max()?;
         Some(Self {
@@ -225,6 +228,7 @@ impl Seen {
                 .filter_map(|run| run.step.usage.peak_memory)
                 .max_by_key(|peak| peak.bytes),
             origin: runs.iter().map(|run| run.step.origin).max()?,
+            links: newest(runs).map(|run| run.link(name)).collect(),
         })
     }
 
@@ -248,6 +252,13 @@ impl Seen {
             saving_a_month: per_hour.a_month(),
         }
     }
+}
+
+/// As many as a finding points to.
+fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
+    let mut runs = runs.to_vec();
+    runs.sort_unstable_by_key(|run| Reverse((run.step.observed_at, &run.step.usage.id)));
+    runs.into_iter().take(Finding::MAX_STEPS)
 }
 
 fn found(
@@ -300,7 +311,7 @@ fn found(
             command: Some(format!("ebb tune {}", super::idle::quoted(name))),
         },
         recommendation: Some(recommendation),
-        steps: Vec::new(),
+        steps: seen.links.clone(),
         resource: Resource {
             id: name.to_owned(),
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),

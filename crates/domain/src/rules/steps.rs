@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 use super::{Check, Questions, Verdict, observed};
 use crate::finding::{
-    Action, Causes, Confidence, Cost, Evidence, Finding, FindingKind, Remedy, Resource, StepLink,
+    Action, Causes, Confidence, Cost, Evidence, Finding, FindingKind, Remedy, Resource,
     StepTrouble, Trouble, Window,
 };
 use crate::fleet::JobStatus;
@@ -287,7 +287,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
         steps: about
             .runs
             .iter()
-            .map(|run| link(step.name, run))
+            .map(|run| run.link(step.name))
             .take(Finding::MAX_STEPS)
             .collect(),
         resource: Resource {
@@ -307,15 +307,6 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
             origin: run.step.origin,
         },
     }))
-}
-
-fn link(name: &str, run: &SeenRun<'_>) -> StepLink {
-    StepLink {
-        name: name.to_owned(),
-        id: run.step.usage.id.clone(),
-        node: run.step.node.to_string(),
-        job: run.job.map(|job| job.id.as_str().to_owned()),
-    }
 }
 
 /// The executable that held the most memory, where that is the trouble, or else used the

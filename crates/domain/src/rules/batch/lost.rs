@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::{KIND, Seen, Verdict, found_worker, silent_for};
 use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
-use crate::fleet::ContainerInstance;
+use crate::fleet::{ContainerInstance, Health};
 use crate::judge::Facts;
 use crate::units::Spoken;
 
@@ -13,8 +13,22 @@ use crate::units::Spoken;
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
-        .filter_map(|worker| judge_one(facts, worker))
+        .filter_map(|worker| judge_one(facts, worker).or_else(|| impaired(facts, worker)))
         .collect()
+}
+
+/// ECS's own check of the container runtime says that it fails, and not since when: no
+/// waste is claimed, but somebody should look.
+fn impaired(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
+    let is_impaired = worker.health == Some(Health::Impaired);
+    let instance = facts.instance(&worker.node).filter(|_| is_impaired)?;
+    Some(Verdict::undetermined(
+        KIND,
+        worker.node.as_str(),
+        instance.name(),
+        "ECS says that its container runtime is impaired, and not since when: what is placed on \
+         it may hang",
+    ))
 }
 
 fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
@@ -50,8 +64,14 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
             stuck: Stuck::AgentDisconnected,
             confidence: Confidence {
                 level: Level::High,
-                reason: "ECS says disconnected at every sweep, and the probe shows the host alive"
-                    .into(),
+                reason: match worker.health {
+                    Some(Health::Impaired) => {
+                        "ECS says disconnected at every sweep and its container runtime impaired, \
+                         and the probe shows the host alive"
+                    }
+                    _ => "ECS says disconnected at every sweep, and the probe shows the host alive",
+                }
+                .into(),
             },
             remedy: Remedy {
                 action: Action::Investigate,

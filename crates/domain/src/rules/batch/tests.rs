@@ -3,7 +3,7 @@
 mod rows;
 
 use crate::finding::{Evidence, Stuck};
-use crate::fleet::{JobQueue, JobStatus, Task, TaskFamily};
+use crate::fleet::{Health, JobQueue, JobStatus, Task, TaskFamily};
 use crate::identity::Region;
 use crate::judge::MetricPoint;
 use crate::rules::testing::{World, asked, instance, step};
@@ -279,6 +279,15 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         &lost(Some(3_000), 10),
         "the probe silent for 50 min: the host hangs or has no network",
     );
+    let mut impaired = lost(None, 60);
+    let workers = &mut impaired.inventory.batch.container_instances;
+    workers.change(|worker| {
+        worker.agent_connected = Some(true);
+        worker.health = Some(Health::Impaired);
+    });
+    let said = impaired.judge().not_judged;
+    let why = "its container runtime is impaired, and not since when";
+    assert!(said.iter().any(|one| one.reason.contains(why)), "{said:?}");
     let mut no_probe = lost(Some(3_000), 10);
     no_probe.state = Default::default();
     check(&no_probe, "no probe tells whether it lives");

@@ -1,6 +1,6 @@
 //! The table of cases of the overprovisioned rule.
 
-use crate::finding::Level;
+use crate::finding::{Finding, Level};
 use crate::fleet::JobStatus;
 use crate::judge::{Check, Speaks, explain};
 use crate::rules::testing::{World, asked, instance, step};
@@ -122,6 +122,7 @@ fn runs_that_ended_count_once_and_make_it_surer() {
         world.finished.push(run);
     }
     let finding = world.verdict().expect("it is overprovisioned");
+    assert_eq!(finding.steps.len(), Finding::MAX_STEPS);
     assert_eq!(finding.recommendation.expect("advice").samples, 26);
     assert_eq!(finding.confidence.level, Level::High);
 }
