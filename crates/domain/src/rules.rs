@@ -25,9 +25,24 @@ mod storage;
 pub(crate) mod testing;
 pub mod unattached_volume;
 
-use crate::finding::{Finding, FindingKind};
+use crate::finding::{Action, Finding, FindingKind, Remedy};
+use crate::fleet::Instance;
+use crate::identity::InstanceType;
 use crate::report::NotJudged;
 use serde::Serialize;
+
+/// Changes the type of a machine that no controller owns.
+fn change_type(instance: &Instance, action: Action, to: &InstanceType) -> Remedy {
+    let (region, id) = (&instance.region, &instance.id);
+    Remedy {
+        action,
+        advice: format!("Stop it when it can rest, change its type to {to} and start it."),
+        command: Some(format!(
+            "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
+             --instance-type Value={to}"
+        )),
+    }
+}
 
 /// How a rule came to its verdict about a machine or job: one question after the
 /// other, up to the one that decides.

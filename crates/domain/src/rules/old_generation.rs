@@ -1,7 +1,7 @@
 //! Old generation: a machine from before Nitro, where a newer one of its series and of
 //! the same processor's kind has as much for less.
 
-use super::{Check, Questions, Verdict};
+use super::{Check, Questions, Verdict, change_type};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, Level, Newer, Remedy, Resource, Window,
@@ -97,7 +97,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         return None;
     }
     let controller = facts.controller(instance);
-    let remedy = remedy(instance, controller.as_ref(), newer.instance_type.as_str());
+    let remedy = remedy(instance, controller.as_ref(), &newer.instance_type);
     Some(Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
         kind: KIND,
@@ -145,8 +145,8 @@ fn newer_with_as_much(
     })
 }
 
-fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &str) -> Remedy {
-    let (region, id) = (&instance.region, &instance.id);
+fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &InstanceType) -> Remedy {
+    let region = &instance.region;
     match controller {
         Some(controller) => Remedy {
             action: Action::Upgrade,
@@ -155,14 +155,7 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, newer: &str) -> 
                 "aws ec2 describe-instance-types --region {region} --instance-types {newer}"
             )),
         },
-        None => Remedy {
-            action: Action::Upgrade,
-            advice: format!("Stop it when it can rest, change its type to {newer} and start it."),
-            command: Some(format!(
-                "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
-                 --instance-type Value={newer}"
-            )),
-        },
+        None => change_type(instance, Action::Upgrade, newer),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Overprovisioned node: all that ran on it at any one time, with headroom, needs at most
 //! half of both its cores and its memory, and a type on sale holds that for less.
 
-use super::{Check, Questions, Verdict};
+use super::{Check, Questions, Verdict, change_type};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, Level, Remedy, Resource, Roomy, Window,
+    Action, Confidence, Evidence, Finding, FindingKind, Level, Resource, Roomy, Window,
 };
 use crate::fleet::Instance;
 use crate::identity::NodeId;
@@ -152,7 +152,7 @@ fn judge_one(
             ),
         },
         cost: Some(cost),
-        remedy: remedy(instance, offer.instance_type.as_str()),
+        remedy: change_type(instance, Action::Rightsize, &offer.instance_type),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource::of_instance(instance, None, advice.origin),
@@ -179,18 +179,6 @@ fn window(facts: &Facts<'_>, id: &NodeId, instance: &Instance) -> Option<Window>
         from: from.min(to),
         to,
     })
-}
-
-fn remedy(instance: &Instance, smaller: &str) -> Remedy {
-    let (region, id) = (&instance.region, &instance.id);
-    Remedy {
-        action: Action::Rightsize,
-        advice: format!("Stop it when it can rest, change its type to {smaller} and start it."),
-        command: Some(format!(
-            "aws ec2 modify-instance-attribute --region {region} --instance-id {id} \
-             --instance-type Value={smaller}"
-        )),
-    }
 }
 
 #[cfg(test)]
