@@ -25,9 +25,10 @@ mod storage;
 pub(crate) mod testing;
 pub mod unattached_volume;
 
-use crate::finding::{Action, Finding, FindingKind, Remedy};
+use crate::finding::{Action, Cost, Finding, FindingKind, Remedy};
 use crate::fleet::Instance;
 use crate::identity::InstanceType;
+use crate::judge::Facts;
 use crate::report::NotJudged;
 use serde::Serialize;
 
@@ -136,6 +137,16 @@ impl Questions {
             self.ask(question, answer, speaks);
         }
         speaks == Speaks::ForWaste
+    }
+
+    /// Asks whether a change is worth what it saves.
+    fn saves_enough(&mut self, facts: &Facts<'_>, cost: &Cost) -> bool {
+        let least = facts.policy.overprovisioned.min_saving();
+        self.holds(
+            "what would be saved a month?",
+            (cost.saving_a_month, format_args!("at least {least}")),
+            cost.saving_a_month >= least,
+        )
     }
 
     fn ask(

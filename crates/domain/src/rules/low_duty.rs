@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Check, Questions, Verdict, idle};
+use super::{Check, Questions, Verdict, idle, overprovisioned_node};
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, LowDuty, Remedy, Resource,
     Window,
@@ -38,25 +38,23 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
 /// Names the type that would hold what ran on a node of few busy cores, and what that
 /// saves, where the advice on nodes knows one: memory, too, must have been seen.
 pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[NodeAdvice]) {
-    for finding in findings {
-        let is_small = finding.kind == KIND && finding.cost.is_none();
-        let advice = nodes.iter().find(|one| one.node == finding.resource.id);
-        let Some(advice) = advice.filter(|_| is_small && finding.resource.controller.is_none())
-        else {
-            continue;
-        };
-        let instance = NodeId::new(&advice.node).ok();
+    let small = findings.iter_mut().filter(|finding| {
+        finding.kind == KIND && finding.cost.is_none() && finding.resource.controller.is_none()
+    });
+    for finding in small {
+        let id = finding.resource.id.as_str();
+        let advice = nodes.iter().find(|one| one.node == id);
+        let instance = NodeId::new(id).ok();
         let instance = instance.and_then(|id| facts.inventory.instances.get(&id));
-        let price = instance.and_then(|instance| facts.price_of(instance));
-        let offer = advice.offers.first();
-        if let (Some(price), Some(offer), Some(saves)) =
-            (price, offer, offer.and_then(|offer| offer.saves_an_hour))
-        {
-            let saved = price.scaled(saves, price.per_hour);
-            finding.cost = Some(saved.wasted_over(finding.window));
+        let best = advice.zip(instance).and_then(|(advice, instance)| {
+            let best = overprovisioned_node::best(facts, advice, instance, finding.window);
+            best.map(|(offer, cost)| (&instance.instance_type, offer, cost))
+        });
+        if let Some((kind, offer, cost)) = best {
+            finding.cost = Some(cost);
             finding.remedy.advice = format!(
-                "Take a smaller type than {}: {} holds what ran on it.",
-                advice.instance_type, offer.instance_type
+                "Take a smaller type than {kind}: {} holds what ran on it.",
+                offer.instance_type
             );
             finding.confidence.reason += "; its steps' memory was seen";
         }

@@ -88,12 +88,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         .price_of(instance)?
         .scaled(saved, now)
         .wasted_over(window);
-    let least = facts.policy.overprovisioned.min_saving();
-    if !q.holds(
-        "what would be saved a month?",
-        (cost.saving_a_month, format_args!("at least {least}")),
-        cost.saving_a_month >= least,
-    ) {
+    if !q.saves_enough(facts, &cost) {
         return None;
     }
     let controller = facts.controller(instance);

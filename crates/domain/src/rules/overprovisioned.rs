@@ -111,12 +111,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     let saving = price.scaled(saved, price.per_hour);
     let seen = Seen::of(name, runs)?;
     let cost = seen.cost(saving, facts.now);
-    let least = facts.policy.overprovisioned.min_saving();
-    if !q.holds(
-        "what would be saved a month?",
-        (cost.saving_a_month, format_args!("at least {least}")),
-        cost.saving_a_month >= least,
-    ) {
+    if !q.saves_enough(facts, &cost) {
         return None;
     }
     let offers = offers(facts, step.profiles, step.profiled, sized);

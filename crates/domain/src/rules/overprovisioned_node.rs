@@ -4,12 +4,12 @@
 use super::{Check, Questions, Verdict, change_type};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, Level, Resource, Roomy, Window,
+    Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Resource, Roomy, Window,
 };
 use crate::fleet::Instance;
 use crate::identity::NodeId;
 use crate::judge::Facts;
-use crate::targets::NodeAdvice;
+use crate::targets::{NodeAdvice, NodeOffer};
 use crate::units::{MilliCores, Share};
 
 const KIND: FindingKind = FindingKind::OverprovisionedNode;
@@ -92,16 +92,9 @@ fn judge_one(
     ) {
         return None;
     }
-    let (offer, saves) = (offer?, offer?.saves_an_hour?);
     let window = window(facts, &id, instance)?;
-    let price = facts.price_of(instance)?;
-    let cost = price.scaled(saves, price.per_hour).wasted_over(window);
-    let least = facts.policy.overprovisioned.min_saving();
-    if !q.holds(
-        "what would be saved a month?",
-        (cost.saving_a_month, format_args!("at least {least}")),
-        cost.saving_a_month >= least,
-    ) {
+    let (offer, cost) = best(facts, advice, instance, window)?;
+    if !q.saves_enough(facts, &cost) {
         return None;
     }
     // What rests needs no smaller type but an end; what its steps ask for too much is
@@ -157,6 +150,19 @@ fn judge_one(
         steps: Vec::new(),
         resource: Resource::of_instance(instance, None, advice.origin),
     })))
+}
+
+/// The cheapest type that holds what ran on a node, and what the larger one wastes.
+pub(super) fn best<'a>(
+    facts: &Facts<'_>,
+    advice: &'a NodeAdvice,
+    instance: &Instance,
+    window: Window,
+) -> Option<(&'a NodeOffer, Cost)> {
+    let offer = advice.offers.first()?;
+    let price = facts.price_of(instance)?;
+    let saved = price.scaled(offer.saves_an_hour?, price.per_hour);
+    Some((offer, saved.wasted_over(window)))
 }
 
 /// `None` where one of the two is not known.
