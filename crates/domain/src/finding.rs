@@ -282,7 +282,8 @@ pub struct Recommendation {
 /// Waste that was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The same for the same waste from sweep to sweep: `kind/region/resource`.
+    /// The same for the same waste from sweep to sweep: `kind/region/resource`, and for
+    /// what has but a name `kind/account/region/name`.
     pub id: String,
     /// What kind of waste.
     pub kind: FindingKind,
@@ -329,6 +330,20 @@ impl Finding {
     /// The id that this waste has from sweep to sweep.
     pub fn id_of(kind: FindingKind, region: &Region, resource: &str) -> String {
         format!("{}/{region}/{resource}", kind.slug())
+    }
+
+    /// The id of waste about what has but a name, such as a step or a queue: two accounts
+    /// may both have given it. Where the account is not told, as [`Self::id_of`].
+    pub fn id_in(
+        kind: FindingKind,
+        account: Option<&AccountId>,
+        region: &Region,
+        name: &str,
+    ) -> String {
+        match account {
+            Some(account) => format!("{}/{account}/{region}/{name}", kind.slug()),
+            None => Self::id_of(kind, region, name),
+        }
     }
 
     /// Takes what sweeps saw for the window of what nothing dates: that the cloud says that

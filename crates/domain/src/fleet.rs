@@ -65,7 +65,8 @@ impl Inventory {
     /// Says whose all of it is that does not say so itself.
     pub fn belongs_to(&mut self, account: &AccountId) {
         let instances = self.instances.values_mut().map(|one| &mut one.account);
-        for of in instances.chain(self.storage.accounts()) {
+        let of_batch = self.batch.accounts();
+        for of in instances.chain(of_batch).chain(self.storage.accounts()) {
             of.get_or_insert_with(|| account.clone());
         }
     }

@@ -124,6 +124,18 @@ impl Region {
     }
 }
 
+impl AccountId {
+    /// The account that an ARN names; `None` where it names none, or is no ARN.
+    pub fn of_arn(arn: &str) -> Option<Self> {
+        Self::new(arn.strip_prefix("arn:")?.split(':').nth(3)?).ok()
+    }
+
+    /// Whether two things may be of one account: what does not say may be of any.
+    pub fn may_be_one(one: Option<&Self>, other: Option<&Self>) -> bool {
+        one.zip(other).is_none_or(|(one, other)| one == other)
+    }
+}
+
 impl InstanceType {
     const UNLISTED: &str = "unlisted";
 

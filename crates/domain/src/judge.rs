@@ -128,7 +128,10 @@ fn settle(
 ) {
     for mut verdict in verdicts {
         if let Verdict::Waste(finding) = &mut verdict {
-            finding.resource.account = whose::account(facts, &finding.resource);
+            let resource = &mut finding.resource;
+            if resource.account.is_none() {
+                resource.account = whose::account(facts, resource);
+            }
         }
         match exempt::verdict(facts, verdict) {
             Verdict::Waste(finding) => findings.push(*finding),

@@ -21,6 +21,7 @@ use crate::decision::{Decision, Decisions, Verb};
 use crate::finding::{Finding, FindingKind, PriceBasis};
 use crate::fleet::Inventory;
 use crate::heartbeat::Origin;
+use crate::identity::AccountId;
 use crate::report::Report;
 use crate::units::Usd;
 
@@ -191,6 +192,7 @@ impl Lives {
         inventory: &Inventory,
         now: Timestamp,
     ) -> Standing {
+        self.take_over(finding);
         let price = Price::of(finding);
         let aside = decision.is_some();
         let Some(life) = self.known.get_mut(&finding.id) else {
@@ -227,6 +229,21 @@ impl Lives {
         Standing {
             stage,
             first_seen: life.first_seen,
+        }
+    }
+
+    /// A life that was begun before it was told in whose account goes on under the id with
+    /// the account: else its end would be told, and perhaps a saving, and nothing ended.
+    fn take_over(&mut self, finding: &Finding) {
+        let resource = &finding.resource;
+        let before = Finding::id_of(finding.kind, &resource.region, &resource.id);
+        let is_its =
+            |life: &Life| AccountId::may_be_one(life.account.as_ref(), resource.account.as_ref());
+        if self.known.contains_key(&finding.id) || !self.known.get(&before).is_some_and(is_its) {
+            return;
+        }
+        if let Some(life) = self.known.remove(&before) {
+            self.known.insert(finding.id.clone(), life);
         }
     }
 

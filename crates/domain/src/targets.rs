@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Level, PriceBasis};
 use crate::fleet::{Market, SpotScore, SpotWish};
 use crate::heartbeat::Origin;
-use crate::identity::{InstanceType, Region};
+use crate::identity::{AccountId, InstanceType, Region};
 use crate::judge::Facts;
 use crate::profile::gather::Profiles;
 use crate::profile::place::Basis;
@@ -86,7 +86,9 @@ fn advised(
     room: &mut usize,
 ) -> (Vec<GroupAdvice>, usize) {
     groups.sort_by(|a, b| {
-        let key = |one: &gather::Group<'_, '_>| (one.name.clone(), one.region.clone());
+        let key = |one: &gather::Group<'_, '_>| {
+            (one.name.clone(), one.region.clone(), one.account.clone())
+        };
         (b.wall().cmp(&a.wall())).then_with(|| key(a).cmp(&key(b)))
     });
     let left_out = groups.len().saturating_sub(MAX_GROUPS);
@@ -96,7 +98,7 @@ fn advised(
         .filter_map(|one| group::advise(facts, profiles, one, room));
     let mut all: Vec<GroupAdvice> = advice.collect();
     all.sort_by(|a, b| {
-        let key = |one: &GroupAdvice| (one.name.clone(), one.region.clone());
+        let key = |one: &GroupAdvice| (one.name.clone(), one.region.clone(), one.account.clone());
         (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| key(a).cmp(&key(b)))
     });
     (all, left_out)
@@ -109,6 +111,9 @@ pub struct GroupAdvice {
     pub name: String,
     /// Where it runs.
     pub region: Region,
+    /// In whose account; `None` where that is not told.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// Whom to ask; `None` when no tag tells.
     pub owner: Option<String>,
     /// Simulated as soon as one of its runs is.

@@ -56,6 +56,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
     Some(StepAdvice {
         step: resource.id.clone(),
         region: Some(resource.region.clone()),
+        account: resource.account.clone(),
         kind: StepKind::EcsTask,
         owner: resource.owner.clone(),
         origin: resource.origin,

@@ -56,7 +56,7 @@ pub(crate) struct BucketArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecideArgs {
-    /// The finding's id, as the report has it: kind/region/resource
+    /// The finding's id, as the report has it: kind/region/resource, or kind/account/region/name
     pub(crate) id: String,
     /// Why
     #[arg(long, value_name = "TEXT")]

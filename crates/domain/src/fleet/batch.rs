@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Controller;
-use crate::identity::{NodeId, Region};
+use crate::identity::{AccountId, NodeId, Region};
 use crate::judge::MetricSeries;
 
 /// Compute environments, queues, jobs and container instances.
@@ -49,6 +49,31 @@ impl BatchFleet {
         self.insights.extend(other.insights);
     }
 
+    /// Whose its environments and queues are.
+    pub(super) fn accounts(&mut self) -> impl Iterator<Item = &mut Option<AccountId>> {
+        let queues = self.queues.iter_mut().map(|one| &mut one.account);
+        let environments = self.environments.iter_mut().map(|one| &mut one.account);
+        environments.chain(queues)
+    }
+
+    /// The queue of a job; two accounts may each have one of its name.
+    pub fn queue_of(&self, job: &Job) -> Option<&JobQueue> {
+        let of = job.account();
+        self.queues.iter().find(|queue| {
+            (&queue.region, queue.name.as_str()) == (&job.region, job.queue_name())
+                && AccountId::may_be_one(of.as_ref(), queue.account.as_ref())
+        })
+    }
+
+    /// The environments of a queue.
+    pub fn environments_of(&self, queue: &JobQueue) -> impl Iterator<Item = &ComputeEnvironment> {
+        self.environments.iter().filter(|one| {
+            one.region == queue.region
+                && queue.environments.contains(&one.name)
+                && AccountId::may_be_one(one.account.as_ref(), queue.account.as_ref())
+        })
+    }
+
     /// The ECS task of a job; `None` before it has one or when ECS has forgotten it,
     /// which it does an hour after the end.
     pub fn task_of(&self, job: &Job) -> Option<&Task> {
@@ -68,19 +93,12 @@ impl BatchFleet {
     /// True for a job whose queue places on Fargate: Batch lets a queue have either that
     /// or machines of the account.
     pub fn is_on_fargate(&self, job: &Job) -> bool {
-        let queue = self
-            .queues
-            .iter()
-            .find(|queue| queue.region == job.region && queue.name == job.queue_name());
-        let names = queue.map_or(&[][..], |queue| &queue.environments);
-        self.environments
-            .iter()
-            .filter(|one| one.region == job.region && names.contains(&one.name))
-            .any(|one| {
-                one.kind
-                    .as_deref()
-                    .is_some_and(|kind| kind.starts_with("FARGATE"))
-            })
+        let queue = self.queue_of(job).into_iter();
+        let mut environments = queue.flat_map(|queue| self.environments_of(queue));
+        environments.any(|one| {
+            let kind = one.kind.as_deref();
+            kind.is_some_and(|kind| kind.starts_with("FARGATE"))
+        })
     }
 
     /// The environment that owns a node, found through its ECS cluster.
@@ -147,6 +165,9 @@ pub struct ComputeEnvironment {
     pub name: String,
     /// Where it is.
     pub region: Region,
+    /// In whose account; `None` where that is not told.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// Batch's status of it, such as `VALID` or `INVALID`.
     pub status: Option<String>,
     /// The ECS cluster beneath.
@@ -186,6 +207,7 @@ impl ComputeEnvironment {
         Self {
             name: name.into(),
             region,
+            account: None,
             status: None,
             cluster_arn: None,
             min_vcpus: None,
@@ -209,6 +231,9 @@ pub struct JobQueue {
     pub name: String,
     /// Where it is.
     pub region: Region,
+    /// In whose account; `None` where that is not told.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// Batch's status of it.
     pub status: Option<String>,
     /// Batch's words on its status.
@@ -235,6 +260,7 @@ impl JobQueue {
         Self {
             name: name.into(),
             region,
+            account: None,
             status: None,
             status_reason: None,
             enabled: None,

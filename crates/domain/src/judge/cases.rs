@@ -2,16 +2,21 @@
 //! is renamed, started anew, reuses an id or has its probe upgraded, from what arrives
 //! to what is said.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::finding::{Finding, FindingKind};
+use crate::fleet::{ComputeEnvironment, Instance, JobQueue, Volume};
+
+use super::explain;
 use crate::heartbeat::{Arrival, Heartbeat, Placed, Sent};
-use crate::identity::{BootId, ProbeStart};
-use crate::rules::testing::{World, instance};
-use crate::state::testing::{at, clock, heartbeat, node};
-use crate::units::CpuTime;
+use crate::identity::{AccountId, BootId, InstanceType, ProbeStart};
+use crate::rules::testing::{World, asked, instance, region, volume};
+use crate::state::testing::{at, clock, heartbeat, node, placed_step};
+use crate::step::{MemorySource, PeakMemory};
+use crate::units::{Bytes, CpuTime, MilliCores};
 
 /// Minute `minute` of node 1: busy for the first twenty, quiet after.
 fn minute(minute: u64) -> Heartbeat {
@@ -192,4 +197,74 @@ fn a_probe_that_was_upgraded_in_between_goes_on_where_the_old_one_was() {
     let coverage = finding.coverage.map(crate::units::Share::ppm);
     assert_eq!(coverage, Some(975_000));
     assert_eq!(world.state.nodes[&node(1)].missing(), 0);
+}
+
+#[test]
+fn what_has_the_same_name_in_two_accounts_is_two() {
+    let account = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
+    let kind = InstanceType::new("m5.4xlarge").expect("a type");
+    let mut world = World::with([1, 2].map(|n| Instance {
+        account: Some(account(n)),
+        instance_type: kind.clone(),
+        ..instance(n)
+    }));
+    world.now = at(86_400);
+    for n in [1, 2] {
+        let of = Some(account(n));
+        let batch = &mut world.inventory.batch;
+        batch.environments.push(ComputeEnvironment {
+            account: of.clone(),
+            status: Some("INVALID".into()),
+            ..ComputeEnvironment::new("env", region())
+        });
+        batch.queues.push(JobQueue {
+            account: of.clone(),
+            status: Some("INVALID".into()),
+            ..JobQueue::new("q", region())
+        });
+        let id = format!("vol-{n}");
+        let name = BTreeMap::from([("Name".to_owned(), "scratch".to_owned())]);
+        let lost = Volume {
+            id: id.clone(),
+            account: of,
+            tags: name,
+            ..volume(400, "gp3", 100)
+        };
+        world.inventory.storage.volumes.insert(id, lost);
+        for run in 0..25 {
+            let mut run = placed_step(n, 100 + run * 10);
+            run.usage.requested = asked(16, 32);
+            run.usage.peak_cores = Some(MilliCores(900 * u64::from(n)));
+            run.usage.peak_memory = Some(PeakMemory {
+                bytes: Bytes::gib(1),
+                source: MemorySource::CgroupSampled,
+            });
+            world.finished.push(run);
+        }
+    }
+    let report = world.judge();
+    let mut found: Vec<&str> = report.findings.iter().map(|f| f.id.as_str()).collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            "overprovisioned_step/000000000001/us-east-1/align",
+            "overprovisioned_step/000000000002/us-east-1/align",
+            "stuck_batch_job/000000000001/us-east-1/environment/env",
+            "stuck_batch_job/000000000001/us-east-1/queue/q",
+            "stuck_batch_job/000000000002/us-east-1/environment/env",
+            "stuck_batch_job/000000000002/us-east-1/queue/q",
+            "unattached_volume/us-east-1/vol-1",
+            "unattached_volume/us-east-1/vol-2",
+        ]
+    );
+    for finding in &report.findings {
+        let of = finding.resource.account.as_ref().expect("it is told");
+        let named = finding.id.contains(of.as_str());
+        assert!(named || finding.id.contains("vol-"), "{}", finding.id);
+    }
+    let runs: Vec<u32> = report.steps.iter().map(|step| step.samples).collect();
+    assert_eq!(runs, [25, 25]);
+    let asked = explain(&world.facts(), found[2]);
+    assert_eq!(asked.findings.len(), 1, "of the account that was asked for");
 }

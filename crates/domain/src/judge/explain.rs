@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Facts, judge};
 use crate::finding::Finding;
 use crate::fleet::JobId;
-use crate::identity::NodeId;
+use crate::identity::{AccountId, NodeId};
 use crate::profile::gather;
 use crate::report::NotJudged;
 use crate::rules;
@@ -31,6 +31,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let report = judge(facts);
     let is_asked = |finding: &&Finding| finding.id == id;
     let asked = report.findings.iter().find(is_asked);
+    let account = asked.and_then(|finding| finding.resource.account.clone());
     // A finding is explained by what it is about.
     let id = asked.map_or(id.to_owned(), |finding| finding.resource.id.clone());
     let id = id.as_str();
@@ -74,16 +75,16 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
     let kept = facts.state.steps();
     let profiles = gather::profiles(facts, &kept);
-    let of_spot = rules::spot::explain(facts, &profiles, id);
-    let is_environment = !of_spot.is_empty();
-    checks.extend(of_spot);
+    checks.extend(rules::batch::explain_named(facts, id));
+    checks.extend(rules::spot::explain(facts, &profiles, id));
     let mut of_step = rules::overprovisioned::explain(facts, &profiles, id);
     of_step.extend(rules::steps::explain(facts, &profiles, id));
     let is_step = !of_step.is_empty();
     checks.extend(of_step);
     let about = |finding: &Finding| {
         let resource = &finding.resource;
-        resource.id == id || resource.node.as_deref() == Some(id)
+        let is_its = AccountId::may_be_one(account.as_ref(), resource.account.as_ref());
+        is_its && (resource.id == id || resource.node.as_deref() == Some(id))
     };
     Explanation {
         resource: id.to_owned(),
@@ -94,7 +95,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
             .or_else(|| address.map(|it| format!("address in {}", it.region)))
             .or_else(|| snapshot.map(|s| format!("{} GiB snapshot in {}", s.size_gib, s.region)))
             .or_else(|| commitment.map(|paid| format!("commitment of {}", paid.per_hour)))
-            .or_else(|| is_environment.then(|| "a Batch environment".to_owned()))
+            .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
             .or_else(|| is_step.then(|| "a step, or a run of one".to_owned())),
         checks,
         findings: report.findings.into_iter().filter(about).collect(),
@@ -104,6 +105,14 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
             .filter(|n| n.resource == id)
             .collect(),
     }
+}
+
+/// What of Batch has but a name.
+fn of_batch(id: &str) -> Option<String> {
+    let (kind, _) = id.split_once('/')?;
+    ["environment", "queue"]
+        .contains(&kind)
+        .then(|| format!("a Batch {kind}"))
 }
 
 #[cfg(test)]

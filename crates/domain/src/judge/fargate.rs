@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::{Facts, labelled};
 use crate::catalogue::Architecture;
 use crate::fleet::{BatchFleet, Job, JobStatus, Market, Platform, Task, TaskFamily, task_id};
-use crate::identity::Region;
+use crate::identity::{AccountId, Region};
 use crate::report::{FargateJob, FargateJobs};
 use crate::rules::batch::fargate;
 use crate::sizing::SizedRequest;
@@ -23,18 +23,26 @@ pub const MAX_FARGATE_JOBS: usize = 1_000;
 /// Source: "AWS Fargate Pricing", "Duration".
 const LEAST: Duration = Duration::from_secs(60);
 
-/// Queues on Fargate, and how they buy; `None` where that differs from job to job.
-type Queues<'a> = BTreeMap<(&'a Region, &'a str), Option<Market>>;
+/// Queues on Fargate by region and name, whose each is, and how they buy; `None` where that
+/// differs from job to job.
+type Queues<'a> = BTreeMap<(&'a Region, &'a str), Vec<(Option<&'a AccountId>, Option<Market>)>>;
 
 /// All of them, the newest first. The parent of an array never runs itself.
 pub(super) fn jobs(facts: &Facts<'_>) -> FargateJobs {
     let batch = &facts.inventory.batch;
     let queues = queues(batch);
+    let market = |job: &Job| {
+        let named = queues.get(&(&job.region, job.queue_name()))?;
+        let of = job.account();
+        let mut named = named.iter();
+        let its = named.find(|(account, _)| AccountId::may_be_one(of.as_ref(), *account));
+        Some(its?.1)
+    };
     let mut jobs: Vec<(&Job, Option<Market>)> = batch
         .jobs
         .values()
         .filter(|job| job.array_size.is_none())
-        .filter_map(|job| Some((job, *queues.get(&(&job.region, job.queue_name()))?)))
+        .filter_map(|job| Some((job, market(job)?)))
         .collect();
     jobs.sort_by_key(|(job, _)| (Reverse(job.created_at), &job.id));
     let left_out = jobs.len().saturating_sub(MAX_FARGATE_JOBS);
@@ -49,20 +57,17 @@ pub(super) fn jobs(facts: &Facts<'_>) -> FargateJobs {
 }
 
 fn queues(batch: &BatchFleet) -> Queues<'_> {
-    let kinds: BTreeMap<(&Region, &str), &str> = batch
-        .environments
-        .iter()
-        .filter_map(|one| Some(((&one.region, one.name.as_str()), one.kind.as_deref()?)))
-        .collect();
-    let queues = batch.queues.iter().filter_map(|queue| {
-        let names = queue.environments.iter();
-        let of = |name: &String| kinds.get(&(&queue.region, name.as_str())).copied();
-        let mut markets = names.filter_map(of).filter_map(bought);
-        let first = markets.next()?;
-        let same = markets.all(|other| other == first);
-        Some(((&queue.region, queue.name.as_str()), same.then_some(first)))
-    });
-    queues.collect()
+    let mut queues = Queues::new();
+    for queue in &batch.queues {
+        let kinds = batch.environments_of(queue);
+        let mut markets = kinds.filter_map(|one| bought(one.kind.as_deref()?));
+        if let Some(first) = markets.next() {
+            let same = markets.all(|other| other == first).then_some(first);
+            let named = queues.entry((&queue.region, queue.name.as_str()));
+            named.or_default().push((queue.account.as_ref(), same));
+        }
+    }
+    queues
 }
 
 /// By Batch's word for an environment, and ECS's for a capacity provider.

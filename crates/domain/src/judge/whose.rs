@@ -6,6 +6,7 @@ use crate::fleet::JobId;
 use crate::identity::{AccountId, NodeId};
 
 /// By its machine, by what its region told of it, or by an ARN; `None` where none tells.
+/// Rules say it themselves of what has but a name, which two accounts may both have given.
 pub(super) fn account(facts: &Facts<'_>, resource: &Resource) -> Option<AccountId> {
     let inventory = facts.inventory;
     let machine = |id: &str| {
@@ -13,26 +14,13 @@ pub(super) fn account(facts: &Facts<'_>, resource: &Resource) -> Option<AccountI
         inventory.instances.get(&node)?.account.clone()
     };
     let job = || {
-        let job = inventory.batch.jobs.get(&JobId::new(&resource.id).ok()?)?;
-        let task = job.task_arn.as_deref();
-        of_arn(&job.queue).or_else(|| of_arn(task?))
-    };
-    let environment = || {
-        let name = resource.id.strip_prefix("environment/")?;
-        let mut all = inventory.batch.environments.iter();
-        let found = all.find(|one| one.name == name && one.region == resource.region)?;
-        of_arn(found.cluster_arn.as_deref()?)
+        let id = JobId::new(&resource.id).ok()?;
+        inventory.batch.jobs.get(&id)?.account()
     };
     machine(resource.node.as_deref().unwrap_or(&resource.id))
         .or_else(|| inventory.storage.account_of(&resource.id).cloned())
         .or_else(job)
-        .or_else(environment)
-        .or_else(|| of_arn(&resource.id))
-}
-
-fn of_arn(arn: &str) -> Option<AccountId> {
-    let account = arn.strip_prefix("arn:")?.split(':').nth(3)?;
-    AccountId::new(account).ok()
+        .or_else(|| AccountId::of_arn(&resource.id))
 }
 
 #[cfg(test)]
@@ -70,7 +58,6 @@ mod tests {
         check("vol-1", None, Some(3));
         let family = "arn:aws:ecs:us-east-1:000000000004:cluster/c/web";
         check(family, None, Some(4));
-        check("environment/nowhere", None, None);
         check("arn:aws:s3:::bucket", None, None);
     }
 }

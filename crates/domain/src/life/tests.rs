@@ -1,7 +1,7 @@
 //! Findings followed through several sweeps.
 
 use crate::decision::{Decision, Decisions, Verb};
-use crate::fleet::{ALL_REGIONS, Controller, Gap, InstanceState};
+use crate::fleet::{ALL_REGIONS, ComputeEnvironment, Controller, Gap, InstanceState};
 use crate::identity::AccountId;
 use crate::report::Report;
 use crate::rules::testing::{World, instance, old_snapshot, region, volume};
@@ -68,6 +68,42 @@ impl Followed {
         let instances = &mut self.world.inventory.instances;
         instances.get_mut(&node(1)).expect("it is there").state = state;
     }
+}
+
+#[test]
+fn a_life_begun_before_its_account_was_told_goes_on() {
+    let mut world = World::default();
+    let account = AccountId::new("000000000001").ok();
+    let env = ComputeEnvironment {
+        status: Some("INVALID".into()),
+        ..ComputeEnvironment::new("env", region())
+    };
+    world.inventory.batch.environments.push(env);
+    let mut lives = Lives::default();
+    let mut swept = |world: &World| {
+        let mut report = world.judge();
+        lives.advance(&mut report, &world.inventory, &Decisions::default());
+        report
+    };
+    swept(&world);
+    world.inventory.batch.environments[0].account = account;
+    let mut other = world.inventory.batch.environments[0].clone();
+    other.account = AccountId::new("000000000002").ok();
+    world.inventory.batch.environments.push(other);
+    let report = swept(&world);
+    let stages: Vec<_> = report.history.life.iter().collect();
+    let told: Vec<_> = stages
+        .iter()
+        .map(|(id, it)| (id.as_str(), it.stage))
+        .collect();
+    let id = |n| format!("stuck_batch_job/00000000000{n}/us-east-1/environment/env");
+    let (first, second) = (id(1), id(2));
+    assert_eq!(
+        told,
+        [(first.as_str(), Stage::Ongoing), (&second, Stage::New)]
+    );
+    assert!(report.history.resolved.is_empty());
+    assert_eq!(swept(&world).history.at_stage(Stage::Ongoing), 2);
 }
 
 fn stage(report: &Report) -> Option<Stage> {

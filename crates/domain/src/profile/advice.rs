@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::bound::Boundness;
-use super::gather::{Profiled, Profiles};
+use super::gather::{Profiled, Profiles, StepKey};
 use super::place::{self, Offers};
 use super::{Run, StepProfile};
 use crate::catalogue::Catalogue;
 use crate::finding::Finding;
 use crate::finding::FindingKind::OverprovisionedStep;
 use crate::heartbeat::Origin;
-use crate::identity::{InstanceType, Region};
+use crate::identity::{AccountId, InstanceType, Region};
 use crate::judge::Facts;
 use crate::policy::Policy;
 use crate::sizing::{Need, Risk, SizedInput, SizedRequest};
@@ -36,6 +36,9 @@ pub struct StepAdvice {
     pub step: String,
     /// Where it runs; `None` when unknown.
     pub region: Option<Region>,
+    /// In whose account; `None` where that is not told.
+    #[serde(default)]
+    pub account: Option<AccountId>,
     /// What kind of thing its newest run was.
     pub kind: StepKind,
     /// Whom to ask; `None` when no tag tells.
@@ -103,6 +106,7 @@ impl StepAdvice {
         Some(Self {
             step: step.to_owned(),
             region: None,
+            account: None,
             kind,
             owner: None,
             origin: runs.iter().map(|run| run.origin).max()?,
@@ -179,16 +183,16 @@ pub(crate) fn steps(
     let all = profiles.by_step.iter();
     let mut steps: Vec<StepAdvice> = all
         .filter_map(|(key, profiled)| {
-            let mut advice = told(facts, &key.0, &key.1, profiled, &of_step)?;
+            let mut advice = told(facts, key, profiled, &of_step)?;
             if advice.offers == Offers::default() && placed.contains(key) {
-                let step = (&key.0, profiled);
+                let step = (&key.region, profiled);
                 advice.offers = place::offers(facts, profiles, step, advice.should_ask);
             }
             Some(advice)
         })
         .collect();
     steps.sort_by(|a, b| {
-        let order = |s: &StepAdvice| (s.step.clone(), s.region.clone());
+        let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
         (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| order(a).cmp(&order(b)))
     });
     let left_out = steps.len().saturating_sub(MAX_STEPS);
@@ -197,7 +201,7 @@ pub(crate) fn steps(
 }
 
 /// The steps that machines were busy with longest.
-fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p (Region, String)> {
+fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
     let wall = |profiled: &Profiled<'_>| -> Duration {
         let walls = profiled.runs.iter().map(|run| run.wall());
         walls.fold(Duration::ZERO, Duration::saturating_add)
@@ -213,18 +217,19 @@ fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p (Region, String)> {
 
 fn told(
     facts: &Facts<'_>,
-    region: &Region,
-    name: &str,
+    key: &StepKey,
     profiled: &Profiled<'_>,
     of_step: &BTreeMap<&str, &Finding>,
 ) -> Option<StepAdvice> {
     let newest = profiled.newest()?;
     let kind = newest.step.usage.id.kind;
     let known = (&profiled.profile, &profiled.need);
-    let mut advice = StepAdvice::of(name, kind, known, (facts.policy, facts.catalogue))?;
-    let id = Finding::id_of(OverprovisionedStep, region, name);
+    let mut advice = StepAdvice::of(&key.name, kind, known, (facts.policy, facts.catalogue))?;
+    let account = key.account.as_ref();
+    let id = Finding::id_in(OverprovisionedStep, account, &key.region, &key.name);
     let finding = of_step.get(id.as_str());
-    advice.region = Some(region.clone());
+    advice.region = Some(key.region.clone());
+    advice.account = key.account.clone();
     advice.owner = newest.owner();
     if let Some(finding) = finding {
         advice.finding = Some(id);

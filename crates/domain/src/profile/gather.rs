@@ -10,7 +10,7 @@ use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
 use crate::finding::StepLink;
 use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
-use crate::identity::Region;
+use crate::identity::{AccountId, Region};
 use crate::judge::Facts;
 use crate::placement::share_of_price;
 use crate::placement::speed::Speeds;
@@ -147,9 +147,18 @@ impl Profiled<'_> {
     }
 }
 
-/// All steps by region and name.
+/// Whose runs are taken together: two accounts may each have a step of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StepKey {
+    pub(crate) region: Region,
+    pub(crate) name: String,
+    /// `None` where that is not told.
+    pub(crate) account: Option<AccountId>,
+}
+
+/// All steps.
 pub(crate) struct Profiles<'a> {
-    pub(crate) by_step: BTreeMap<(Region, String), Profiled<'a>>,
+    pub(crate) by_step: BTreeMap<StepKey, Profiled<'a>>,
     pub(crate) speeds: Speeds,
     /// For each commitment, what an hour of the machines that it could pay for lists at.
     pub(crate) demand: Vec<UsdPerHour>,
@@ -160,11 +169,15 @@ pub(crate) struct Profiles<'a> {
 /// Profiles of all steps, of which the state holds those in `kept`; sessions and services
 /// are no steps of a pipeline.
 pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
-    let mut by_name: BTreeMap<(Region, String), Vec<SeenRun<'a>>> = BTreeMap::new();
+    let mut by_name: BTreeMap<StepKey, Vec<SeenRun<'a>>> = BTreeMap::new();
     let all = seen(facts, kept);
     let neighbours = Neighbours::of(&all);
     for run in all {
-        let key = (run.instance.region.clone(), run.name().to_owned());
+        let key = StepKey {
+            region: run.instance.region.clone(),
+            name: run.name().to_owned(),
+            account: run.instance.account.clone(),
+        };
         by_name.entry(key).or_default().push(run);
     }
     let by_step: BTreeMap<_, _> = by_name
@@ -189,7 +202,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
             (key, profiled)
         })
         .collect();
-    let all = by_step.iter().map(|((_, name), p)| (name, &p.profile));
+    let all = by_step.iter().map(|(key, p)| (&key.name, &p.profile));
     let runs = by_step.values().flat_map(|profiled| &profiled.runs);
     let on_arm = |run: &&SeenRun<'_>| {
         let spec = facts.catalogue.spec(&run.instance.instance_type);

@@ -60,6 +60,12 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     Questions::written(KIND, |q| judge_job(facts, job, q))
 }
 
+/// The questions about what has neither a job's nor a machine's id: queues and
+/// environments.
+pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    invalid::explain(facts, id)
+}
+
 /// The questions about one worker of an environment.
 pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     let mut q = Questions::of(KIND);

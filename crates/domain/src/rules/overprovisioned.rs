@@ -46,13 +46,13 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) ->
 fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
     let policy = facts.policy;
     let steps = profiles.by_step.iter();
-    steps.map(move |((region, name), profiled)| {
+    steps.map(move |(key, profiled)| {
         let asked = |run: &&Run<'_>| run.requested() != Requested::default();
         let tells = |run: &&Run<'_>| run.profiled().tells(policy);
         Step {
-            name,
+            name: &key.name,
             runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
-            profiled: (region, profiled),
+            profiled: (&key.region, profiled),
             profiles,
         }
     })
@@ -272,7 +272,7 @@ fn found(
     };
     let sized = recommendation.recommended;
     Finding {
-        id: Finding::id_of(KIND, &instance.region, name),
+        id: Finding::id_in(KIND, instance.account.as_ref(), &instance.region, name),
         kind: KIND,
         window: seen.window,
         coverage: None,
@@ -311,7 +311,7 @@ fn found(
             id: name.to_owned(),
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),
             region: instance.region.clone(),
-            account: None,
+            account: instance.account.clone(),
             node: Some(instance.id.to_string()),
             owner: run.owner(),
             instance_type: Some(instance.instance_type.clone()),

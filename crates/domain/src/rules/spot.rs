@@ -11,7 +11,7 @@ use crate::finding::{
 };
 use crate::fleet::{Controller, Instance, InstanceState, Market, SpotScore};
 use crate::heartbeat::Origin;
-use crate::identity::Region;
+use crate::identity::{AccountId, Region};
 use crate::judge::{Facts, Price};
 use crate::placement::spot::Interruptions;
 use crate::profile::gather::{Profiles, SeenRun};
@@ -25,6 +25,9 @@ const KIND: FindingKind = FindingKind::SpotWouldCarry;
 /// A day of runs at least: its hours differ.
 const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
 
+/// Where an environment is, its name, and in whose account.
+type Environment = (Region, String, Option<AccountId>);
+
 /// What an environment has on demand, and what ran there.
 #[derive(Default)]
 struct OnDemand<'a> {
@@ -37,10 +40,7 @@ struct OnDemand<'a> {
 pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
     environments(facts, profiles)
         .iter()
-        .filter_map(|((region, name), known)| {
-            let q = &mut Questions::unwritten(KIND);
-            judge_one(facts, (region, name), known, q)
-        })
+        .filter_map(|(of, known)| judge_one(facts, of, known, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
@@ -53,7 +53,8 @@ pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]
         };
         let resource = &finding.resource;
         let advised = environments.iter().find(|advice| {
-            Some(&advice.name) == resource.name.as_ref() && advice.region == resource.region
+            (Some(&advice.name), &advice.region, &advice.account)
+                == (resource.name.as_ref(), &resource.region, &resource.account)
         });
         *score = advised.and_then(|advice| advice.spot_score.clone());
         if score.as_ref().is_some_and(SpotScore::is_low) {
@@ -71,10 +72,10 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
         return Vec::new();
     };
     let mut questions = Questions::of(KIND);
-    for ((region, of), known) in &environments(facts, profiles) {
-        if of == name {
+    for (of, known) in &environments(facts, profiles) {
+        if of.1 == name {
             let mut asked = questions.anew();
-            judge_one(facts, (region, of), known, &mut asked);
+            judge_one(facts, of, known, &mut asked);
             questions.also(asked);
         }
     }
@@ -84,14 +85,14 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
 fn environments<'a>(
     facts: &Facts<'a>,
     profiles: &'a Profiles<'a>,
-) -> BTreeMap<(Region, String), OnDemand<'a>> {
+) -> BTreeMap<Environment, OnDemand<'a>> {
     let environment = |instance: &Instance| match facts.controller(instance) {
         Some(Controller::BatchEnvironment(name)) if instance.market == Market::OnDemand => {
-            Some((instance.region.clone(), name))
+            Some((instance.region.clone(), name, instance.account.clone()))
         }
         _ => None,
     };
-    let mut environments: BTreeMap<(Region, String), OnDemand<'_>> = BTreeMap::new();
+    let mut environments: BTreeMap<Environment, OnDemand<'_>> = BTreeMap::new();
     let running = facts.inventory.instances.values();
     for machine in running.filter(|one| one.state == InstanceState::Running) {
         if let Some(key) = environment(machine) {
@@ -111,7 +112,7 @@ fn environments<'a>(
 
 fn judge_one(
     facts: &Facts<'_>,
-    (region, name): (&Region, &str),
+    (region, name, account): &Environment,
     known: &OnDemand<'_>,
     q: &mut Questions,
 ) -> Option<Verdict> {
@@ -177,7 +178,12 @@ fn judge_one(
     let first = known.machines.first()?;
     let list = sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0));
     Some(Verdict::Waste(Box::new(Finding {
-        id: Finding::id_of(KIND, region, &format!("environment/{name}")),
+        id: Finding::id_in(
+            KIND,
+            account.as_ref(),
+            region,
+            &format!("environment/{name}"),
+        ),
         kind: KIND,
         window,
         coverage: None,
@@ -211,7 +217,7 @@ fn judge_one(
             id: format!("environment/{name}"),
             name: Some(name.to_owned()),
             region: region.clone(),
-            account: None,
+            account: account.clone(),
             node: None,
             owner: first.owner().map(str::to_owned),
             instance_type: None,

@@ -28,7 +28,7 @@ use crate::finding::{
     StepTrouble, Trouble, Window,
 };
 use crate::fleet::JobStatus;
-use crate::identity::Region;
+use crate::identity::AccountId;
 use crate::judge::{Facts, Price};
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
 use crate::sizing::SizedRequest;
@@ -104,8 +104,8 @@ pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> V
 
 fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
     let steps = profiles.by_step.iter();
-    steps.map(|((_, name), profiled)| Step {
-        name,
+    steps.map(|(key, profiled)| Step {
+        name: &key.name,
         profiled,
         past: Past::of(facts, profiled),
     })
@@ -153,6 +153,7 @@ impl<'a> Step<'a> {
         let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
         let about = About {
             id: self.name.to_owned(),
+            account: run.instance.account.as_ref(),
             run,
             // A run that ended tells its own sums, whatever was seen on its way.
             coverage: None,
@@ -163,10 +164,6 @@ impl<'a> Step<'a> {
             runs,
         };
         Some(found(facts, self, about, wrong))
-    }
-
-    fn region(&self) -> Option<&'a Region> {
-        self.profiled.runs.first().map(|run| &run.instance.region)
     }
 }
 
@@ -227,6 +224,7 @@ impl UnderWay<'_> {
         let about = About {
             coverage: seen.map(|(_, seen)| seen),
             id: self.id(),
+            account: None,
             run: self.run,
             runs: vec![self.run],
             window: Window { from, to },
@@ -257,6 +255,8 @@ pub(super) struct Wrong {
 /// Whom a finding is about.
 struct About<'a> {
     id: String,
+    /// In whose account, where the id is but a name.
+    account: Option<&'a AccountId>,
     /// The run that it is about, or the newest.
     run: &'a SeenRun<'a>,
     /// The runs concerned.
@@ -270,7 +270,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
     let (run, instance, id) = (about.run, about.run.instance, about.id);
     let window = about.window;
     Verdict::Waste(Box::new(Finding {
-        id: Finding::id_of(it.kind, step.region().unwrap_or(&instance.region), &id),
+        id: Finding::id_in(it.kind, about.account, &instance.region, &id),
         kind: it.kind,
         window,
         coverage: about.coverage,
@@ -298,7 +298,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
                     .to_owned(),
             ),
             region: instance.region.clone(),
-            account: None,
+            account: instance.account.clone(),
             node: Some(instance.id.to_string()),
             owner: run.owner(),
             instance_type: Some(instance.instance_type.clone()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::fleet::ComputeEnvironment;
-use crate::identity::{NodeId, Region};
+use crate::identity::{AccountId, NodeId, Region};
 use crate::judge::Facts;
 use crate::policy::Policy;
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
@@ -27,6 +27,8 @@ pub(super) struct GroupRun<'p, 'a> {
 pub(super) struct Group<'p, 'a> {
     pub(super) name: String,
     pub(super) region: Region,
+    /// In whose account; `None` where that is not told.
+    pub(super) account: Option<AccountId>,
     /// The newest, in order of time.
     pub(super) runs: Vec<GroupRun<'p, 'a>>,
     pub(super) environment: Option<&'a ComputeEnvironment>,
@@ -40,20 +42,22 @@ impl Group<'_, '_> {
     }
 }
 
-type Keyed<'p, 'a> = BTreeMap<(String, Region), Vec<GroupRun<'p, 'a>>>;
+type Keyed<'p, 'a> = BTreeMap<(String, Region, Option<AccountId>), Vec<GroupRun<'p, 'a>>>;
 
 /// Pipelines.
 pub(super) fn pipelines<'p, 'a>(policy: &Policy, profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
     let mut by_name = Keyed::new();
     for run in each_run(profiles) {
         if let Some(name) = pipeline(run.run, policy) {
-            let key = (name, run.run.instance.region.clone());
+            let on = run.run.instance;
+            let key = (name, on.region.clone(), on.account.clone());
             by_name.entry(key).or_default().push(run);
         }
     }
-    let group = |((name, region), runs)| Group {
+    let group = |((name, region, account), runs)| Group {
         name,
         region,
+        account,
         runs: newest(runs),
         environment: None,
     };
@@ -69,25 +73,29 @@ pub(super) fn environments<'p, 'a>(
     let mut by_name: BTreeMap<_, (&ComputeEnvironment, Vec<GroupRun<'_, '_>>)> = BTreeMap::new();
     for run in each_run(profiles) {
         if let Some(environment) = by_machine.get(&run.run.instance.id) {
-            let key = (&environment.name, &environment.region);
+            let of = run.run.instance.account.as_ref();
+            let key = (&environment.name, &environment.region, of);
             let group = by_name.entry(key).or_insert((environment, Vec::new()));
             group.1.push(run);
         }
     }
-    let group = |(environment, runs): (&'a ComputeEnvironment, _)| Group {
-        name: environment.name.clone(),
-        region: environment.region.clone(),
-        runs: newest(runs),
-        environment: Some(environment),
-    };
-    by_name.into_values().map(group).collect()
+    let groups = by_name
+        .into_iter()
+        .map(|((_, _, account), (environment, runs))| Group {
+            name: environment.name.clone(),
+            region: environment.region.clone(),
+            account: account.cloned(),
+            runs: newest(runs),
+            environment: Some(environment),
+        });
+    groups.collect()
 }
 
 fn each_run<'p, 'a>(profiles: &'p Profiles<'a>) -> impl Iterator<Item = GroupRun<'p, 'a>> {
     let steps = profiles.by_step.iter();
-    steps.flat_map(|((_, step), profiled)| {
+    steps.flat_map(|(key, profiled)| {
         profiled.runs.iter().map(move |run| GroupRun {
-            step,
+            step: &key.name,
             profiled,
             run,
         })

@@ -200,6 +200,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
         Some(GroupAdvice {
             name: self.group.name.clone(),
             region: self.group.region.clone(),
+            account: self.group.account.clone(),
             owner: newest.owner(),
             origin: labels.max().unwrap_or(Origin::Measured),
             from: runs().map(|run| run.step.started_at).min()?,

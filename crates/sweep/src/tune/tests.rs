@@ -21,6 +21,7 @@ pub(super) fn step(name: &str) -> StepAdvice {
     StepAdvice {
         step: name.to_owned(),
         region: Region::new("us-east-1").ok(),
+        account: None,
         kind: StepKind::EcsTask,
         owner: None,
         origin: Origin::Measured,

@@ -4,7 +4,7 @@ use aws_sdk_batch::types::{
     CeState, ComputeEnvironmentDetail, FrontOfQueueJobSummary, JobQueueDetail, JqState,
 };
 use ebb_domain::fleet::{ComputeEnvironment, FrontJob, JobId, JobQueue};
-use ebb_domain::identity::Region;
+use ebb_domain::identity::{AccountId, Region};
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;
@@ -89,6 +89,7 @@ fn environment(
     let whole = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
     let scaling = resources.and_then(|r| r.scaling_policy());
     Ok(ComputeEnvironment {
+        account: told.compute_environment_arn().and_then(AccountId::of_arn),
         status: told.status().map(|s| s.as_str().to_owned()),
         status_reason: told.status_reason().map(str::to_owned),
         enabled: told.state().map(|state| *state == CeState::Enabled),
@@ -111,6 +112,7 @@ fn queue(told: &JobQueueDetail, region: &Region) -> Result<JobQueue, String> {
     let named = |one: &str| one.rsplit('/').next().unwrap_or(one).to_owned();
     let environments = order.iter().filter_map(|one| one.compute_environment());
     Ok(JobQueue {
+        account: told.job_queue_arn().and_then(AccountId::of_arn),
         status: told.status().map(|s| s.as_str().to_owned()),
         status_reason: told.status_reason().map(str::to_owned),
         enabled: told.state().map(|state| *state == JqState::Enabled),
@@ -142,11 +144,13 @@ mod tests {
             .build();
         let told = ComputeEnvironmentDetail::builder()
             .compute_environment_name("ce")
+            .compute_environment_arn("arn:aws:batch:r:000000000001:compute-environment/ce")
             .ecs_cluster_arn("arn:cluster")
             .status(CeStatus::Invalid)
             .compute_resources(resources)
             .build();
         let read = environment(&told, &region()).expect("it has a name");
+        assert_eq!(read.account, AccountId::new("000000000001").ok());
         assert_eq!(read.status.as_deref(), Some("INVALID"));
         assert_eq!((read.min_vcpus, read.max_vcpus), (Some(4), Some(64)));
         assert_eq!(read.instance_types, ["m5"]);
@@ -168,6 +172,7 @@ mod tests {
         };
         let told = JobQueueDetail::builder()
             .job_queue_name("q")
+            .job_queue_arn("arn:aws:batch:r:000000000001:job-queue/q")
             .status(JqStatus::Valid)
             .status_reason("JobQueue Healthy")
             .state(JqState::Disabled)
@@ -175,6 +180,7 @@ mod tests {
             .compute_environment_order(order(1, "a"))
             .build();
         let read = queue(&told, &region()).expect("it has a name");
+        assert_eq!(read.account, AccountId::new("000000000001").ok());
         assert_eq!(read.status.as_deref(), Some("VALID"));
         assert_eq!(read.status_reason.as_deref(), Some("JobQueue Healthy"));
         assert_eq!(read.enabled, Some(false));

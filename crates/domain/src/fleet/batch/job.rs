@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::task_id;
 use crate::catalogue::Architecture;
 use crate::fleet::owner_of;
-use crate::identity::{IdentityError, NodeId, Region};
+use crate::identity::{AccountId, IdentityError, NodeId, Region};
 use crate::step::Requested;
 
 /// A job's id: a UUID, with `:index` for a child of an array.
@@ -183,6 +183,12 @@ impl Job {
     /// Whom to ask, by the same tags as a machine's.
     pub fn owner(&self) -> Option<&str> {
         owner_of(&self.tags)
+    }
+
+    /// In whose account it is, by the ARN of its queue or task; `None` where neither tells.
+    pub fn account(&self) -> Option<AccountId> {
+        let of_task = || AccountId::of_arn(self.task_arn.as_deref()?);
+        AccountId::of_arn(&self.queue).or_else(of_task)
     }
 
     /// The name of its queue, whether Batch told a name or an ARN.

@@ -136,18 +136,12 @@ impl BatchFleet {
         if let Some(reason) = job.status_reason.clone().filter(|r| !r.is_empty()) {
             return Some(WaitCause::Blocked { reason });
         }
-        let queue = self
-            .queues
-            .iter()
-            .find(|queue| queue.region == job.region && queue.name == job.queue_name())?;
+        let queue = self.queue_of(job)?;
         if queue.enabled == Some(false) {
             return Some(WaitCause::QueueDisabled);
         }
-        let environments = self
-            .environments
-            .iter()
-            .filter(|e| e.region == queue.region && queue.environments.contains(&e.name));
-        let mut usable = environments
+        let mut usable = self
+            .environments_of(queue)
             .filter(|e| e.enabled != Some(false) && e.status.as_deref() != Some("INVALID"))
             .peekable();
         if usable.peek().is_none() && !queue.environments.is_empty() {
@@ -215,7 +209,7 @@ fn between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<Duration> {
 mod tests {
     use super::super::{ComputeEnvironment, FrontJob, Task};
     use super::*;
-    use crate::identity::Region;
+    use crate::identity::{AccountId, Region};
 
     fn at(second: i64) -> Option<Timestamp> {
         Timestamp::from_second(1_700_000_000 + second).ok()
@@ -247,6 +241,29 @@ mod tests {
         });
         change(&mut fleet);
         fleet
+    }
+
+    #[test]
+    fn a_job_waits_for_the_queue_of_its_own_account() {
+        let of = |n: u8| AccountId::new(format!("{n:012}")).ok();
+        let mut fleet = fleet(|fleet| {
+            fleet.queues[0].account = of(1);
+            fleet.environments[0].account = of(1);
+            let mut other = fleet.queues[0].clone();
+            (other.account, other.enabled) = (of(2), Some(false));
+            fleet.queues.push(other);
+        });
+        let check = |fleet: &BatchFleet, queue: &str, expect: WaitCause| {
+            let mut waiting = job("j", JobStatus::Runnable);
+            waiting.queue = queue.to_owned();
+            assert_eq!(fleet.queue_time(&waiting).cause, Some(expect), "{queue}");
+        };
+        let arn = |n: u8| format!("arn:aws:batch:eu-west-1:{n:012}:job-queue/q");
+        check(&fleet, &arn(1), WaitCause::Capacity);
+        check(&fleet, &arn(2), WaitCause::QueueDisabled);
+        fleet.queues[1].enabled = Some(true);
+        check(&fleet, &arn(2), WaitCause::NoEnvironment);
+        check(&fleet, "q", WaitCause::Capacity);
     }
 
     #[test]

@@ -1,70 +1,81 @@
 //! Queues and environments that Batch calls INVALID: nothing starts in them.
 
-use super::{Seen, Verdict, found};
-use crate::finding::{Action, Confidence, Level, Remedy, Resource, Stuck, Window};
-use crate::fleet::Controller;
-use crate::identity::Region;
+use super::{Check, KIND, Questions, Seen, Verdict, found};
+use crate::finding::{
+    Action, Confidence, Evidence, Finding, Level, Remedy, Resource, Stuck, Window,
+};
+use crate::fleet::{ComputeEnvironment, Controller, JobQueue};
 use crate::judge::Facts;
 
 const INVALID: &str = "INVALID";
 
 /// Judges every environment and queue.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let batch = &facts.inventory.batch;
-    let environments = batch.environments.iter().map(|environment| {
-        let reason = environment.status_reason.as_deref();
-        let command = format!(
-            "aws batch describe-compute-environments --region {} --compute-environments '{}'",
-            environment.region, environment.name
-        );
-        let controller = Some(Controller::BatchEnvironment(environment.name.clone()));
-        let status = environment.status.as_deref();
-        (
-            &environment.name,
-            &environment.region,
-            status,
-            reason,
-            command,
-            controller,
-        )
-    });
-    let queues = batch.queues.iter().map(|queue| {
-        let command = format!(
-            "aws batch describe-job-queues --region {} --job-queues '{}'",
-            queue.region, queue.name
-        );
-        (
-            &queue.name,
-            &queue.region,
-            queue.status.as_deref(),
-            queue.status_reason.as_deref(),
-            command,
-            None,
-        )
-    });
-    let invalid = environments.chain(queues);
-    let invalid = invalid.filter(|(_, _, status, ..)| *status == Some(INVALID));
-    invalid
-        .map(|(name, region, _, reason, command, controller)| {
-            let resource = resource(name, region, controller);
-            one(facts, resource, reason, command)
-        })
+    all(facts)
+        .filter_map(|one| judge_one(facts, one, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-fn resource(name: &str, region: &Region, controller: Option<Controller>) -> Resource {
-    let word = if controller.is_some() {
-        "environment"
-    } else {
-        "queue"
-    };
-    Resource {
-        controller,
-        ..Resource::named(format!("{word}/{name}"), name, region)
+/// The questions about the queues or environments of an id.
+pub(super) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    all(facts)
+        .filter(|one| one.resource.id == id)
+        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, one, q)))
+        .collect()
+}
+
+/// What Batch says of a queue or environment.
+struct Told<'a> {
+    resource: Resource,
+    status: Option<&'a str>,
+    reason: Option<&'a str>,
+    command: String,
+}
+
+fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Told<'a>> {
+    let batch = &facts.inventory.batch;
+    let environments = batch.environments.iter().map(environment);
+    environments.chain(batch.queues.iter().map(queue))
+}
+
+fn environment(told: &ComputeEnvironment) -> Told<'_> {
+    let (name, region) = (&told.name, &told.region);
+    Told {
+        resource: Resource {
+            account: told.account.clone(),
+            controller: Some(Controller::BatchEnvironment(name.clone())),
+            ..Resource::named(format!("environment/{name}"), name, region)
+        },
+        status: told.status.as_deref(),
+        reason: told.status_reason.as_deref(),
+        command: format!(
+            "aws batch describe-compute-environments --region {region} --compute-environments \
+             '{name}'"
+        ),
     }
 }
 
-fn one(facts: &Facts<'_>, resource: Resource, reason: Option<&str>, command: String) -> Verdict {
+fn queue(told: &JobQueue) -> Told<'_> {
+    let (name, region) = (&told.name, &told.region);
+    Told {
+        resource: Resource {
+            account: told.account.clone(),
+            ..Resource::named(format!("queue/{name}"), name, region)
+        },
+        status: told.status.as_deref(),
+        reason: told.status_reason.as_deref(),
+        command: format!("aws batch describe-job-queues --region {region} --job-queues '{name}'"),
+    }
+}
+
+fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Verdict> {
+    if !q.holds(
+        "what does Batch call it?",
+        (told.status.unwrap_or("nothing"), INVALID),
+        told.status.map(|status| status == INVALID),
+    ) {
+        return None;
+    }
     let seen = Seen {
         // Batch does not say since when.
         window: Window {
@@ -73,7 +84,7 @@ fn one(facts: &Facts<'_>, resource: Resource, reason: Option<&str>, command: Str
         },
         coverage: None,
         stuck: Stuck::Invalid {
-            reason: reason.unwrap_or("Batch gives no reason").to_owned(),
+            reason: told.reason.unwrap_or("Batch gives no reason").to_owned(),
         },
         confidence: Confidence {
             level: Level::High,
@@ -84,12 +95,19 @@ fn one(facts: &Facts<'_>, resource: Resource, reason: Option<&str>, command: Str
             advice: "Mend its service role, instance profile or launch template, as the reason \
                      says; until then no job of it starts and no machine of it is ended."
                 .into(),
-            command: Some(command),
+            command: Some(told.command),
         },
     };
+    let resource = told.resource;
+    let id = Finding::id_in(
+        KIND,
+        resource.account.as_ref(),
+        &resource.region,
+        &resource.id,
+    );
     let mut finding = found(resource, None, seen);
-    if let crate::finding::Evidence::StuckJob(evidence) = &mut finding.evidence {
+    if let Evidence::StuckJob(evidence) = &mut finding.evidence {
         evidence.stuck_for = None;
     }
-    Verdict::Waste(Box::new(finding))
+    Some(Verdict::Waste(Box::new(Finding { id, ..finding })))
 }

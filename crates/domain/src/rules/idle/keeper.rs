@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::finding::KeptAliveBy;
 use crate::fleet::{ComputeEnvironment, Controller, Instance, JobStatus};
-use crate::identity::NodeId;
+use crate::identity::{AccountId, NodeId};
 use crate::judge::Facts;
 use crate::state::NodeState;
 use crate::step::StepKind;
@@ -142,7 +142,9 @@ pub(super) fn environment<'a>(
         return None;
     };
     let environments = &facts.inventory.batch.environments;
-    environments
-        .iter()
-        .find(|e| e.name == name && e.region == instance.region)
+    environments.iter().find(|e| {
+        e.name == name
+            && e.region == instance.region
+            && AccountId::may_be_one(e.account.as_ref(), instance.account.as_ref())
+    })
 }

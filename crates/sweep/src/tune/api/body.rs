@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::Region;
+use ebb_domain::identity::{AccountId, Region};
 use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
@@ -158,15 +158,11 @@ struct OneStep<'a> {
 }
 
 /// What is advised for one step, whether or not there is anything to change.
-pub(super) fn recommendation(
-    step: &str,
-    region: Option<&str>,
-    report: &Report,
-) -> Result<String, Problem> {
+pub(super) fn recommendation(step: &str, only: &Only, report: &Report) -> Result<String, Problem> {
     let steps = tune::steps(report);
     let there = |advice: &&StepAdvice| {
-        let in_region = advice.region.as_ref().map(Region::as_str);
-        region.is_none_or(|region| in_region == Some(region))
+        only.lets("region", advice.region.as_ref().map(Region::as_str))
+            && only.lets("account", advice.account.as_ref().map(AccountId::as_str))
     };
     let findings: HashMap<&str, &Finding> = (report.findings.iter())
         .map(|finding| (finding.id.as_str(), finding))
@@ -259,7 +255,10 @@ fn slug(value: &impl Serialize) -> Option<String> {
 /// A step's place in the list.
 fn id_of(step: &&StepAdvice) -> String {
     let region = step.region.as_ref().map_or("-", Region::as_str);
-    format!("{region}/{}", step.step)
+    match &step.account {
+        Some(account) => format!("{account}/{region}/{}", step.step),
+        None => format!("{region}/{}", step.step),
+    }
 }
 
 /// The part of a list that a page is.

@@ -155,6 +155,7 @@ fn recommendation() -> Value {
             &json!({"type": "string", "minLength": 1}),
         ),
         query("region", "Of a step that runs in several", &any),
+        query("account", "Of a step that several have", &any),
     ];
     let body = json!({"allOf": [reference("Head"), reference("OneStep")]});
     let said = Said::json("What one step should ask for and run on", &body);
@@ -192,6 +193,7 @@ fn target(target: Target) -> Value {
     let parameters = vec![
         in_path(target.parameter(), description, &name),
         query("region", "Of one that is in several", &any),
+        query("account", "Of one that several have", &any),
     ];
     let body = json!({"allOf": [reference("Head"), reference(schema)]});
     let errors = [400, 404, 409, 500, 502, 503];

@@ -113,7 +113,7 @@ impl Problem {
                 "ambiguous",
                 "Several of this name",
                 format!(
-                    "'{what}' is {}: ask for its job definition, or add ?region=.",
+                    "'{what}' is {}: ask for its job definition, or add ?region= or ?account=.",
                     ids.join(", ")
                 ),
             ),

@@ -17,6 +17,8 @@ pub(super) const MAX_LIMIT: usize = 500;
 pub(super) const OPENAPI: &str = "/v1/openapi.json";
 /// What the path of advice on one thing ends with.
 pub(super) const ADVICE: &str = "/recommendation";
+/// What tells apart those of one name.
+const PLACE: [&str; 2] = ["region", "account"];
 pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 pub(super) const TEXT: &str = "/v1/texts/{form}";
 pub(super) const FINDING: &str = "/v1/findings/{finding}";
@@ -32,8 +34,8 @@ pub(super) enum Route {
     Recommendation {
         /// Job definition, job or step name.
         step: String,
-        /// Where it runs, for a step that runs in several regions.
-        region: Option<String>,
+        /// Where and whose it is, for a step that is in several regions or accounts.
+        only: Only,
     },
     /// What is advised for a pipeline, an environment or a node.
     Target {
@@ -41,8 +43,8 @@ pub(super) enum Route {
         target: Target,
         /// Its name or id.
         name: String,
-        /// Where it is, for one that is in several regions.
-        region: Option<String>,
+        /// Where and whose it is, for one that is in several regions or accounts.
+        only: Only,
     },
     /// What is to change about steps, as text that can be pasted.
     Text(Form, Only),
@@ -97,20 +99,16 @@ impl Route {
         }
         if let Some(step) = between("/v1/steps/", ADVICE) {
             read_only()?;
-            query.only(&["region"])?;
-            let region = query.value("region").map(str::to_owned);
-            return Ok(Self::Recommendation { step, region });
+            query.only(&PLACE)?;
+            let only = query.filled(PLACE);
+            return Ok(Self::Recommendation { step, only });
         }
         for target in Target::ALL {
             if let Some(name) = between(target.head(), ADVICE) {
                 read_only()?;
-                query.only(&["region"])?;
-                let region = query.value("region").map(str::to_owned);
-                return Ok(Self::Target {
-                    target,
-                    name,
-                    region,
-                });
+                query.only(&PLACE)?;
+                let only = query.filled(PLACE);
+                return Ok(Self::Target { target, name, only });
             }
         }
         if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {

@@ -95,18 +95,14 @@ impl<'a> Service<'a> {
                 let body = body::list(list, &page, &held.report)?;
                 told(JSON, body, etag(&held.version), request)
             }
-            Route::Recommendation { step, region } => {
+            Route::Recommendation { step, only } => {
                 let held = self.newest(now).await?;
-                let body = body::recommendation(&step, region.as_deref(), &held.report)?;
+                let body = body::recommendation(&step, &only, &held.report)?;
                 told(JSON, body, etag(&held.version), request)
             }
-            Route::Target {
-                target,
-                name,
-                region,
-            } => {
+            Route::Target { target, name, only } => {
                 let held = self.newest(now).await?;
-                let body = target::answer(target, (&name, region.as_deref()), &held.report)?;
+                let body = target::answer(target, (&name, &only), &held.report)?;
                 told(JSON, body, etag(&held.version), request)
             }
             Route::Text(form, only) => {

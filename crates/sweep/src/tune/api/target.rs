@@ -1,6 +1,6 @@
 //! Answers about a pipeline, a compute environment and a node.
 
-use ebb_domain::identity::Region;
+use ebb_domain::identity::{AccountId, Region};
 use ebb_domain::report::Report;
 use ebb_domain::targets::{GroupAdvice, MAX_GROUPS, MAX_NODES, NodeAdvice, PIPELINE_TAG};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{OfReport, cut, head, json};
 use super::list::List;
 use super::problem::Problem;
-use super::route::Page;
+use super::route::{Only, Page};
 use crate::tune::text;
 
 /// What is asked about.
@@ -85,8 +85,7 @@ pub(super) fn groups(list: List, page: &Page, report: &Report) -> Result<String,
             && only.lets("owner", group.owner.as_deref())
     };
     let wanted = of(target, report).iter().filter(is_wanted);
-    let id = |group: &&GroupAdvice| format!("{}/{}", group.region, group.name);
-    let part = cut(page, wanted.collect(), id)?.map(|group| told(target, group));
+    let part = cut(page, wanted.collect(), id_of)?.map(|group| told(target, group));
     let head = head(list.schema(), report);
     json(&OfReport { head, part })
 }
@@ -94,10 +93,10 @@ pub(super) fn groups(list: List, page: &Page, report: &Report) -> Result<String,
 /// The answer about one.
 pub(super) fn answer(
     target: Target,
-    (name, region): (&str, Option<&str>),
+    (name, only): (&str, &Only),
     report: &Report,
 ) -> Result<String, Problem> {
-    let is_there = |there: &Region| region.is_none_or(|wanted| there.as_str() == wanted);
+    let is_there = |there: &Region| only.lets("region", Some(there.as_str()));
     if target == Target::Node {
         let mut all = report.targets.nodes.iter();
         let found = all.find(|node| node.node == name && is_there(&node.region));
@@ -106,19 +105,31 @@ pub(super) fn answer(
         return json(&OfReport { head, part });
     }
     let named = of(target, report).iter();
-    let named = named.filter(|group| group.name == name && is_there(&group.region));
+    let named = named.filter(|group| {
+        let account = group.account.as_ref().map(AccountId::as_str);
+        group.name == name && is_there(&group.region) && only.lets("account", account)
+    });
     let part = match named.collect::<Vec<_>>()[..] {
         [] => return Err(target.none(name)),
         [group] => told(target, group),
         ref many => {
             return Err(Problem::Ambiguous {
                 what: name.to_owned(),
-                ids: many.iter().map(|group| group.region.to_string()).collect(),
+                ids: many.iter().map(id_of).collect(),
             });
         }
     };
     let head = head("ebb.group/1.0", report);
     json(&OfReport { head, part })
+}
+
+/// A group's place in the list.
+fn id_of(group: &&GroupAdvice) -> String {
+    let (region, name) = (&group.region, &group.name);
+    match &group.account {
+        Some(account) => format!("{account}/{region}/{name}"),
+        None => format!("{region}/{name}"),
+    }
 }
 
 fn of(target: Target, report: &Report) -> &[GroupAdvice] {

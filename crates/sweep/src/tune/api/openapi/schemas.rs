@@ -206,6 +206,7 @@ fn steps() -> Named {
     let step = [
         ("step", text()),
         ("region", or_null(&text())),
+        ("account", or_null(&text())),
         ("kind", one_of::<StepKind>()),
         ("owner", or_null(&text())),
         ("origin", one_of::<Origin>()),

@@ -1,6 +1,6 @@
 //! Prices, texts, and the report that is kept between requests.
 
-use ebb_domain::identity::NodeId;
+use ebb_domain::identity::{AccountId, NodeId};
 use ebb_domain::runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
 use ebb_domain::step::Handed;
 use ebb_domain::targets::Targets;
@@ -74,6 +74,18 @@ async fn pipelines_environments_and_nodes_are_answered_by_name() {
     check("/v1/nodes/i-2/recommendation", 404, "node").await;
     let there = "/v1/pipelines/rna/recommendation?region=eu-west-1";
     check(there, 404, "pipeline").await;
+    let there = "/v1/environments/rna/recommendation?account=000000000001";
+    check(there, 404, "environment").await;
+    let mut other = report.targets.environments[0].clone();
+    other.account = AccountId::new("000000000001").ok();
+    report.targets.environments.push(other);
+    let bucket = super::bucket(&report);
+    let check = async |url: &str, status: u16| {
+        let (answer, body) = ask(&bucket, get(url)).await;
+        assert_eq!(answer.status, status, "{body}");
+    };
+    check("/v1/environments/rna/recommendation", 409).await;
+    check(there, 200).await;
     let (_, none) = ask(&bucket, get("/v1/pipelines?owner=ben")).await;
     assert_eq!(none["total"], 0);
 }

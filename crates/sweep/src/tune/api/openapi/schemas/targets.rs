@@ -63,6 +63,7 @@ fn group() -> (&'static str, serde_json::Value) {
     let mut group = object_of::<GroupAdvice>(&[
         ("name", text()),
         ("region", text()),
+        ("account", or_null(&text())),
         ("owner", or_null(&text())),
         ("origin", one_of::<Origin>()),
         ("from", time()),
