@@ -1,7 +1,12 @@
-//! The probe's configuration file: one struct, defaults in one place, unknown
-//! keys refused with their line.
+//! The probe's configuration: one struct, defaults in one place, the environment over
+//! the file, unknown keys refused with their line or their variable.
 
+#[cfg(test)]
+mod tests;
+
+use std::env;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +20,9 @@ use crate::rules::line_of;
 
 /// Where `infra/install` writes it.
 pub const DEFAULT_PATH: &str = "/etc/ebb/probe.toml";
+
+/// What the name of a variable begins with; the key follows, in capitals.
+const VARIABLE: &str = "EBB_PROBE_";
 
 /// Why a configuration was refused.
 #[derive(Debug, Error)]
@@ -35,6 +43,14 @@ pub enum ConfigError {
         /// The line, counted from 1.
         line: usize,
         /// What is wrong there.
+        reason: String,
+    },
+    /// A variable of the environment names no key, or holds no value of it.
+    #[error("{name} in the environment: {reason}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// A value that cannot work.
@@ -136,22 +152,64 @@ impl<'a> Cloud<'a> {
 }
 
 impl Config {
-    /// Reads the file at `path`.
+    /// Reads the file at `path`, and takes what this process's environment says over it.
+    /// Where that says anything there need not be a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path).map_err(|source| ConfigError::Read {
-            path: path.into(),
-            source,
-        })?;
-        Self::parse(&text, path)
+        let variables: Vec<_> = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with(VARIABLE))
+            .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+            .collect();
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && !variables.is_empty() => {
+                String::new()
+            }
+            read => read.map_err(|source| ConfigError::Read {
+                path: path.into(),
+                source,
+            })?,
+        };
+        Self::parse(&text, path, variables)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+    fn parse(
+        text: &str,
+        path: &Path,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let syntax = |error: toml::de::Error| ConfigError::Syntax {
             path: path.into(),
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             reason: error.message().to_owned(),
-        })?;
+        };
+        // As one struct, which knows the lines of what it refuses.
+        let mut config: Self = toml::from_str(text).map_err(syntax)?;
+        let mut table: toml::Table = text.parse().map_err(syntax)?;
+        for (name, value) in variables {
+            let key = name.replacen(VARIABLE, "", 1).to_lowercase();
+            config =
+                Self::set(&mut table, &key, &value).map_err(|error| ConfigError::Variable {
+                    name,
+                    reason: error.message().to_owned(),
+                })?;
+        }
         config.checked()
+    }
+
+    /// Sets one key to what a variable says: a number or truth where the key wants that,
+    /// else the text as it stands.
+    fn set(table: &mut toml::Table, key: &str, text: &str) -> Result<Self, toml::de::Error> {
+        let literal = match (text.parse(), text.parse()) {
+            (Ok(number), _) => toml::Value::Integer(number),
+            (_, Ok(truth)) => toml::Value::Boolean(truth),
+            _ => toml::Value::String(text.to_owned()),
+        };
+        table.insert(key.to_owned(), literal);
+        Self::deserialize(table.clone()).or_else(|refused| {
+            // The name of a bucket may be a number.
+            table.insert(key.to_owned(), toml::Value::String(text.to_owned()));
+            Self::deserialize(table.clone()).map_err(|_| refused)
+        })
     }
 
     /// The defaults, with everything in a folder or place: what waits to be sent lies in
@@ -245,90 +303,5 @@ impl Config {
             queue_url: self.queue_url.as_deref().ok_or(missing("queue_url"))?,
             bucket: self.bucket.as_deref().ok_or(missing("bucket"))?,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text, Path::new("probe.toml")).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_file_sets_what_it_names_and_leaves_the_rest() {
-        assert_eq!(parse(""), Ok(Config::default()));
-        let config = parse("queue_url = \"https://q\"\nbucket = \"b\"\ninterval_seconds = 30\n");
-        let config = config.expect("valid");
-        assert_eq!((config.interval_seconds, config.sample_seconds), (30, 10));
-        let cloud = config.cloud().expect("named");
-        assert_eq!((cloud.queue_url, cloud.bucket), ("https://q", "b"));
-    }
-
-    #[test]
-    fn of_several_queues_a_node_sends_to_that_of_its_shard() {
-        let check = |queue_url: &str, expect: &str| {
-            let bucket = "bucket";
-            let cloud = Cloud { queue_url, bucket };
-            let node = NodeId::new("i-0abc").expect("a name");
-            assert_eq!(cloud.queue_of(&node), expect, "{queue_url}");
-        };
-        check("https://q", "https://q");
-        let many: Vec<String> = (0..16).map(|n| format!("https://q-{n}")).collect();
-        check(&many.join(","), "https://q-15");
-        check(&many.join(", "), "https://q-15");
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused_with_what_mends_it() {
-        let check = |text: &str, expect: &str| {
-            let said = parse(text).expect_err(text);
-            assert!(said.contains(expect), "{text}: {said}");
-        };
-        check(
-            "\nbuckett = \"b\"",
-            "probe.toml, line 2: unknown field `buckett`",
-        );
-        check("bucket = 3", "line 1: invalid type");
-        check(
-            "interval_seconds = 0",
-            "interval_seconds is 0: an interval has 1 to",
-        );
-        check(
-            "sample_seconds = 61",
-            "sample_seconds is 61: there is a pass",
-        );
-        check("spool_max_bytes = 5", "spool_max_bytes is 5");
-        check("region = \"a b\"", "line 1: region 'a b' holds a character");
-        let said = parse("bucket = \"b\"")
-            .expect("valid")
-            .cloud()
-            .expect_err("no queue");
-        assert!(said.to_string().starts_with("queue_url is not set"));
-        let said = Config::read(Path::new("/nowhere/probe.toml")).expect_err("not there");
-        assert!(
-            said.to_string()
-                .contains("/nowhere/probe.toml could not be read")
-        );
-    }
-
-    #[test]
-    fn passes_fill_the_interval_evenly() {
-        let check = |interval: u64, sample: u64, expect: (u32, u64)| {
-            let config = Config {
-                interval_seconds: interval,
-                sample_seconds: sample,
-                ..Config::default()
-            };
-            let (count, period) = (expect.0, Duration::from_millis(expect.1));
-            assert_eq!(config.passes(), (count, period), "{interval} {sample}");
-        };
-        check(60, 10, (6, 10_000));
-        check(60, 8, (8, 7_500));
-        check(2, 2, (1, 2_000));
-        let short = Config::default().with_interval(2).expect("valid");
-        assert_eq!(short.passes(), (1, Duration::from_secs(2)));
-        assert!(Config::default().with_interval(0).is_err());
     }
 }
