@@ -1,6 +1,7 @@
 //! Drives what tells of processes: drains its events, takes passes, and closes intervals.
 //! When that happens is the caller's business.
 
+mod quiet;
 mod source;
 
 use std::io;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use ebb_domain::step::{Handed, StepUsage};
 use thiserror::Error;
 
+use self::quiet::Done;
 use self::source::Source;
 use crate::attribute::script;
 use crate::cgroup::reading;
@@ -59,6 +61,7 @@ pub struct Collector {
     network: Network,
     stalls: Stalls,
     gpus: Option<Gpus>,
+    quiet: quiet::Looks,
     fold: Fold,
     looks: u32,
     opened: Opened,
@@ -113,6 +116,7 @@ impl Collector {
             network: Network::watch("/"),
             stalls: Stalls::watch("/"),
             gpus: Gpus::find(),
+            quiet: quiet::Looks::default(),
             fold,
             looks: MOST_LOOKS,
             opened: Opened::default(),
@@ -158,8 +162,35 @@ impl Collector {
         self.fold.label(pid, handed)
     }
 
+    /// Takes a pass over all processes, and hands over the steps that ended. It is left out,
+    /// in favour of the next, where next to nothing ran since the last and no step began or ended:
+    /// all would be as it was.
+    pub fn pass_unless_quiet(&mut self) -> Result<Vec<StepUsage>, KernelError> {
+        let done = self.quiet.since_last();
+        self.source
+            .drain(|event| self.fold.event(named(event, &mut self.looks)));
+        // Procfs tells only of what a pass meets, and a GPU works without its processors.
+        let told_by_events = matches!(self.source, Source::Kernel(_));
+        if done.is_some_and(|done| done.quiet)
+            && told_by_events
+            && self.gpus.is_none()
+            && self.opened.files_depth == 0
+            && !self.fold.awaits_pass()
+        {
+            self.fold.leave_out(node::clock());
+            return Ok(Vec::new());
+        }
+        self.pass_after(done)
+    }
+
     /// Takes a pass over all processes, and hands over the steps that ended.
     pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
+        let done = self.quiet.since_last();
+        self.pass_after(done)
+    }
+
+    /// A pass, after all that ran since the last one was taken or left out.
+    fn pass_after(&mut self, done: Option<Done>) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
         self.looks = match self.source {
             Source::Kernel(_) => MOST_LOOKS,
@@ -174,7 +205,8 @@ impl Collector {
         }
         self.fold.name_pods(node::pod_folders);
         self.look_into_steps();
-        self.fold.pass(at, &samples, |path, wanted| {
+        let busy = done.map(|done| done.cpu);
+        self.fold.pass(at, busy, &samples, |path, wanted| {
             reading::read(&self.hierarchy, path, wanted)
         });
         Ok(self.fold.take_ended())

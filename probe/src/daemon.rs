@@ -224,7 +224,7 @@ impl Watch<'_> {
         let ticks = Ticks::every(period).context("there is no timer to pass by")?;
         tokio::pin!(stop);
         'watching: loop {
-            for _ in 0..passes {
+            for pass in 1..=passes {
                 loop {
                     let woken = async {
                         tokio::select! {
@@ -239,12 +239,13 @@ impl Watch<'_> {
                         Woken::Asked(request) => self.label(request, 0),
                     }
                 }
-                self.pass();
+                // An interval ends with one.
+                self.pass(pass < passes);
             }
             self.close(Urgency::CanWait)?;
         }
         tracing::info!("told to stop; sending the last");
-        self.pass();
+        self.pass(false);
         self.report
             .finish(self.collector.last_ended(), node::clock());
         self.close(Urgency::Now)?;
@@ -256,13 +257,18 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// A pass that fails is one that did not see anything, as coverage will say.
-    fn pass(&mut self) {
+    /// A pass that fails is one that did not see anything, as coverage will say. Who waits
+    /// for one to show who asks must not wait for long.
+    fn pass(&mut self, unless_quiet: bool) {
         if let Some(rules) = self.newest_rules.take() {
             self.collector.set_rules(rules);
         }
         let now = node::clock();
-        match self.collector.pass() {
+        let took = match unless_quiet && self.waiting.is_empty() {
+            true => self.collector.pass_unless_quiet(),
+            false => self.collector.pass(),
+        };
+        match took {
             Ok(ended) => self.report.finish(ended, now),
             Err(error) => tracing::warn!(error = %chain(&error), "a pass failed"),
         }

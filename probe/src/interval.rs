@@ -215,15 +215,30 @@ impl Fold {
         }
     }
 
-    /// Takes in one pass of the iterator, after the events that came before it; `read`
-    /// reads the cgroup at a path, and is asked only of steps that did anything.
+    /// Whether there is a step that no pass has seen yet, or whose end the next one tells.
+    pub fn awaits_pass(&self) -> bool {
+        self.steps.await_pass()
+    }
+
+    /// A pass was left out, because next to nothing ran since the last.
+    pub fn leave_out(&mut self, at: BootClock) {
+        self.tally
+            .leave_out(at, self.sample_period * PASS_TOLERANCE);
+    }
+
+    /// Takes in one pass of the iterator, after the events that came before it. `busy` is
+    /// the CPU time of all that ran since the last one was taken or left out, where that is
+    /// known; `read` reads the cgroup at a path, and is asked only of steps that did anything.
     pub fn pass(
         &mut self,
         at: BootClock,
+        busy: Option<CpuTime>,
         samples: &Samples,
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
-        let gap = self.tally.pass(at, self.sample_period * PASS_TOLERANCE);
+        let since = self
+            .tally
+            .pass(at, busy, self.sample_period * PASS_TOLERANCE);
         for sample in &samples.told {
             self.sampled(sample);
         }
@@ -237,7 +252,7 @@ impl Fold {
             self.vanished(&entry, at);
         }
         for step in self.steps.iter_mut() {
-            step.pass(at, gap, &read);
+            step.pass(at, &since, &read);
         }
         self.ended.extend(self.steps.take_ended(at));
     }

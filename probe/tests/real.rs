@@ -28,7 +28,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use ebb_domain::step::{MemorySource, StepEnd, StepUsage};
-use ebb_domain::units::Bytes;
+use ebb_domain::units::{Bytes, Share};
+use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::rules::Rules;
 
@@ -289,4 +290,41 @@ async fn in_a_tree_of_version_two_a_task_is_told_as_well() {
     let step = ended.iter().find(|step| step.id.key == id);
     let told = step.map(|step| (step.processes, step.end));
     assert_eq!(told, Some((51, StepEnd::Exited(4))), "{ended:#?}");
+}
+
+/// Whether a pass is left out is for this machine to say; what is told is not.
+#[tokio::test(flavor = "current_thread")]
+async fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
+    if skipped() {
+        return;
+    }
+    let hierarchy = Hierarchy::find().expect("asked before");
+    let rules = Rules::built_in();
+    let mut collector = Collector::start(hierarchy, rules, SECOND).expect("the kernel half loads");
+    let task = Task::new(None);
+    let mut shell = task.start("exec sleep 100");
+    std::thread::sleep(SECOND);
+    // Shows it: a step has changed.
+    collector.pass_unless_quiet().expect("a pass");
+    for _ in 0..4 {
+        std::thread::sleep(SECOND);
+        collector.pass_unless_quiet().expect("a pass, or none");
+    }
+    collector.pass().expect("a pass");
+    let (interval, _) = collector.close().expect("an interval");
+    shell
+        .kill()
+        .and_then(|()| shell.wait().map(drop))
+        .expect("it ends");
+    let told = |step: &&StepUsage| step.id.key == task.id;
+    let step = interval.running.iter().find(told).expect("it runs");
+    // It closes a moment after its last pass.
+    assert!(
+        interval.coverage.cpu > Share::of(99, 100),
+        "{:?}",
+        interval.coverage
+    );
+    let states = &step.detail.states;
+    let seen: Duration = states.values().map(|seen| seen.time).sum();
+    assert!(seen >= 4 * SECOND, "{states:?}");
 }

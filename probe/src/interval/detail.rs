@@ -52,6 +52,8 @@ pub(super) struct Detail {
     /// `None` until a process told.
     finer: Option<Finer>,
     now: Option<TaskState>,
+    /// At the last pass.
+    before: Option<TaskState>,
     states: BTreeMap<TaskState, Sampled>,
     parallelism: Parallelism,
     unmoved: Unmoved,
@@ -106,11 +108,16 @@ impl Detail {
         self.threads_now = self.threads_now.saturating_add(threads);
     }
 
-    /// Ends a pass, which stands for this time.
-    pub(super) fn pass(&mut self, stands_for: Duration) {
+    /// Ends a pass, which stands for this time. Before it all was `quiet` for so long, as
+    /// the last pass had left it.
+    pub(super) fn pass(&mut self, quiet: Duration, stands_for: Duration) {
         let threads = std::mem::take(&mut self.threads_now);
         self.most_threads = self.most_threads.max((threads > 0).then_some(threads));
-        let Some(state) = self.now.take() else {
+        if let Some(sampled) = self.before.and_then(|state| self.states.get_mut(&state)) {
+            sampled.time = sampled.time.saturating_add(quiet);
+        }
+        self.before = self.now.take();
+        let Some(state) = self.before else {
             return;
         };
         let sampled = self.states.entry(state).or_default();
@@ -273,7 +280,7 @@ mod tests {
         let mut detail = Detail::default();
         let mut pass = |states: &[TaskState]| {
             states.iter().for_each(|state| detail.sees(*state));
-            detail.pass(Duration::from_secs(10));
+            detail.pass(Duration::ZERO, Duration::from_secs(10));
         };
         pass(&[TaskState::Child, TaskState::Network]);
         pass(&[TaskState::Network]);

@@ -14,6 +14,7 @@ use ebb_signal::MAX_TOOLS_A_STEP;
 use super::detail::Detail;
 use super::opened::Opened;
 use super::sockets::Network;
+use super::tally::Since;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
@@ -82,10 +83,8 @@ impl Steps {
     }
 
     pub(super) fn running(&self, at: BootClock, tools: usize) -> Vec<StepUsage> {
-        self.by_number
-            .values()
-            .filter(|step| step.living > 0)
-            .map(|step| step.usage(at, StepEnd::Running, tools))
+        let live = self.by_number.values().filter(|step| step.living > 0);
+        live.map(|step| step.usage(at, StepEnd::Running, tools))
             .collect()
     }
 
@@ -99,19 +98,18 @@ impl Steps {
         self.take(|step| step.living == 0)
     }
 
+    /// Whether any is new, or without processes.
+    pub(super) fn await_pass(&self) -> bool {
+        let mut all = self.by_number.values();
+        all.any(|step| step.windows == 0 || step.living == 0)
+    }
+
     fn take(&mut self, is_over: impl Fn(&State) -> bool) -> Vec<StepUsage> {
-        let over: Vec<StepNumber> = self
-            .by_number
-            .iter()
-            .filter(|(_, step)| is_over(step))
-            .map(|(number, _)| *number)
-            .collect();
-        let mut ended = Vec::with_capacity(over.len());
-        for number in over {
-            if let Some(step) = self.by_number.remove(&number) {
-                self.by_id.remove(&step.step.id);
-                ended.push(step.usage(step.last_end, step.end(), MAX_TOOLS_A_STEP));
-            }
+        let over = self.by_number.extract_if(.., |_, step| is_over(step));
+        let mut ended = Vec::new();
+        for (_, step) in over {
+            self.by_id.remove(&step.step.id);
+            ended.push(step.usage(step.last_end, step.end(), MAX_TOOLS_A_STEP));
         }
         ended
     }
@@ -270,12 +268,11 @@ impl State {
         self.now_shared = self.now_shared.max(shared);
     }
 
-    /// Ends a pass: `gap` is the time since the one before. The step's cgroup is read
-    /// where anything can have come to it.
+    /// Ends a pass. The step's cgroup is read where anything can have come to it.
     pub(super) fn pass(
         &mut self,
         at: BootClock,
-        gap: Duration,
+        since: &Since,
         read: impl Fn(&str, Wanted) -> Reading,
     ) {
         let held =
@@ -288,20 +285,23 @@ impl State {
         self.windows += 1;
         // The first window began before the step did.
         if self.windows > 1 {
-            self.peak_cores = self.peak_cores.max(window.cpu.cores_over(gap));
-            self.detail.worked(gap, window.cpu);
+            for (wall, cpu) in since.divided(window.cpu) {
+                self.peak_cores = self.peak_cores.max(cpu.cores_over(wall));
+                self.detail.worked(wall, cpu);
+            }
         }
         let age = at.since(self.root.start).unwrap_or_default();
-        self.detail.pass(gap.min(age));
+        self.detail.pass(since.quiet, since.gap.min(age));
         let moved = window.disk.is_some_and(|d| d.read.0.max(d.written.0) > 0);
         let moved = self.network.has_moved() || moved;
-        let computed = window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * gap.as_secs_f64();
+        let wall = since.whole();
+        let computed = window.cpu.as_secs_f64() > PROGRESS_CPU_SHARE * wall.as_secs_f64();
         if moved || computed {
             self.last_progress = self.last_progress.max(at);
         }
         // Who waits for a GPU mostly spins, and its device works.
         let moved = moved || self.gpu.is_some();
-        self.detail.computed(gap, computed, moved);
+        self.detail.computed(wall, computed, moved);
         let wanted = Wanted::at(self.windows, window.cpu > CpuTime(0));
         if let (Some(path), Some(wanted)) = (&self.step.cgroup, wanted) {
             let reading = read(path, wanted);

@@ -15,11 +15,41 @@ pub(super) enum Side {
     Background,
 }
 
+/// What lies between two passes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Since {
+    /// The time in which passes were left out, because next to nothing ran; it is first.
+    pub(super) quiet: Duration,
+    /// The rest of it.
+    pub(super) gap: Duration,
+    /// The CPU time of all that ran in the rest, where that is known.
+    busy: Option<CpuTime>,
+}
+
+impl Since {
+    /// All of the time.
+    pub(super) fn whole(&self) -> Duration {
+        self.quiet.saturating_add(self.gap)
+    }
+
+    /// Divides a step's CPU time between the quiet time and the rest, which gets what it can
+    /// have had at most: next to nothing ran in the quiet time.
+    pub(super) fn divided(&self, cpu: CpuTime) -> [(Duration, CpuTime); 2] {
+        let lately = match self.busy {
+            Some(busy) if !self.quiet.is_zero() => cpu.min(busy),
+            _ => cpu,
+        };
+        let before = CpuTime(cpu.0.saturating_sub(lately.0));
+        [(self.quiet, before), (self.gap, lately)]
+    }
+}
+
 /// Counters since the interval began.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) start: BootClock,
     last_pass: BootClock,
+    quiet: Duration,
     covered: Duration,
     workload: Used,
     background: Used,
@@ -42,6 +72,7 @@ impl Tally {
         Self {
             start,
             last_pass: start,
+            quiet: Duration::ZERO,
             covered: Duration::ZERO,
             workload: Used::default(),
             background: Used::default(),
@@ -96,10 +127,27 @@ impl Tally {
         self.events += 1;
     }
 
-    /// Notes a pass of the iterator and tells the time since the one before.
+    /// Notes a pass of the iterator and tells what lies between it and the one before.
     /// A longer time than `expected` is seen only that far: the machine slept,
     /// or the probe did.
-    pub(super) fn pass(&mut self, at: BootClock, expected: Duration) -> Duration {
+    pub(super) fn pass(
+        &mut self,
+        at: BootClock,
+        busy: Option<CpuTime>,
+        expected: Duration,
+    ) -> Since {
+        let gap = self.moment(at, expected);
+        let quiet = std::mem::take(&mut self.quiet);
+        Since { quiet, gap, busy }
+    }
+
+    /// Notes a pass that was left out.
+    pub(super) fn leave_out(&mut self, at: BootClock, expected: Duration) {
+        let gap = self.moment(at, expected);
+        self.quiet += gap;
+    }
+
+    fn moment(&mut self, at: BootClock, expected: Duration) -> Duration {
         let gap = at.since(self.last_pass).unwrap_or_default();
         self.last_pass = at;
         self.covered += gap.min(expected);

@@ -1,5 +1,7 @@
 //! Whole intervals from made-up events and passes.
 
+mod quiet;
+
 use ebb_domain::step::{Handed, MemorySource, StepEnd, StepKind, TaskState};
 use ebb_domain::units::{CpuTime, MilliCores, Share};
 
@@ -105,7 +107,7 @@ fn daemon() -> Process {
 
 fn pass(fold: &mut Fold, at_ms: u64, samples: &[TaskSample]) {
     let samples = Samples::living(samples.to_vec(), Vec::new());
-    fold.pass(at(at_ms), &samples, |_, _| Reading::default());
+    fold.pass(at(at_ms), None, &samples, |_, _| Reading::default());
 }
 
 fn run_in_task(fold: &mut Fold, pid: u32, start_ms: u64) -> Process {
@@ -213,7 +215,7 @@ fn what_rests_holds_and_does_what_it_did_when_it_was_told() {
     let child = process(61, 12_000, 60, TASK_CGROUP, "bwa");
     for (ms, told) in [(21_000, vec![sample(child, 5, 20)]), (31_000, vec![])] {
         let samples = Samples::living(told, vec![60, 4_711]);
-        fold.pass(at(ms), &samples, |_, _| Reading::default());
+        fold.pass(at(ms), None, &samples, |_, _| Reading::default());
     }
     let step = fold.close(at(31_000), 0, None).running.remove(0);
     assert_eq!(step.detail.states[&TaskState::Network].samples, 3);

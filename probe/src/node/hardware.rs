@@ -14,28 +14,32 @@ use crate::kernel_file;
 
 /// Reads it; CPUs, memory and devices come and go on some machines.
 pub(super) fn hardware(devices: &mut Devices) -> Result<Hardware, NodeError> {
-    const CPUS: &str = "/sys/devices/system/cpu/online";
-    const MEMORY: &str = "/proc/meminfo";
-    let read = |path, parse: fn(&str) -> Option<u64>| {
-        let said = text(path)?;
-        parse(&said).ok_or_else(|| NodeError::Content {
-            path,
-            said: said.chars().take(80).collect(),
-        })
-    };
     Ok(Hardware {
-        cores: MilliCores::cores(read(CPUS, count_of_ranges)?),
-        memory: Bytes(read(MEMORY, memory_total)?),
+        cores: MilliCores::cores(processors()?.into()),
+        memory: Bytes(read("/proc/meminfo", memory_total)?),
         gpus: devices.gpus(Path::new("/sys/bus")),
     })
 }
 
+/// The processors that are in use.
+pub(super) fn processors() -> Result<u32, NodeError> {
+    read("/sys/devices/system/cpu/online", count_of_ranges)
+}
+
+fn read<T>(path: &'static str, parse: fn(&str) -> Option<T>) -> Result<T, NodeError> {
+    let said = text(path)?;
+    parse(&said).ok_or_else(|| NodeError::Content {
+        path,
+        said: said.chars().take(80).collect(),
+    })
+}
+
 /// How many numbers `0-3,6` names.
-fn count_of_ranges(text: &str) -> Option<u64> {
+fn count_of_ranges(text: &str) -> Option<u32> {
     text.split(',')
         .map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
             last.checked_sub(first).map(|more| more + 1)
         })
         .sum()
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn cpus_are_counted_by_range() {
-        let check = |text: &str, expect: Option<u64>| {
+        let check = |text: &str, expect: Option<u32>| {
             assert_eq!(count_of_ranges(text), expect, "{text}");
         };
         check("0", Some(1));

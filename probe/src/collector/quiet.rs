@@ -1,0 +1,80 @@
+//! Tells how busy the node was since the last look, from the time in which its processors
+//! had nothing to do: one number, where a pass visits every task.
+
+use ebb_domain::heartbeat::BootClock;
+use ebb_domain::units::{CpuTime, MilliCores};
+
+use crate::node::{self, Idle};
+
+/// Fewer busy cores than this, of all tasks together, are none: a fifth of what the lowest
+/// class of parallelism holds, so that no step's time can be of another class.
+const BUSY: MilliCores = MilliCores(100);
+
+/// What the node did since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Done {
+    /// The CPU time of everything that ran, interrupts included.
+    pub(super) cpu: CpuTime,
+    /// It was next to none.
+    pub(super) quiet: bool,
+}
+
+/// Looks, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Looks(Option<(BootClock, Idle)>);
+
+impl Looks {
+    /// What was done since the last call; `None` where the kernel does not tell, and when
+    /// processors came or went meanwhile.
+    pub(super) fn since_last(&mut self) -> Option<Done> {
+        let now = node::idle().map(|idle| (node::clock(), idle));
+        let before = std::mem::replace(&mut self.0, now);
+        between(before?, now?)
+    }
+}
+
+fn between(before: (BootClock, Idle), now: (BootClock, Idle)) -> Option<Done> {
+    let ((began, before), (ended, now)) = (before, now);
+    let wall = ended.since(began)?;
+    let idle = now.time.checked_sub(before.time)?;
+    if before.processors != now.processors {
+        return None;
+    }
+    // What slept with the machine was not idle: that is a look which says busy.
+    let all = wall.checked_mul(now.processors)?;
+    let busy = u64::try_from(all.saturating_sub(idle).as_nanos()).ok()?;
+    let cpu = CpuTime(busy);
+    let quiet = cpu.cores_over(wall).is_some_and(|cores| cores < BUSY);
+    Some(Done { cpu, quiet })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_quiet_when_its_processors_had_next_to_nothing_to_do() {
+        let check = |processors: [u32; 2], idle_ms: [u64; 2], expect: Option<(u64, bool)>| {
+            let look = |n: usize| {
+                let time = Duration::from_millis(idle_ms[n]);
+                let at = BootClock::from_nanos(10_000_000_000 * n as u64);
+                let processors = processors[n];
+                (at, Idle { processors, time })
+            };
+            let done = between(look(0), look(1)).map(|done| (done.cpu, done.quiet));
+            let expect = expect.map(|(ms, quiet)| (CpuTime::from_millis(ms), quiet));
+            assert_eq!(done, expect, "{processors:?} {idle_ms:?}");
+        };
+        check([2, 2], [5_000, 25_000], Some((0, true)));
+        check([2, 2], [5_000, 24_010], Some((990, true)));
+        check([2, 2], [5_000, 24_000], Some((1_000, false)));
+        check([2, 2], [5_000, 5_000], Some((20_000, false)));
+        // Counted a moment later than the clock was read.
+        check([2, 2], [5_000, 25_010], Some((0, true)));
+        check([2, 2], [5_000, 4_000], None);
+        check([2, 4], [5_000, 45_000], None);
+        check([4, 2], [5_000, 35_000], None);
+    }
+}

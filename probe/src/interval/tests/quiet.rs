@@ -1,0 +1,121 @@
+//! Passes that were left out, because next to nothing ran since the last.
+
+use ebb_domain::step::{Busy, Sampled, TaskState};
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn waits(process: Process, cpu_ms: u64) -> TaskSample {
+    TaskSample {
+        state: Some(TaskState::Network),
+        ..sample(process, cpu_ms, 1)
+    }
+}
+
+/// A step that waits at a pass at 11 s, and again at 21 s.
+fn waiting() -> (Fold, Process) {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    pass(
+        &mut fold,
+        11_000,
+        &[sample(daemon(), 500, 1), waits(bwa, 100)],
+    );
+    pass(
+        &mut fold,
+        21_000,
+        &[sample(daemon(), 500, 1), waits(bwa, 100)],
+    );
+    (fold, bwa)
+}
+
+#[test]
+fn the_time_of_passes_left_out_is_covered_and_waited_for_what_the_last_one_saw() {
+    let (mut fold, bwa) = waiting();
+    let before = fold.close(at(21_000), 0, None);
+    for second in [31, 41, 51] {
+        fold.leave_out(at(second * 1_000));
+    }
+    // Busy again: eight seconds of its own in the last ten.
+    let working = TaskSample {
+        state: Some(TaskState::Running),
+        ..sample(bwa, 8_150, 1)
+    };
+    let samples = Samples::living(vec![sample(daemon(), 500, 1), working], Vec::new());
+    let busy = Some(CpuTime::from_millis(8_010));
+    fold.pass(at(61_000), busy, &samples, |_, _| Reading::default());
+    let interval = fold.close(at(61_000), 0, None);
+    assert_eq!(interval.coverage.cpu, Some(Share::ALL));
+    assert_eq!(interval.workload.cpu, Some(CpuTime::from_millis(8_050)));
+    let step = &interval.running[0];
+    let seen = |samples, seconds: u32| Sampled {
+        samples,
+        time: SECOND * seconds,
+    };
+    let earlier = before.running[0].detail.states[&TaskState::Network];
+    let expect = [
+        (TaskState::Running, seen(1, 10)),
+        // It is three passes that saw nothing; a look is what was looked at.
+        (
+            TaskState::Network,
+            seen(
+                earlier.samples,
+                30 + u32::try_from(earlier.time.as_secs()).expect("few"),
+            ),
+        ),
+    ];
+    assert_eq!(step.detail.states, expect.into());
+    let busy = |seconds: u32, ms| Busy {
+        wall: SECOND * seconds,
+        cpu: CpuTime::from_millis(ms),
+    };
+    // 8.01 s in ten at most, and so 40 ms before.
+    assert_eq!(
+        step.detail.parallelism.classes(),
+        [busy(40, 40), busy(10, 8_010)]
+    );
+    assert_eq!(step.peak_cores.map(|cores| cores.0), Some(801));
+}
+
+#[test]
+fn next_to_nothing_over_passes_left_out_is_no_progress() {
+    let (mut fold, bwa) = waiting();
+    let check = |fold: &mut Fold, from_s: u64, cpu_ms: u64, expect_s: u64| {
+        for tick in 1..=5 {
+            fold.leave_out(at((from_s + tick * 10) * 1_000));
+        }
+        let end = at((from_s + 60) * 1_000);
+        let samples = Samples::living(vec![sample(daemon(), 500, 1), waits(bwa, cpu_ms)], vec![]);
+        let busy = Some(CpuTime::from_millis(900));
+        fold.pass(end, busy, &samples, |_, _| Reading::default());
+        let step = &fold.close(end, 0, None).running[0];
+        assert_eq!(step.last_progress, at(expect_s * 1_000), "{from_s}");
+    };
+    let start = fold.close(at(21_000), 0, None).running[0].last_progress;
+    // 0.59 s in a minute are less than a hundredth of a core, 0.61 s are more.
+    check(&mut fold, 21, 690, start.as_nanos() / 1_000_000_000);
+    check(&mut fold, 81, 1_300, 141);
+}
+
+#[test]
+fn a_step_that_begins_or_ends_wants_a_pass() {
+    let (mut fold, bwa) = waiting();
+    assert!(!fold.awaits_pass());
+    // What a step starts is told of by events, and seen by the next pass.
+    let child = process(61, 22_000, 60, TASK_CGROUP, "bwa");
+    fold.event(ProcessEvent::Forked(child));
+    assert!(!fold.awaits_pass());
+    for process in [child, bwa] {
+        let end = ended(process, 31_500, ExitStatus::Code(0), totals(100, 0));
+        fold.event(end);
+    }
+    assert!(fold.awaits_pass());
+    // Its last totals are awaited.
+    pass(&mut fold, 32_000, &[sample(daemon(), 500, 1)]);
+    assert!(fold.take_ended().is_empty() && fold.awaits_pass());
+    pass(&mut fold, 42_000, &[sample(daemon(), 500, 1)]);
+    assert!(!fold.take_ended().is_empty() && !fold.awaits_pass());
+    run_in_task(&mut fold, 62, 43_000);
+    assert!(fold.awaits_pass());
+}
