@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_domain::fleet::Inventory;
 use ebb_domain::identity::{NodeId, Region};
+use ebb_domain::judge::Memory;
 use ebb_domain::policy::Policy;
 use ebb_sweep::scan::Known;
 use jiff::Timestamp;
@@ -66,7 +67,10 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
             state,
             hours,
             finished: watch::finished(&account)?,
-            disconnected_since: disconnected(&account)?,
+            memory: Memory {
+                disconnected_since: disconnected(&account)?,
+                ..Memory::default()
+            },
             ..Known::default()
         },
     })

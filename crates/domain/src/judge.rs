@@ -8,6 +8,7 @@ mod exempt;
 mod explain;
 mod facts;
 mod fargate;
+mod memory;
 mod nodes;
 mod price;
 mod series;
@@ -15,8 +16,9 @@ mod whose;
 
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
-pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG, disconnected_since};
+pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG};
 pub use fargate::MAX_FARGATE_JOBS;
+pub use memory::{Jobless, Memory};
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 pub use series::{Credits, MetricPoint, MetricSeries};

@@ -297,6 +297,8 @@ impl Policy {
         some("idle.after_seconds", self.idle.after_seconds)?;
         some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
         some("batch.orphan_seconds", self.batch.orphan_seconds)?;
+        some("batch.vanished_sweeps", self.batch.vanished_sweeps.into())?;
+        share("batch.saturated_disk_ppm", self.batch.saturated_disk_ppm)?;
         some("batch.starting_seconds", self.batch.starting_seconds)?;
         some("batch.at_head_seconds", self.batch.at_head_seconds)?;
         some("batch.queued_runs", self.batch.queued_runs.into())?;

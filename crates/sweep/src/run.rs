@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebb_cloud::ports::{CloudError, Objects, Queue};
 use ebb_domain::fleet::Gap;
 use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Facts, judge};
+use ebb_domain::judge::{Facts, Memory, judge};
 use ebb_domain::life::Stage;
 use ebb_domain::policy::{Policy, PolicyError};
 use ebb_domain::report::{Report, Totals};
@@ -25,7 +25,6 @@ use crate::gather::{self, Account, Renew};
 use crate::publish::{self, Channels, Failure, News};
 use crate::remembered::{self, Remembered};
 use crate::scan::{self, Before};
-use crate::stored::Memory;
 use crate::truth::Truth;
 
 /// How far back finished steps are looked at: what a bill by resource reaches back,
@@ -302,7 +301,7 @@ async fn look(
         state: others.fleet(work),
         hours: others.hours(work),
         finished: &finished,
-        disconnected_since: &work.stored.memory.disconnected_since,
+        memory: &work.stored.memory,
         gaps: gaps
             .chain(remembered.failed_channels())
             .chain(unread)
@@ -335,8 +334,7 @@ async fn look(
     kept.sold.want(&seen.decided);
     gather::kept::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
-    let disconnected_since = seen.disconnected_since;
-    Ok((seen.decided, Memory { disconnected_since }))
+    Ok((seen.decided, seen.memory))
 }
 
 /// What the state had no room for.

@@ -2,13 +2,10 @@
 //! terminal: nothing is written anywhere, and no deployment or lake is needed.
 //! Without a probe's word the evidence is weaker, and the report says so.
 
-use std::collections::BTreeMap;
-
 use ebb_domain::catalogue::{Catalogue, Refreshed};
 use ebb_domain::fleet::Gap;
 use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{Explanation, Facts, disconnected_since, explain, judge};
+use ebb_domain::judge::{Explanation, Facts, Memory, explain, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::report::Report;
 use ebb_domain::state::FleetState;
@@ -26,8 +23,8 @@ pub struct Known {
     pub hours: FleetHours,
     /// Steps that ended.
     pub finished: Vec<PlacedStep>,
-    /// Since when each ECS agent has been disconnected.
-    pub disconnected_since: BTreeMap<NodeId, Timestamp>,
+    /// What earlier sweeps found.
+    pub memory: Memory,
     /// Prices and machine types that AWS told after the program was built.
     pub prices: Refreshed,
 }
@@ -49,7 +46,7 @@ pub async fn explained(
         state: &known.state,
         hours: &known.hours,
         finished: &known.finished,
-        disconnected_since: &known.disconnected_since,
+        memory: &known.memory,
         gaps: Vec::new(),
         catalogue: &catalogue,
         renew: Renew::MISSING,
@@ -69,7 +66,7 @@ pub(crate) struct Before<'a> {
     pub(crate) state: &'a FleetState,
     pub(crate) hours: &'a FleetHours,
     pub(crate) finished: &'a [PlacedStep],
-    pub(crate) disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
+    pub(crate) memory: &'a Memory,
     /// What of it could not be known.
     pub(crate) gaps: Vec<Gap>,
     /// Machine types and list prices as they are best known.
@@ -85,8 +82,8 @@ pub(crate) struct Before<'a> {
 )]
 pub(crate) struct Seen<T> {
     pub(crate) decided: T,
-    /// Since when each agent has been disconnected.
-    pub(crate) disconnected_since: BTreeMap<NodeId, Timestamp>,
+    /// What the next sweep is to know.
+    pub(crate) memory: Memory,
     /// Prices and machine types that were told anew.
     pub(crate) told: Refreshed,
 }
@@ -127,8 +124,7 @@ pub(crate) async fn see<T>(
     }
     let plans = paid.plans(now).cloned();
     inventory.markets.commitments.extend(plans);
-    let disconnected_since = disconnected_since(before.disconnected_since, &inventory, now);
-    let decided = decide(&Facts {
+    let facts = Facts {
         now,
         state: before.state,
         hours: before.hours,
@@ -137,13 +133,18 @@ pub(crate) async fn see<T>(
         bill: paid.costs(),
         billed: paid.days(),
         finished: before.finished,
-        disconnected_since: &disconnected_since,
+        memory: before.memory,
         policy,
         catalogue,
+    };
+    let memory = Memory::after(&facts);
+    let decided = decide(&Facts {
+        memory: &memory,
+        ..facts
     });
     Seen {
         decided,
-        disconnected_since,
+        memory,
         told,
     }
 }

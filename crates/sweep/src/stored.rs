@@ -6,14 +6,12 @@ mod found;
 pub mod hours;
 pub mod parts;
 
-use std::collections::BTreeMap;
 use std::io::Read;
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
-use ebb_domain::identity::NodeId;
+use ebb_domain::judge::Memory;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::{FleetState, Shard};
-use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -21,7 +19,7 @@ use thiserror::Error;
 use self::found::Unusable;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/9";
+const SCHEMA: &str = "ebb.state/10";
 
 /// Where states and hours lie.
 const FOLDER: &str = "state/v1/";
@@ -71,14 +69,6 @@ pub struct Folded {
     pub steps: Option<u64>,
 }
 
-/// What one sweep tells the next and the lake does not hold. Lost with a state that
-/// cannot be used: waits then begin anew.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Memory {
-    /// Since when each ECS agent has been disconnected.
-    pub disconnected_since: BTreeMap<NodeId, Timestamp>,
-}
-
 /// What is remembered between sweeps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
@@ -86,7 +76,8 @@ pub struct Stored {
     pub activity: ActivityPolicy,
     /// How far the lake was folded.
     pub folded: Folded,
-    /// What is not in the lake.
+    /// What is not in the lake. Lost with a state that cannot be used: waits then begin
+    /// anew.
     pub memory: Memory,
     /// The nodes.
     pub fleet: FleetState,
@@ -286,6 +277,7 @@ pub async fn save(
 #[cfg(test)]
 mod tests {
     use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use ebb_domain::identity::NodeId;
     use jiff::Timestamp;
 
     use super::*;
@@ -330,7 +322,7 @@ mod tests {
             assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/9\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(b"ebb.state/10\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
     }

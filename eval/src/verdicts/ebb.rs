@@ -12,7 +12,7 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
-use ebb_domain::judge::{Facts, judge};
+use ebb_domain::judge::{Facts, Memory, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
@@ -46,7 +46,7 @@ pub(super) fn says(set: &Set, history: &History) -> Says {
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
-        disconnected_since: &BTreeMap::new(),
+        memory: &Memory::default(),
         policy: &policy,
         catalogue: Catalogue::built_in(),
     });

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::fleet::{Gap, Instance, Inventory};
 use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Facts, explain, judge};
+use ebb_domain::judge::{Facts, Memory, explain, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 
@@ -49,7 +49,7 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
-        disconnected_since: &BTreeMap::new(),
+        memory: &Memory::default(),
         policy,
         catalogue: Catalogue::built_in(),
     };

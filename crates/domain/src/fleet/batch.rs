@@ -135,6 +135,9 @@ pub struct ContainerInstance {
     /// How its container runtime is, by its own health check.
     #[serde(default)]
     pub health: Option<Health>,
+    /// Since when it has been so; `None` where ECS does not say.
+    #[serde(default)]
+    pub health_since: Option<Timestamp>,
     /// When it joined the cluster.
     #[serde(default)]
     pub registered_at: Option<Timestamp>,
@@ -152,6 +155,7 @@ impl ContainerInstance {
             pending_tasks: None,
             status: None,
             health: None,
+            health_since: None,
             registered_at: None,
         }
     }

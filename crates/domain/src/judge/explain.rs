@@ -95,8 +95,8 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
             .or_else(|| address.map(|it| format!("address in {}", it.region)))
             .or_else(|| snapshot.map(|s| format!("{} GiB snapshot in {}", s.size_gib, s.region)))
             .or_else(|| commitment.map(|paid| format!("commitment of {}", paid.per_hour)))
-            .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
-            .or_else(|| is_step.then(|| "a step, or a run of one".to_owned())),
+            .or_else(|| is_step.then(|| "a step, or a run of one".to_owned()))
+            .or_else(|| of_batch(id).filter(|_| !checks.is_empty())),
         checks,
         findings: report.findings.into_iter().filter(about).collect(),
         not_judged: report
@@ -107,22 +107,24 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     }
 }
 
-/// What of Batch has but a name.
+/// What of Batch or ECS is neither a job nor a machine.
 fn of_batch(id: &str) -> Option<String> {
-    let (kind, _) = id.split_once('/')?;
-    ["environment", "queue"]
-        .contains(&kind)
-        .then(|| format!("a Batch {kind}"))
+    match id.split_once('/')? {
+        ("environment", _) => Some("a Batch environment".to_owned()),
+        ("queue", _) => Some("a Batch queue".to_owned()),
+        (head, _) if head.starts_with("arn:") => Some("tasks on Fargate".to_owned()),
+        _ => Some("a container".to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::finding::FindingKind;
-    use crate::fleet::{Commitment, InstanceState, JobStatus, Volume};
+    use crate::fleet::{Commitment, InstanceState, JobQueue, JobStatus, Task, Volume};
     use crate::identity::InstanceType;
-    use crate::rules::testing::{World, asked, days_ago, instance, region, volume};
-    use crate::state::testing::node;
+    use crate::rules::testing::{World, asked, days_ago, instance, region, step, volume};
+    use crate::state::testing::{at, node};
     use crate::units::{CpuTime, UsdPerHour};
 
     /// The last question, its answer, and what it speaks for.
@@ -246,8 +248,57 @@ mod tests {
             (asked[0].question, asked[0].speaks)
         };
         assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::Against));
-        world.disconnected_since.insert(node(1), world.now);
+        world.memory.disconnected_since.insert(node(1), world.now);
         assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::ForWaste));
         assert_eq!(explain(&world.facts(), "i-other").what, None);
+    }
+
+    #[test]
+    fn what_has_neither_a_jobs_nor_a_machines_id_is_asked_rule_by_rule_too() {
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+        world.watch(1, 0, 60, |minute, h| {
+            h.steps = vec![step(minute * 60 + 60, |_| ())];
+        });
+        let queue = JobQueue {
+            status: Some("INVALID".into()),
+            ..JobQueue::new("q", region())
+        };
+        world.inventory.batch.queues.push(queue);
+        let check = |world: &World, id: &str, what: &str, expect: (&str, Speaks)| {
+            let asked = explain(&world.facts(), id);
+            // The rules about steps ask of a container too.
+            let first = asked.checks[0].rule;
+            let last = asked.checks.iter().rfind(|check| check.rule == first);
+            let last = last.expect("it was asked");
+            assert_eq!((last.value.as_str(), last.speaks), expect, "{id}");
+            assert!(asked.what.is_some_and(|said| said.starts_with(what)));
+        };
+        let invalid = ("INVALID", Speaks::ForWaste);
+        check(&world, "queue/q", "a Batch queue", invalid);
+        let asked = explain(&world.facts(), "environment/env");
+        assert_eq!(asked.checks[0].value, "VALID");
+        assert_eq!(asked.what.as_deref(), Some("a Batch environment"));
+        let container = format!("{}/{:032x}", node(1), 1);
+        let what = "a ";
+        world.job().stopped_at = Some(at(1_205));
+        check(&world, &container, what, ("40 min", Speaks::ForWaste));
+        world.job().stopped_at = None;
+        check(&world, &container, what, ("yes", Speaks::Against));
+        world.inventory.batch.jobs.clear();
+        let unread = "not all of what it knows could be read";
+        check(&world, &container, what, (unread, Speaks::Unknown));
+        let (arn, task) = (
+            "arn:aws:ecs:us-east-1:1:task/c/2",
+            Task {
+                cluster_arn: Some("arn:aws:ecs:us-east-1:1:cluster/c".into()),
+                family: Some("web".into()),
+                launch_type: Some("FARGATE".into()),
+                last_status: Some("RUNNING".into()),
+                ..Task::default()
+            },
+        );
+        world.inventory.batch.tasks.insert(arn.into(), task);
+        check(&world, &container, what, ("0", Speaks::Unknown));
+        check(&world, arn, "tasks on Fargate", ("no", Speaks::Unknown));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::MetricSeries;
+use super::{Memory, MetricSeries};
 use crate::catalogue::Catalogue;
 use crate::fleet::{Instance, Inventory};
 use crate::heartbeat::Origin;
@@ -35,30 +35,12 @@ pub struct Facts<'a> {
     pub billed: &'a [BilledDay],
     /// Steps that ended, from the lake.
     pub finished: &'a [PlacedStep],
-    /// Since when sweeps have found an ECS agent disconnected; see
-    /// [`disconnected_since`].
-    pub disconnected_since: &'a BTreeMap<NodeId, Timestamp>,
+    /// What sweeps before this one found, and this one where it has looked.
+    pub memory: &'a Memory,
     /// The thresholds.
     pub policy: &'a Policy,
     /// Machine types and list prices.
     pub catalogue: &'a Catalogue,
-}
-
-/// Carries from sweep to sweep since when each agent has been disconnected; ECS
-/// itself does not say.
-pub fn disconnected_since(
-    before: &BTreeMap<NodeId, Timestamp>,
-    inventory: &Inventory,
-    now: Timestamp,
-) -> BTreeMap<NodeId, Timestamp> {
-    let instances = inventory.batch.container_instances.values();
-    instances
-        .filter(|instance| instance.agent_connected == Some(false))
-        .map(|instance| {
-            let since = before.get(&instance.node).copied().unwrap_or(now);
-            (instance.node.clone(), since)
-        })
-        .collect()
 }
 
 /// What the bill says one resource cost, net and amortized, by closed day.

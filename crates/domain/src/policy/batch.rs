@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct BatchPolicy {
     /// Seconds that a RUNNING job may go without CPU, disk or a new process.
     pub no_progress_seconds: u64,
-    /// Seconds that an ECS agent may be disconnected while its node is well.
+    /// Seconds that an ECS agent may be disconnected while its node is well, and that a
+    /// container runtime may be impaired.
     pub agent_disconnected_seconds: u64,
     /// Seconds that a RUNNABLE job may stand at the head of its queue without a
     /// reason: half an hour, several times what a machine takes to start.
@@ -24,6 +25,13 @@ pub struct BatchPolicy {
     /// Seconds that a container may outlive its job: two sweeps of ten minutes, since
     /// one may fall between two answers of the cloud.
     pub orphan_seconds: u64,
+    /// Sweeps in a row that must find a container of which neither Batch nor ECS knows:
+    /// two, since a task may begin between the answers of the cloud and of the probe.
+    pub vanished_sweeps: u32,
+    /// The share of the newest interval in which some task waited for a disk, in parts per
+    /// million, from which that disk is called saturated: half, as what else is done on it
+    /// then waits longer than it works.
+    pub saturated_disk_ppm: u32,
     /// Seconds that a machine of an environment may take to join its cluster.
     pub never_joined_seconds: u64,
     /// Seconds that a machine may be held by tasks which are none of Batch's.
@@ -49,6 +57,8 @@ impl Default for BatchPolicy {
             starting_seconds: 15 * 60,
             process_gone_seconds: 5 * 60,
             orphan_seconds: 20 * 60,
+            vanished_sweeps: 2,
+            saturated_disk_ppm: 500_000,
             never_joined_seconds: 15 * 60,
             daemon_task_seconds: 15 * 60,
             minimum_capacity_seconds: 3600,

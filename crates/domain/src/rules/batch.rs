@@ -16,6 +16,7 @@ mod starting;
 mod tests;
 
 pub(super) use never_joined::nodes as never_joined;
+pub(crate) use orphan::jobless;
 
 use std::time::Duration;
 
@@ -60,10 +61,13 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     Questions::written(KIND, |q| judge_job(facts, job, q))
 }
 
-/// The questions about what has neither a job's nor a machine's id: queues and
-/// environments.
+/// The questions about what has neither a job's nor a machine's id: queues, environments,
+/// containers and families of tasks on Fargate.
 pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
-    invalid::explain(facts, id)
+    let mut checks = invalid::explain(facts, id);
+    checks.extend(orphan::explain(facts, id));
+    checks.extend(fargate::explain(facts, id));
+    checks
 }
 
 /// The questions about one worker of an environment.
@@ -74,7 +78,7 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
     if worker.is_none() && !stranger {
         return Vec::new();
     }
-    let lost = facts.disconnected_since.get(&instance.id);
+    let lost = facts.memory.disconnected_since.get(&instance.id);
     let since = lost.and_then(|from| since(facts, *from));
     let patience = facts.policy.batch.agent_disconnected();
     if stranger {
@@ -87,6 +91,11 @@ pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Chec
         let shown = since.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
         let is_long = since.and_then(|since| (since >= patience).then_some(true));
         q.holds("for how long?", (shown, Spoken(patience)), is_long);
+    }
+    if let Some((_, worker)) = worker {
+        let mut of_runtime = q.anew();
+        lost::impaired(facts, worker, &mut of_runtime);
+        q.also(of_runtime);
     }
     q.asked
 }

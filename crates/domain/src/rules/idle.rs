@@ -54,7 +54,7 @@ fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let running = jobs.filter(|job| job.status == JobStatus::Running);
     running
         .filter_map(|job| batch.node_of(job))
-        .chain(facts.disconnected_since.keys())
+        .chain(facts.memory.disconnected_since.keys())
         .chain(super::batch::never_joined(facts).map(|instance| &instance.id))
         .collect()
 }

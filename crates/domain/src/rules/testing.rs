@@ -13,7 +13,7 @@ use crate::fleet::{
 use crate::heartbeat::{Heartbeat, Placed};
 use crate::hours::FleetHours;
 use crate::identity::{InstanceType, NodeId, Region};
-use crate::judge::{BilledDay, Facts, MetricSeries, ResourceCost, judge};
+use crate::judge::{BilledDay, Facts, Memory, MetricSeries, ResourceCost, judge};
 use crate::policy::Policy;
 use crate::report::Report;
 use crate::state::FleetState;
@@ -21,6 +21,7 @@ use crate::state::testing::{at, clock, heartbeat, node};
 use crate::step::{PlacedStep, Requested, StepUsage};
 use crate::units::{Bytes, MilliCores};
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) state: FleetState,
@@ -30,7 +31,7 @@ pub(crate) struct World {
     pub(crate) bill: BTreeMap<NodeId, ResourceCost>,
     pub(crate) billed: Vec<BilledDay>,
     pub(crate) finished: Vec<PlacedStep>,
-    pub(crate) disconnected_since: BTreeMap<NodeId, Timestamp>,
+    pub(crate) memory: Memory,
     pub(crate) policy: Policy,
 }
 
@@ -45,7 +46,7 @@ impl Default for World {
             bill: BTreeMap::new(),
             billed: Vec::new(),
             finished: Vec::new(),
-            disconnected_since: BTreeMap::new(),
+            memory: Memory::default(),
             policy: Policy::default(),
         }
     }
@@ -105,7 +106,7 @@ impl World {
             bill: &self.bill,
             billed: &self.billed,
             finished: &self.finished,
-            disconnected_since: &self.disconnected_since,
+            memory: &self.memory,
             policy: &self.policy,
             catalogue: Catalogue::built_in(),
         }

@@ -75,6 +75,9 @@ pub struct Latest {
     pub hardware: Hardware,
     /// What background used.
     pub background: Usage,
+    /// Time of the interval in which some task waited for a block device; `None` where the
+    /// kernel does not tell.
+    pub disk_waited: Option<Duration>,
     /// Each GPU that was looked at.
     pub gpus: Box<[GpuUse]>,
 }
@@ -90,6 +93,7 @@ impl Latest {
             coverage: h.coverage,
             hardware: h.hardware,
             background: h.background,
+            disk_waited: h.detail.pressure.map(|pressure| pressure.disk_some),
             gpus: h.detail.gpus.as_slice().into(),
         }
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ebb_domain::catalogue::Catalogue;
-use ebb_domain::judge::{Facts, judge};
+use ebb_domain::judge::{Facts, Memory, judge};
 use ebb_domain::state::Shard;
 use ebb_sweep::stored::Stored;
 use ebb_sweep::stored::hours::Hours;
@@ -99,7 +99,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         });
     }
     let (metrics, bill) = (BTreeMap::new(), BTreeMap::new());
-    let disconnected = BTreeMap::new();
+    let memory = Memory::default();
     let facts = Facts {
         now: fleet::at(fleet::MINUTES),
         state: &stored.fleet,
@@ -109,7 +109,7 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         bill: &bill,
         billed: &[],
         finished: &[],
-        disconnected_since: &disconnected,
+        memory: &memory,
         policy: &policy,
         catalogue: Catalogue::built_in(),
     };

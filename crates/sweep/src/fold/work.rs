@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use ebb_cloud::ports::PutIf;
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::judge::Memory;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Table};
 
 use super::{FoldError, Folder};
 use crate::stored::hours::Hours;
 use crate::stored::parts::{fold_heartbeats, keep_new};
-use crate::stored::{self, Memory, Saved, Stored};
+use crate::stored::{self, Saved, Stored};
 
 /// Sweeps overlap at most by accident; losing this often in a row is a fault.
 const ATTEMPTS: usize = 5;

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::Objects;
+use ebb_domain::judge::Memory;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::{FleetState, Shard};
 use jiff::Timestamp;
 
 use super::found::{self, Part, Unusable};
-use super::{FOLDER, Folded, Memory, SCHEMA, Stored, StoredError, in_folder};
+use super::{FOLDER, Folded, SCHEMA, Stored, StoredError, in_folder};
 
 /// States and hours of a few numbers of shards, and what is told of findings.
 const MAX_LISTED: usize = 1_000;
@@ -25,15 +26,18 @@ impl Part for Stored {
 
     fn join(self, other: Self) -> Self {
         let fleet: FleetState = self.fleet.merge(other.fleet);
-        let mut disconnected_since = self.memory.disconnected_since;
-        disconnected_since.extend(other.memory.disconnected_since);
+        let mut memory = self.memory;
+        memory
+            .disconnected_since
+            .extend(other.memory.disconnected_since);
+        memory.jobless.extend(other.memory.jobless);
         Self {
             activity: self.activity,
             folded: Folded {
                 heartbeats: self.folded.heartbeats.min(other.folded.heartbeats),
                 steps: self.folded.steps.min(other.folded.steps),
             },
-            memory: Memory { disconnected_since },
+            memory,
             fleet,
         }
     }

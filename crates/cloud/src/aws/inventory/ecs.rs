@@ -106,7 +106,12 @@ fn container_instance(
         .ec2_instance_id()
         .ok_or_else(|| format!("{arn}: no instance beneath"))?;
     let node = NodeId::new(node).map_err(|e| format!("{arn}: {e}"))?;
-    let health = told.health_status().and_then(|h| h.overall_status());
+    let health = told.health_status();
+    let details = health.map_or(&[][..], |health| health.details());
+    let health = health.and_then(|health| health.overall_status());
+    // Of several checks that say the same, it has been so since the first did.
+    let same = details.iter().filter(|check| check.status() == health);
+    let changed = same.filter_map(|check| timestamp(check.last_status_change()?));
     let instance = ContainerInstance {
         agent_connected: Some(told.agent_connected()),
         running_tasks: u32::try_from(told.running_tasks_count()).ok(),
@@ -118,6 +123,7 @@ fn container_instance(
             InstanceHealthCheckState::Initializing => Some(Health::Initializing),
             _ => None,
         }),
+        health_since: changed.min(),
         registered_at: told.registered_at().and_then(timestamp),
         ..ContainerInstance::new(node, cluster, region.clone())
     };
@@ -242,6 +248,9 @@ fn family(arn: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_ecs::primitives::DateTime;
+    use aws_sdk_ecs::types::{ContainerInstanceHealthStatus, InstanceHealthCheckResult};
+
     use super::*;
 
     #[test]
@@ -262,6 +271,34 @@ mod tests {
         check("256", Some(250));
         check("4096", Some(4_000));
         check(".5 vCPU", None);
+    }
+
+    #[test]
+    fn a_container_instance_tells_since_when_its_runtime_fails() {
+        let check = |overall: InstanceHealthCheckState, expect: (Option<Health>, Option<i64>)| {
+            let detail = |status: InstanceHealthCheckState, at| {
+                let changed = DateTime::from_secs(at);
+                let check = InstanceHealthCheckResult::builder().status(status);
+                check.last_status_change(changed).build()
+            };
+            let status = ContainerInstanceHealthStatus::builder()
+                .overall_status(overall)
+                .details(detail(InstanceHealthCheckState::Ok, 100))
+                .details(detail(InstanceHealthCheckState::Impaired, 300))
+                .details(detail(InstanceHealthCheckState::Impaired, 200));
+            let told = Told::builder()
+                .container_instance_arn("arn:ci")
+                .ec2_instance_id("i-1")
+                .health_status(status.build());
+            let region = Region::new("eu-west-1").expect("a region");
+            let (_, read) = container_instance(&told.build(), "c", &region).expect("it is whole");
+            let since = read.health_since.map(|at| at.as_second());
+            assert_eq!((read.health, since), expect);
+        };
+        use InstanceHealthCheckState::{Impaired, Initializing, Ok};
+        check(Impaired, (Some(Health::Impaired), Some(200)));
+        check(Ok, (Some(Health::Ok), Some(100)));
+        check(Initializing, (Some(Health::Initializing), None));
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub enum Stuck {
     },
     /// The node is well, and its ECS agent has lost touch.
     AgentDisconnected,
+    /// ECS's own check says that the worker's container runtime fails.
+    RuntimeImpaired,
     /// Agent and probe fell silent both: the machine hangs, or its network is gone.
     HostLost {
         /// For how long the probe has been silent.
@@ -123,6 +125,7 @@ impl Stuck {
             Self::ProcessGone { .. } => "process_gone",
             Self::Orphan { .. } => "orphan",
             Self::AgentDisconnected => "agent_disconnected",
+            Self::RuntimeImpaired => "runtime_impaired",
             Self::HostLost { .. } => "host_lost",
             Self::NeverJoined { .. } => "never_joined",
             Self::Invalid { .. } => "invalid",
@@ -182,6 +185,9 @@ impl fmt::Display for StuckJob {
                 f,
                 "ECS agent disconnected for {time} while the node's heartbeats are fresh"
             ),
+            Stuck::RuntimeImpaired => {
+                write!(f, "ECS calls its container runtime impaired, for {time}")
+            }
             Stuck::HostLost { silent_for } => write!(
                 f,
                 "ECS agent disconnected for {time} and the probe silent for {}: the host hangs or \

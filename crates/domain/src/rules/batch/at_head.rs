@@ -1,17 +1,18 @@
 //! RUNNABLE at the head of its queue for long, and Batch does not say why: often a
 //! machine that is up and cannot join, or an environment that has all it may have.
 
+use super::never_joined::ENVIRONMENT;
 use super::{Questions, Seen, Verdict, describe, found_job, lacks, never_joined, since};
 use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
-use crate::fleet::{FrontJob, Job};
+use crate::fleet::{FrontJob, Instance, Job};
+use crate::identity::AccountId;
 use crate::judge::Facts;
 use crate::units::Spoken;
 use std::time::Duration;
 
 pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     let batch = &facts.inventory.batch;
-    let mut queues = batch.queues.iter();
-    let queue = queues.find(|queue| queue.region == job.region && queue.name == job.queue_name());
+    let queue = batch.queue_of(job);
     let head = queue.and_then(|queue| queue.front.as_ref()?.first());
     let mine = head.filter(|head: &&FrontJob| head.job == job.id);
     let waited = mine.and_then(|head| since(facts, head.since?));
@@ -28,7 +29,18 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     );
     let from = mine.filter(|_| goes_on)?.since?;
     let cause = batch.queue_time(job).cause;
-    let strangers = never_joined(facts).count();
+    let is_of_queue = |machine: &&Instance| {
+        let of = machine.tags.get(ENVIRONMENT);
+        let mut its = queue
+            .into_iter()
+            .flat_map(|queue| batch.environments_of(queue));
+        its.any(|one| {
+            Some(&one.name) == of
+                && one.region == machine.region
+                && AccountId::may_be_one(one.account.as_ref(), machine.account.as_ref())
+        })
+    };
+    let strangers = never_joined(facts).filter(is_of_queue).count();
     let mut lacks = lacks(cause.as_ref());
     if strangers > 0 {
         lacks =

@@ -6,14 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::idle::metrics::{CPU_AND_NETWORK, quiet_for_long};
 use super::super::idle::quoted;
-use super::{KIND, Questions, Verdict};
+use super::{Check, KIND, Questions, Verdict};
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Remedy, Resource, Window,
 };
 use crate::fleet::{Job, Task, TaskFamily};
 use crate::identity::Region;
 use crate::judge::Facts;
-use crate::units::Share;
+use crate::units::{Share, Spoken};
+
+/// A family that rests is idle, as a machine is.
+const IDLE: FindingKind = FindingKind::IdleNode;
 
 const REASON: &str = "it runs on Fargate, where no probe can run: what it does is not known";
 
@@ -57,55 +60,84 @@ struct Together<'a> {
 /// Tasks of ECS that run there: by their families where Container Insights tells of those,
 /// and one by one where it does not, unless they are of Batch jobs, which are told above.
 pub(super) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
+    let families = families(facts);
+    let judged = families
+        .iter()
+        .filter_map(|told| judge_family(facts, told, &mut Questions::unwritten(IDLE)));
+    let alone = alone(facts).map(|(arn, task)| {
+        let why = format!("{REASON}, for its cluster has no Container Insights");
+        Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
+    });
+    alone.chain(judged).collect()
+}
+
+/// The questions about the family or task of an id.
+pub(super) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    let families = families(facts);
+    let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
+    let asked = of_id.flat_map(|told| Questions::written(IDLE, |q| judge_family(facts, told, q)));
+    let is_alone = alone(facts).any(|(arn, _)| arn == id);
+    let of_task = is_alone.then(|| Questions::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
+    asked.chain(of_task.into_iter().flatten()).collect()
+}
+
+/// What is asked of tasks first.
+const TOLD: &str = "does Container Insights tell of its family?";
+
+fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
+    let batch = &facts.inventory.batch;
+    let mut families: BTreeMap<TaskFamily, Together<'_>> = BTreeMap::new();
+    for task in batch.tasks.values() {
+        let family = task.on_fargate();
+        if let Some(family) = family.filter(|family| batch.insights.contains_key(family)) {
+            let region = task.region.as_ref();
+            let together = families.entry(family);
+            together.or_insert(Together { region, tasks: 0 }).tasks += 1;
+        }
+    }
+    families
+}
+
+/// Tasks of which nothing is told, by their ARNs.
+fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
     let of_jobs: BTreeSet<&str> = jobs.filter_map(|job| job.task_arn.as_deref()).collect();
-    let mut families: BTreeMap<TaskFamily, Together<'_>> = BTreeMap::new();
-    let mut verdicts = Vec::new();
-    for (arn, task) in batch
-        .tasks
-        .iter()
-        .filter(|(_, task)| task.runs_on_fargate())
-    {
+    let tasks = batch.tasks.iter().filter(move |(arn, task)| {
         let family = task.on_fargate();
-        match family.filter(|family| batch.insights.contains_key(family)) {
-            Some(family) => {
-                let region = task.region.as_ref();
-                let together = families.entry(family);
-                together.or_insert(Together { region, tasks: 0 }).tasks += 1;
-            }
-            None if of_jobs.contains(arn.as_str()) => {}
-            None => {
-                let group = task.group.as_deref();
-                let why = format!("{REASON}, for its cluster has no Container Insights");
-                verdicts.push(Verdict::undetermined(
-                    FindingKind::IdleNode,
-                    arn,
-                    group,
-                    why,
-                ));
-            }
+        let is_told = family.is_some_and(|family| batch.insights.contains_key(&family));
+        task.runs_on_fargate() && !is_told && !of_jobs.contains(arn.as_str())
+    });
+    tasks.map(|(arn, task)| (arn.as_str(), task))
+}
+
+fn judge_family(
+    facts: &Facts<'_>,
+    (family, together): (&TaskFamily, &Together<'_>),
+    q: &mut Questions,
+) -> Option<Verdict> {
+    q.holds(TOLD, ("yes", ""), true);
+    let series = facts.inventory.batch.insights.get(family)?;
+    let quiet = quiet_for_long(facts, series, (None, CPU_AND_NETWORK));
+    let (shown, holds) = match &quiet {
+        Ok(Some((window, _))) => (Spoken(window.length()).to_string(), Some(true)),
+        Ok(None) => ("it works".to_owned(), Some(false)),
+        Err(why) => (why.clone(), None),
+    };
+    let after = Spoken(facts.policy.metrics.idle_after());
+    q.holds(
+        "for how long has the busiest of its tasks rested?",
+        (shown, format_args!("at least {after}")),
+        holds,
+    );
+    match quiet {
+        Ok(quiet) => found(family, together, quiet?),
+        Err(why) => {
+            let (_, name) = family.names();
+            let id = family.as_str();
+            Some(Verdict::undetermined(IDLE, id, Some(name), why))
         }
     }
-    let judged = families.iter().filter_map(|(family, together)| {
-        let series = batch.insights.get(family)?;
-        match quiet_for_long(facts, series, (None, CPU_AND_NETWORK)) {
-            Ok(Some(quiet)) => found(family, together, quiet),
-            Ok(None) => None,
-            Err(why) => {
-                let (_, name) = family.names();
-                let id = family.as_str();
-                Some(Verdict::undetermined(
-                    FindingKind::IdleNode,
-                    id,
-                    Some(name),
-                    why,
-                ))
-            }
-        }
-    });
-    verdicts.extend(judged);
-    verdicts
 }
 
 /// What Fargate costs is on the bill by service alone, so that no dollars are told.
@@ -122,8 +154,8 @@ fn found(
     };
     let (of, on) = (quoted(name), quoted(cluster));
     Some(Verdict::Waste(Box::new(Finding {
-        id: Finding::id_of(FindingKind::IdleNode, region, family.as_str()),
-        kind: FindingKind::IdleNode,
+        id: Finding::id_of(IDLE, region, family.as_str()),
+        kind: IDLE,
         window,
         coverage: Some(coverage),
         evidence: Evidence::IdleNode(IdleNode::by_metrics(window)),

@@ -3,36 +3,101 @@
 
 use jiff::Timestamp;
 
-use super::{KIND, Seen, Verdict, found_worker, silent_for};
-use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
-use crate::fleet::{ContainerInstance, Health};
-use crate::judge::Facts;
+use super::{KIND, Questions, Seen, Verdict, found, found_worker, silent_for, since};
+use crate::finding::{Action, Confidence, Level, Remedy, Resource, Stuck, Window};
+use crate::fleet::{ContainerInstance, Health, Instance};
+use crate::judge::{Facts, labelled};
 use crate::units::Spoken;
 
 /// Judges every worker.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
-        .filter_map(|worker| judge_one(facts, worker).or_else(|| impaired(facts, worker)))
+        .filter_map(|worker| {
+            let impaired = || impaired(facts, worker, &mut Questions::unwritten(KIND));
+            judge_one(facts, worker).or_else(impaired)
+        })
         .collect()
 }
 
-/// ECS's own check of the container runtime says that it fails, and not since when: no
-/// waste is claimed, but somebody should look.
-fn impaired(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
-    let is_impaired = worker.health == Some(Health::Impaired);
+/// ECS's own check of the container runtime says that it fails. What already runs may go on,
+/// so that no money is claimed, but somebody should look.
+pub(super) fn impaired(
+    facts: &Facts<'_>,
+    worker: &ContainerInstance,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let (told, is_impaired) = match worker.health {
+        Some(Health::Ok) => ("well", Some(false)),
+        Some(Health::Impaired) => ("impaired", Some(true)),
+        Some(Health::Initializing) | None => ("not told", None),
+    };
+    let is_impaired = q.holds(
+        "how is its container runtime, by ECS's own check?",
+        (told, ""),
+        is_impaired,
+    );
     let instance = facts.instance(&worker.node).filter(|_| is_impaired)?;
-    Some(Verdict::undetermined(
-        KIND,
-        worker.node.as_str(),
-        instance.name(),
-        "ECS says that its container runtime is impaired, and not since when: what is placed on \
-         it may hang",
-    ))
+    let undetermined = |when: String| {
+        let why = format!("ECS says that its container runtime is impaired, {when}");
+        let (id, name) = (worker.node.as_str(), instance.name());
+        Some(Verdict::undetermined(KIND, id, name, why))
+    };
+    let patience = facts.policy.batch.agent_disconnected();
+    let so_far = worker.health_since.and_then(|from| since(facts, from));
+    let shown = so_far.map_or_else(|| "not told".to_owned(), |t| Spoken(t).to_string());
+    q.holds(
+        "for how long?",
+        (shown, format_args!("at least {}", Spoken(patience))),
+        so_far.and_then(|so_far| (so_far >= patience).then_some(true)),
+    );
+    let Some(from) = worker.health_since else {
+        return undetermined("and not since when: what is placed on it may hang".into());
+    };
+    let window = Window {
+        from,
+        to: facts.now.max(from),
+    };
+    if window.length() < patience {
+        let (for_now, patience) = (Spoken(window.length()), Spoken(patience));
+        return undetermined(format!("for {for_now}; a verdict takes {patience}"));
+    }
+    Some(found_impaired(facts, worker, instance, window))
+}
+
+fn found_impaired(
+    facts: &Facts<'_>,
+    worker: &ContainerInstance,
+    instance: &Instance,
+    window: Window,
+) -> Verdict {
+    let seen = Seen {
+        window,
+        coverage: None,
+        stuck: Stuck::RuntimeImpaired,
+        confidence: Confidence {
+            level: Level::High,
+            reason: "ECS's own health check of the container runtime says so, and since when"
+                .into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Restart its container runtime, or let the compute environment replace the \
+                     instance; what is placed on it may hang."
+                .into(),
+            command: Some(format!(
+                "aws ssm start-session --region {} --target {}",
+                worker.region, worker.node
+            )),
+        },
+    };
+    let controller = facts.controller(instance);
+    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
+    Verdict::Waste(Box::new(found(resource, None, seen)))
 }
 
 fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
-    let since: Timestamp = *facts.disconnected_since.get(&worker.node)?;
+    let since: Timestamp = *facts.memory.disconnected_since.get(&worker.node)?;
     let instance = facts.instance(&worker.node)?;
     let undetermined = |reason: String| {
         let (id, name) = (worker.node.as_str(), instance.name());

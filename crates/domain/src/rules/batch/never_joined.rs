@@ -11,7 +11,7 @@ use crate::identity::NodeId;
 use crate::judge::Facts;
 
 /// The tag by which Batch names the environment that a machine was started for.
-const ENVIRONMENT: &str = "aws:batch:compute-environment";
+pub(super) const ENVIRONMENT: &str = "aws:batch:compute-environment";
 
 /// ECS's word for an instance that tried to join and could not.
 const FAILED: &str = "REGISTRATION_FAILED";

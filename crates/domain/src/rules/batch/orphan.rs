@@ -5,37 +5,85 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Seen, Verdict, found, gpus_of, is_whole, part_of, silent_for, since};
+use super::{
+    Check, KIND, Questions, Seen, Verdict, found, gpus_of, is_whole, part_of, silent_for, since,
+};
 use crate::finding::{
     Action, Confidence, Evidence, Finding, Level, Remedy, Resource, StepLink, Stuck, Window,
 };
 use crate::fleet::{ContainerInstance, Job, JobStatus, task_id};
 use crate::judge::Facts;
 use crate::step::{PlacedStep, StepKind};
+use crate::units::Spoken;
 
-/// Judges every container on a worker whose probe is heard of.
+/// Judges every container on a worker.
 pub(super) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let batch = &facts.inventory.batch;
-    let known = Known {
-        over: batch.jobs.values().flat_map(over).collect(),
-        of_ecs: batch.tasks.keys().filter_map(|arn| task_id(arn)).collect(),
+    let known = Known::of(facts);
+    running(facts)
+        .filter_map(|one| judge_one(facts, &one, &known, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about the container of an id.
+pub(super) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    let Some((node, _)) = id.split_once('/') else {
+        return Vec::new();
     };
-    let mut verdicts = Vec::new();
-    for worker in batch.container_instances.values() {
-        let Some(state) = facts.state.nodes.get(&worker.node) else {
-            continue;
-        };
-        let is_fresh = silent_for(facts, state).is_some_and(|age| age <= facts.policy.idle.after());
-        let tasks = state
-            .running(&worker.node)
-            .filter(|step| step.usage.id.kind == StepKind::EcsTask);
-        let orphans = tasks.filter(|_| is_fresh).filter_map(|step| {
-            let orphaned = orphaned(facts, worker, &step, &known)?;
-            found_one(facts, worker, &step, &orphaned)
-        });
-        verdicts.extend(orphans);
+    let known = Known::of(facts);
+    running(facts)
+        .filter(|one| one.worker.node.as_str() == node && one.id() == id)
+        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .collect()
+}
+
+/// The containers of which neither Batch nor ECS knows, as findings name them.
+pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
+    let known = Known::of(facts);
+    let facts = *facts;
+    running(&facts)
+        .filter(move |one| one.is_fresh(&facts) && known.has_none_of(&facts, one))
+        .map(|one| one.id())
+}
+
+/// A container of a task that runs on a worker.
+struct Running<'a> {
+    worker: &'a ContainerInstance,
+    step: PlacedStep,
+    /// For how long the worker's probe has been silent.
+    silent: Option<Duration>,
+}
+
+impl Running<'_> {
+    fn id(&self) -> String {
+        format!("{}/{}", self.worker.node, self.task())
     }
-    verdicts
+
+    fn task(&self) -> &str {
+        &self.step.usage.id.key
+    }
+
+    fn is_fresh(&self, facts: &Facts<'_>) -> bool {
+        self.silent
+            .is_some_and(|silent| silent <= facts.policy.idle.after())
+    }
+}
+
+fn running<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Running<'a>> + use<'a> {
+    let facts = *facts;
+    let workers = facts.inventory.batch.container_instances.values();
+    workers.flat_map(move |worker| {
+        let state = facts.state.nodes.get(&worker.node);
+        let silent = state.and_then(|state| silent_for(&facts, state));
+        let steps = state
+            .into_iter()
+            .flat_map(|state| state.running(&worker.node));
+        let tasks = steps.filter(|step| step.usage.id.kind == StepKind::EcsTask);
+        tasks.map(move |step| Running {
+            worker,
+            step,
+            silent,
+        })
+    })
 }
 
 /// Tasks that somebody knows.
@@ -44,6 +92,26 @@ struct Known<'a> {
     over: BTreeMap<&'a str, Option<Timestamp>>,
     /// Those that ECS tells.
     of_ecs: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(facts: &Facts<'a>) -> Self {
+        let batch = &facts.inventory.batch;
+        Self {
+            over: batch.jobs.values().flat_map(over).collect(),
+            of_ecs: batch.tasks.keys().filter_map(|arn| task_id(arn)).collect(),
+        }
+    }
+
+    /// Whether neither Batch nor ECS knows of it: ECS must tell its tasks, all of them.
+    fn has_none_of(&self, facts: &Facts<'_>, one: &Running<'_>) -> bool {
+        !self.over.contains_key(one.task()) && self.ecs_has(facts, one) == Some(false)
+    }
+
+    fn ecs_has(&self, facts: &Facts<'_>, one: &Running<'_>) -> Option<bool> {
+        let tells = !self.of_ecs.is_empty() && is_whole(facts, &one.worker.region);
+        tells.then(|| self.of_ecs.contains(one.task()))
+    }
 }
 
 /// The tasks of a job, with when each was over; `None` for one that is under way.
@@ -60,51 +128,122 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     earlier.chain(current)
 }
 
-/// Since when a container is nobody's.
-enum Orphaned {
-    /// Since its job was over.
-    Since(Timestamp),
-    /// Nobody knows of its job any more, and so not of its end either.
-    Unknown,
-}
-
-fn orphaned(
+fn judge_one(
     facts: &Facts<'_>,
-    worker: &ContainerInstance,
-    step: &PlacedStep,
+    one: &Running<'_>,
     known: &Known<'_>,
-) -> Option<Orphaned> {
-    let task = step.usage.id.key.as_str();
-    let (from, orphaned) = match known.over.get(task) {
-        Some(ended) => ((*ended)?, Orphaned::Since((*ended)?)),
-        None => {
-            // ECS must tell its tasks, and this be none of them.
-            let tells = !known.of_ecs.is_empty() && is_whole(facts, &worker.region);
-            let is_nobodys = tells && !known.of_ecs.contains(task);
-            is_nobodys.then_some((step.started_at, Orphaned::Unknown))?
-        }
-    };
-    let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
-    (since(facts, from)? >= patience).then_some(orphaned)
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let heard = one.silent.map(|silent| format!("{} ago", Spoken(silent)));
+    let is_fresh = one.is_fresh(facts);
+    q.holds(
+        "is the probe of its machine heard of?",
+        (
+            heard.unwrap_or_else(|| "never".to_owned()),
+            format_args!("at most {} ago", Spoken(facts.policy.idle.after())),
+        ),
+        is_fresh.then_some(true),
+    );
+    let over = known.over.get(one.task());
+    let is_under_way = matches!(over, Some(None));
+    let goes_on = q.holds(
+        "does a Batch job go on in it?",
+        (
+            match over {
+                Some(None) => "yes",
+                Some(Some(_)) => "its job is over",
+                None => "none that Batch knows",
+            },
+            "",
+        ),
+        !is_under_way,
+    );
+    if !goes_on || !is_fresh {
+        return None;
+    }
+    match over.copied().flatten() {
+        Some(ended) => outlived(facts, one, ended, q),
+        None => vanished(facts, one, known, q),
+    }
 }
 
+/// A container whose job was over at a time.
+fn outlived(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    ended: Timestamp,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
+    let ago = since(facts, ended)?;
+    q.holds(
+        "for how long has its job been over?",
+        (Spoken(ago), format_args!("at least {}", Spoken(patience))),
+        ago >= patience,
+    )
+    .then(|| found_one(facts, one, ended, Some(ended)))?
+}
+
+/// A container of which nobody knows any more.
+fn vanished(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    known: &Known<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let told = known.ecs_has(facts, one);
+    if !q.holds(
+        "does ECS know of its task?",
+        (
+            match told {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "not all of what it knows could be read",
+            },
+            "",
+        ),
+        told.map(|knows| !knows),
+    ) {
+        return None;
+    }
+    let jobless = facts.memory.jobless.get(&one.id());
+    let (sweeps, least) = (
+        jobless.map_or(0, |jobless| jobless.sweeps),
+        facts.policy.batch.vanished_sweeps,
+    );
+    let again = q.holds(
+        "how many sweeps in a row found it so?",
+        (sweeps, format_args!("at least {least}")),
+        (sweeps >= least).then_some(true),
+    );
+    match jobless.filter(|_| again) {
+        Some(jobless) => found_one(facts, one, jobless.since, None),
+        None => Some(Verdict::undetermined(
+            KIND,
+            &one.id(),
+            Some(&one.step.usage.name),
+            format!(
+                "neither Batch nor ECS knows of its job; a verdict takes {least} sweeps in a row \
+                 that find it so, and {sweeps} did"
+            ),
+        )),
+    }
+}
+
+/// Waste since `from`; `ended` is when its job was over, `None` where nobody knows of that.
 fn found_one(
     facts: &Facts<'_>,
-    worker: &ContainerInstance,
-    step: &PlacedStep,
-    orphaned: &Orphaned,
+    one: &Running<'_>,
+    from: Timestamp,
+    ended: Option<Timestamp>,
 ) -> Option<Verdict> {
-    let to = step.observed_at;
-    let from = match orphaned {
-        Orphaned::Since(from) => *from,
-        Orphaned::Unknown => to,
-    };
+    let (worker, step) = (one.worker, &one.step);
     let instance = facts.instance(&worker.node)?;
-    let task = &step.usage.id.key;
+    let task = one.task();
     let seen = Seen {
         window: Window {
             from,
-            to: to.max(from),
+            to: step.observed_at.max(from),
         },
         coverage: None,
         stuck: Stuck::Orphan {
@@ -127,14 +266,14 @@ fn found_one(
         },
     };
     let resource = Resource {
-        id: format!("{}/{task}", worker.node),
+        id: one.id(),
         name: Some(step.usage.name.clone()),
         node: Some(worker.node.to_string()),
         origin: step.origin,
         ..Resource::of_instance(instance, facts.controller(instance), step.origin)
     };
     let mut finding = found(resource, None, seen);
-    if let (Orphaned::Unknown, Evidence::StuckJob(evidence)) = (orphaned, &mut finding.evidence) {
+    if let (None, Evidence::StuckJob(evidence)) = (ended, &mut finding.evidence) {
         evidence.stuck_for = None;
     }
     let asked = step.usage.requested.into();

@@ -6,7 +6,7 @@ use super::{Questions, Seen, Verdict, describe, found_job, lacks, silent_for, si
 use crate::finding::{Action, Confidence, Level, Remedy, Stuck, Window};
 use crate::fleet::{Job, WaitCause};
 use crate::judge::Facts;
-use crate::units::{Bytes, Spoken};
+use crate::units::{Bytes, Share, Spoken};
 
 pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     let time = facts.inventory.batch.queue_time(job);
@@ -20,7 +20,13 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     );
     let from = time.starting_at.filter(|_| goes_on)?;
     let pulls = time.cause == Some(WaitCause::ImagePull);
+    let disk = disk(facts, job);
+    let is_saturated = disk.as_ref().is_some_and(|disk| disk.is_saturated(facts));
     let advice = match pulls {
+        _ if is_saturated => {
+            "Its machine's disk is what it waits for: give the volume of its launch template more \
+             throughput, put images on the machine's own disk, or make the image smaller."
+        }
         true => {
             "Look at the registry's limits, the image's size and the disk of its machine; a pull \
              through cache or an image on the machine's own disk helps."
@@ -34,8 +40,8 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
         coverage: None,
         stuck: Stuck::Starting {
-            at: match on_disk(facts, job) {
-                Some(moved) => format!("{}; {moved}", lacks(time.cause.as_ref())),
+            at: match disk {
+                Some(disk) => format!("{}; {}", lacks(time.cause.as_ref()), disk.told(facts)),
                 None => lacks(time.cause.as_ref()),
             },
         },
@@ -52,18 +58,48 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     Some(found_job(facts, job, None, seen))
 }
 
-/// What the probe of its machine adds: whether its container's processes have begun, and
-/// what background, to which the container runtime belongs, moves to and from the disk.
-fn on_disk(facts: &Facts<'_>, job: &Job) -> Option<String> {
+/// What the probe of its machine adds while its container's processes have not begun.
+struct Disk {
+    /// What background, to which the container runtime belongs, moves to and from it in a
+    /// second.
+    moved: Bytes,
+    /// The share of the time in which some task waited for it; `None` where the kernel does
+    /// not tell.
+    waited: Option<Share>,
+}
+
+impl Disk {
+    fn is_saturated(&self, facts: &Facts<'_>) -> bool {
+        let least = Share::from_ppm(facts.policy.batch.saturated_disk_ppm);
+        self.waited.is_some_and(|waited| waited >= least)
+    }
+
+    fn told(&self, facts: &Facts<'_>) -> String {
+        let moved = self.moved;
+        let told = format!(
+            "no process of it has begun, and its machine's background moves {moved}/s on disk"
+        );
+        match self.waited {
+            Some(waited) if self.is_saturated(facts) => {
+                format!("{told}, which is saturated: tasks waited for it {waited} of the time")
+            }
+            Some(waited) => format!("{told}; tasks waited for it {waited} of the time"),
+            None => told,
+        }
+    }
+}
+
+fn disk(facts: &Facts<'_>, job: &Job) -> Option<Disk> {
     let node = facts.inventory.batch.node_of(job)?;
     let state = facts.state.nodes.get(node)?;
     let age = silent_for(facts, state)?;
     let latest = state.latest.as_ref()?;
     let moved = latest.background.disk?;
-    let seconds = latest.length.as_secs().max(1);
     let has_begun = step_of(facts, node, job.task_id()?).is_some();
-    (age <= facts.policy.idle.after() && !has_begun).then(|| {
-        let rate = Bytes(moved.0 / seconds);
-        format!("no process of it has begun, and its machine's background moves {rate}/s on disk")
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let waited = latest.disk_waited.map(millis);
+    (age <= facts.policy.idle.after() && !has_begun).then(|| Disk {
+        moved: Bytes(moved.0 / latest.length.as_secs().max(1)),
+        waited: waited.and_then(|waited| Share::of(waited, millis(latest.length))),
     })
 }

@@ -5,7 +5,7 @@ mod rows;
 use crate::finding::{Evidence, Stuck};
 use crate::fleet::{Health, JobQueue, JobStatus, Task, TaskFamily};
 use crate::identity::Region;
-use crate::judge::MetricPoint;
+use crate::judge::{MetricPoint, Speaks, explain};
 use crate::rules::testing::{World, asked, instance, step};
 use crate::state::testing::{at, clock, node};
 use crate::step::ToolUsage;
@@ -137,6 +137,7 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
             ..MetricPoint::new(at(n * 300), 300)
         });
         let family = TaskFamily::new(cluster, "api");
+        let id = family.as_str().to_owned();
         batch.insights.insert(family, points.collect());
         let report = world.judge();
         let said: String = match (report.findings.first(), report.not_judged.first()) {
@@ -147,6 +148,14 @@ fn tasks_on_fargate_are_judged_together_where_container_insights_tells_of_them()
             (None, Some(one)) => one.reason.clone(),
             (None, None) => "well".to_owned(),
         };
+        let asked = explain(&world.facts(), &id).checks;
+        let last = asked.last().expect("it was asked").speaks;
+        let expected = match (expect.0, said.as_str()) {
+            (0, "well") => Speaks::Against,
+            (0, _) => Speaks::Unknown,
+            _ => Speaks::ForWaste,
+        };
+        assert_eq!(last, expected, "{asked:?}");
         assert_eq!(report.findings.len(), expect.0, "{said}");
         assert!(
             said.contains(expect.1),
@@ -260,7 +269,7 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         let workers = &mut world.inventory.batch.container_instances;
         workers.change(|worker| worker.agent_connected = Some(false));
         if let Some(since) = since_s {
-            world.disconnected_since.insert(node(1), at(since));
+            world.memory.disconnected_since.insert(node(1), at(since));
         }
         world
     };
@@ -279,16 +288,38 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         &lost(Some(3_000), 10),
         "the probe silent for 50 min: the host hangs or has no network",
     );
-    let mut impaired = lost(None, 60);
-    let workers = &mut impaired.inventory.batch.container_instances;
-    workers.change(|worker| {
-        worker.agent_connected = Some(true);
-        worker.health = Some(Health::Impaired);
-    });
-    let said = impaired.judge().not_judged;
-    let why = "its container runtime is impaired, and not since when";
-    assert!(said.iter().any(|one| one.reason.contains(why)), "{said:?}");
     let mut no_probe = lost(Some(3_000), 10);
     no_probe.state = Default::default();
     check(&no_probe, "no probe tells whether it lives");
+}
+
+#[test]
+fn a_container_runtime_is_impaired_for_as_long_as_ecs_says_and_claims_no_money() {
+    let impaired = |since_s: Option<u64>, health: Health| {
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(2, 4));
+        world.watch(1, 0, 60, |_, h| {
+            h.workload.cpu = Some(CpuTime::from_millis(30_000))
+        });
+        world.now = at(3_600);
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| {
+            worker.health = Some(health);
+            worker.health_since = since_s.map(at);
+        });
+        world
+    };
+    let long = impaired(Some(600), Health::Impaired);
+    check(
+        &long,
+        "ECS calls its container runtime impaired, for 50 min",
+    );
+    assert_eq!(long.verdict().expect("it is told").cost, None);
+    let asked = explain(&long.facts(), node(1).as_str()).checks;
+    let of_runtime = asked.iter().any(|check| check.value == "impaired");
+    assert!(of_runtime, "{asked:?}");
+    let why = "container runtime is impaired, for 100 s; a verdict takes 5 min";
+    check(&impaired(Some(3_500), Health::Impaired), why);
+    let why = "container runtime is impaired, and not since when";
+    check(&impaired(None, Health::Impaired), why);
+    check(&impaired(Some(600), Health::Ok), "well");
 }

@@ -1,8 +1,12 @@
 //! The rows of the table of ways to be stuck that only the inventory, or inventory and
 //! probe together, can tell.
 
+use std::time::Duration;
+
 use super::check;
 use crate::fleet::{Attempt, FrontJob, Gap, Instance, JobQueue, JobStatus, Task};
+use crate::heartbeat::Pressure;
+use crate::judge::Memory;
 use crate::rules::testing::{World, asked, instance, region, step};
 use crate::state::testing::{at, node};
 use crate::step::{StepEnd, StepUsage};
@@ -37,6 +41,7 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         };
         let mut queue = JobQueue::new("q", region());
         queue.front = Some(vec![front]);
+        queue.environments = vec!["env".to_owned()];
         world.inventory.batch.queues.push(queue);
         if strangers {
             world.inventory.instances.insert(node(2), stranger(1_000));
@@ -58,13 +63,21 @@ fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
         said.ends_with("machines that started and never joined their cluster: 1"),
         "{said}"
     );
+    let mut of_another = world("job-1", 1_600, true);
+    of_another.inventory.batch.queues[0].environments = vec!["other".to_owned()];
+    let found = of_another.judge().findings;
+    assert!(
+        found
+            .iter()
+            .all(|f| !f.evidence.to_string().contains("joined their cluster"))
+    );
     assert_eq!(verdict("job-1", 2_000, false), None);
     assert_eq!(verdict("other", 0, false), None);
 }
 
 #[test]
 fn a_starting_job_is_stuck_when_its_container_does_not_come() {
-    let world = |created_s: Option<u64>, pulls: bool| {
+    let world = |created_s: Option<u64>, pulls: bool, waited_s: Option<u64>| {
         let mut world = job(JobStatus::Starting);
         world.job().started_at = None;
         let task = Task {
@@ -74,21 +87,33 @@ fn a_starting_job_is_stuck_when_its_container_does_not_come() {
         };
         world.inventory.batch.tasks.insert(task_arn(), task);
         world.now = at(3_600);
-        world.disconnected_since.clear();
+        world.memory.disconnected_since.clear();
         world.watch(1, 0, 60, |_, h| {
             h.workload.cpu = Some(crate::units::CpuTime::from_millis(30_000));
             h.background.disk = Some(Bytes::mib(6_000));
+            h.detail.pressure = waited_s.map(|waited| Pressure {
+                disk_some: Duration::from_secs(waited),
+                ..Pressure::default()
+            });
         });
         world
     };
+    let said = "STARTING for 30 min: its image is being pulled; no process of it has begun, and \
+                its machine's background moves 100.0 MiB/s on disk";
+    check(&world(Some(1_800), true, None), said);
+    let some = format!("{said}; tasks waited for it 48 % of the time");
+    check(&world(Some(1_800), true, Some(29)), &some);
+    let most = format!("{said}, which is saturated: tasks waited for it 50 % of the time");
+    let saturated = world(Some(1_800), true, Some(30));
+    check(&saturated, &most);
+    let advice = saturated.verdict().expect("it is stuck").remedy.advice;
+    assert!(advice.starts_with("Its machine's disk"), "{advice}");
     check(
-        &world(Some(1_800), true),
-        "STARTING for 30 min: its image is being pulled; no process of it has begun, and its \
-         machine's background moves 100.0 MiB/s on disk",
+        &world(Some(1_800), false, None),
+        "its container is being made",
     );
-    check(&world(Some(1_800), false), "its container is being made");
-    check(&world(Some(3_000), true), "well");
-    check(&world(None, true), "well");
+    check(&world(Some(3_000), true, Some(60)), "well");
+    check(&world(None, true, None), "well");
 }
 
 #[test]
@@ -158,18 +183,45 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
         }));
         world
     };
+    let sweep = |world: &mut World| {
+        world.memory = Memory::after(&world.facts());
+        world.now
+    };
+    let mut seen = world(Some("other"), None);
+    let first = sweep(&mut seen);
     check(
-        &world(Some("other"), None),
-        "neither Batch nor ECS knows of its job any more, and its container goes on",
+        &seen,
+        "a verdict takes 2 sweeps in a row that find it so, and 1 did",
     );
-    check(&world(Some(&format!("{:032x}", 1)), None), "well");
-    check(&world(None, None), "well");
-    check(
-        &world(Some("other"), Some("us-east-1: ecs:ListTasks")),
-        "well",
-    );
+    seen.watch(1, 60, 70, |minute, h| {
+        h.steps = vec![step(minute * 60 + 60, |_| ())]
+    });
+    let second = seen.now;
+    let mut interrupted = World {
+        inventory: world(Some("other"), Some("us-east-1: ecs:ListTasks")).inventory,
+        ..seen.clone()
+    };
+    sweep(&mut interrupted);
+    interrupted.inventory.gaps.clear();
+    sweep(&mut interrupted);
+    check(&interrupted, "and 1 did");
+    sweep(&mut seen);
+    let words = "neither Batch nor ECS knows of its job any more, and its container goes on";
+    check(&seen, words);
+    let orphan = seen.verdict().expect("an orphan");
+    assert_eq!(orphan.window.from, first);
+    assert!(orphan.window.to > first && orphan.window.to <= second);
+    let known = |ecs_tells: Option<&str>, gap: Option<&str>| {
+        let mut world = world(ecs_tells, gap);
+        sweep(&mut world);
+        sweep(&mut world);
+        check(&world, "well");
+    };
+    known(Some(&format!("{:032x}", 1)), None);
+    known(None, None);
+    known(Some("other"), Some("us-east-1: ecs:ListTasks"));
     let of_another = "account 000000000002 us-east-1: ecs:ListTasks";
-    check(&world(Some("other"), Some(of_another)), "well");
+    known(Some("other"), Some(of_another));
 }
 
 fn stranger(launched_s: u64) -> Instance {
