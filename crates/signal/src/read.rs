@@ -1,30 +1,26 @@
 //! From the wire to the domain's words: each field is checked and taken from where it
-//! lies in the message, so that nothing is copied but what is kept. Of a part that is
+//! lies in the message, so that nothing is copied but what is kept. Of a field that is
 //! there twice the last one counts; no writer does that.
 
 mod fields;
 mod node;
+mod order;
 mod step;
-
-pub(crate) use step::steps;
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, Sent};
+use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Sent};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
 use jiff::Timestamp;
 
-use self::fields::{Again, List, Numbers, bits};
+use self::fields::{Again, Fields, List};
 use crate::error::DecodeError;
-use crate::message::{HeartbeatMessage, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT};
+use crate::message::{HeartbeatMessage, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, StepObject};
 use crate::proto;
 
 /// Names from outside keep their first bytes; nothing real is longer.
 const MAX_TEXT_BYTES: usize = 256;
-
-/// A text that is not there is empty.
-const NO_TEXT: &[u8] = b"";
 
 fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeError {
     DecodeError::Field {
@@ -104,37 +100,40 @@ fn origin(origin: u32) -> Result<Origin, DecodeError> {
 
 /// Reads what one queue message says.
 pub(crate) fn heartbeats(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
-    let mut sender = None;
+    let read = heartbeats_in_order;
+    read(bytes).or_else(|refused| order::again(bytes, &order::HEARTBEATS, refused, read))
+}
+
+/// Reads what one object says.
+pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
+    let read = step::steps;
+    read(bytes).or_else(|refused| order::again(bytes, &order::STEPS, refused, read))
+}
+
+fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let sent = required("sent", said.last(1, sent)?)?;
     let mut alike = Alike::default();
     let mut heartbeats = List::of("heartbeats", MAX_HEARTBEATS, MAX_HEARTBEATS);
-    Numbers::<3>::read(bytes, 2, bits(&[1, 2]), |tag, part| match tag {
-        1 => {
-            sender = Some(sent(part)?);
-            Ok(())
-        }
-        _ => heartbeats.add(|before| heartbeat(part, sender.as_ref(), before.last(), &mut alike)),
+    said.each(2, |part| {
+        heartbeats.add(|before| heartbeat(part, &sent, before.last(), &mut alike))
     })?;
-    Ok(HeartbeatMessage {
-        sent: required("sent", sender)?,
-        heartbeats: heartbeats.all()?,
-    })
+    let heartbeats = heartbeats.all()?;
+    let told = HeartbeatMessage { sent, heartbeats };
+    said.end(2)?;
+    Ok(told)
 }
 
 fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
-    let mut boot = NO_TEXT;
-    let said = Numbers::<4>::read(bytes, 3, bits(&[1]), |_, part| {
-        boot = part;
-        Ok(())
-    })?;
-    Ok(Sent {
-        boot: named("sent.boot", boot)?,
+    let mut said = Fields::of(bytes);
+    let told = Sent {
+        boot: named("sent.boot", said.text(1))?,
         clock: BootClock::from_nanos(said.or_zero(2)),
         wall: wall("sent.wall_us", said.or_zero(3))?,
-    })
+    };
+    said.end(3)?;
+    Ok(told)
 }
-
-/// The fields of a heartbeat that are texts or messages.
-const PARTS: u32 = bits(&[1, 2, 3, 9, 10, 11, 12, 14, 15, 16]);
 
 /// What hardly changes from one heartbeat to the next.
 #[derive(Default)]
@@ -146,48 +145,52 @@ struct Alike<'a> {
 /// Reads one heartbeat of a sender; `before` is the one before it in the same message.
 fn heartbeat<'a>(
     bytes: &'a [u8],
-    sender: Option<&Sent>,
+    sender: &Sent,
     before: Option<&Heartbeat>,
     alike: &mut Alike<'a>,
 ) -> Result<Heartbeat, DecodeError> {
-    let mut names = [NO_TEXT; 3];
-    let (mut coverage, mut hardware, mut probe) = (None, None, None);
-    let (mut workload, mut background, mut detail) = (None, None, None);
+    let mut said = Fields::of(bytes);
+    let same_node = before.map(|before| &before.node);
+    let node = again("node", said.text(1), same_node, NodeId::as_str)?;
+    let same_boot = Some(before.map_or(&sender.boot, |before| &before.boot));
+    let boot = again("boot", said.text(2), same_boot, BootId::as_str)?;
+    let same_start = before.map(|before| &before.probe_start);
+    let probe_start = again("probe_start", said.text(3), same_start, ProbeStart::as_str)?;
+    let sequence = said.or_zero(4);
+    let [start, end] = [5, 6].map(|tag| BootClock::from_nanos(said.or_zero(tag)));
+    let wall_at_end = wall("wall_at_end_us", said.or_zero(7))?;
+    let origin = origin(said.or_zero(8) as u32)?;
+    let coverage = said.last(9, |part| alike.coverage.read(part, node::coverage))?;
+    let hardware = said.last(10, |part| alike.hardware.read(part, node::hardware))?;
+    let workload = said.last(11, node::usage)?;
+    let background = said.last(12, node::usage)?;
+    let typed_ago = said.get(13).map(Duration::from_millis);
     let steps_before = before.map_or_else(Default::default, |before| before.steps.as_slice());
     let most = MAX_STEPS_A_HEARTBEAT;
     let mut steps = List::of("steps of a heartbeat", most, steps_before.len());
-    let said = Numbers::<17>::read(bytes, 16, PARTS, |tag, part| {
-        match tag {
-            9 => coverage = Some(alike.coverage.read(part, node::coverage)?),
-            10 => hardware = Some(alike.hardware.read(part, node::hardware)?),
-            11 => workload = Some(node::usage(part)?),
-            12 => background = Some(node::usage(part)?),
-            14 => steps.add(|read| step::usage(part, steps_before.get(read.len())))?,
-            15 => probe = Some(node::probe_cost(part)?),
-            16 => detail = Some(node::detail(part)?),
-            name => names[name - 1] = part,
-        }
-        Ok(())
+    said.each(14, |part| {
+        steps.add(|read| step::usage(part, steps_before.get(read.len())))
     })?;
-    let [node, boot, probe_start] = names;
-    let (same_node, same_start) = (before.map(|b| &b.node), before.map(|b| &b.probe_start));
-    let same_boot = before.map(|b| &b.boot).or(sender.map(|sent| &sent.boot));
+    let probe = said.last(15, node::probe_cost)?;
+    let mut detail = NodeDetail::default();
+    said.each(16, |part| node::detail(part, &mut detail))?;
+    said.end(16)?;
     Ok(Heartbeat {
-        node: again("node", node, same_node, NodeId::as_str)?,
-        boot: again("boot", boot, same_boot, BootId::as_str)?,
-        probe_start: again("probe_start", probe_start, same_start, ProbeStart::as_str)?,
-        sequence: said.or_zero(4),
-        start: BootClock::from_nanos(said.or_zero(5)),
-        end: BootClock::from_nanos(said.or_zero(6)),
-        wall_at_end: wall("wall_at_end_us", said.or_zero(7))?,
-        origin: origin(said.or_zero(8) as u32)?,
+        node,
+        boot,
+        probe_start,
+        sequence,
+        start,
+        end,
+        wall_at_end,
+        origin,
         coverage: required("coverage", coverage)?,
         hardware: required("hardware", hardware)?,
         workload: required("workload", workload)?,
         background: required("background", background)?,
-        typed_ago: said.get(13).map(Duration::from_millis),
+        typed_ago,
         steps: steps.all()?,
         probe: required("probe", probe)?,
-        detail: detail.unwrap_or_default(),
+        detail,
     })
 }

@@ -1,199 +1,196 @@
 //! The fields of a protobuf message one after the other, each where it lies. What a
-//! field means, its reader knows.
+//! field means, its reader knows, and which tags there are; it takes them in their order.
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 use crate::error::DecodeError;
 use crate::message::allowed;
 
-/// The numbers that a message says, by their tags: most fields are numbers, and to put them
-/// in an array takes fewer instructions than a branch for each tag. Of one that is there
-/// twice the last counts.
-pub(super) struct Numbers<const N: usize> {
-    values: [u64; N],
-    /// A bit for each tag that was there.
-    there: u32,
-}
-
-/// Of a message that says nothing but up to seven numbers, with tags up to `last`.
-#[inline]
-pub(super) fn numbers(bytes: &[u8], last: usize) -> Result<Numbers<8>, DecodeError> {
-    let mut said = Numbers::NONE;
-    take_numbers(&mut said, bytes, last)?;
-    Ok(said)
-}
-
-/// One loop for all such messages.
-fn take_numbers(said: &mut Numbers<8>, bytes: &[u8], last: usize) -> Result<(), DecodeError> {
-    said.take(bytes, last, 0, |_, _| Ok(()))
-}
-
-/// Reads a message that says nothing but texts and messages, with tags up to `last`.
-pub(super) fn texts<'a>(
+/// A message's fields, taken one after the other in the order of their tags. Each is looked
+/// for where writers have it, which takes a comparison; `order` puts right what has another
+/// order.
+pub(super) struct Fields<'a> {
     bytes: &'a [u8],
-    last: usize,
-    part: impl FnMut(usize, &'a [u8]) -> Result<(), DecodeError>,
-) -> Result<(), DecodeError> {
-    Numbers::<8>::read(bytes, last, u32::MAX, part).map(|_| ())
+    /// Where the next one begins; past all bytes where none does.
+    at: usize,
 }
 
-impl<const N: usize> Numbers<N> {
-    const NONE: Self = Self {
-        values: [0; N],
-        there: 0,
-    };
-
-    /// Reads a message whose tags that are known here go up to `last`, below `N`; those
-    /// with a bit in `parts` are texts and messages, which are handed to `part`. What has
-    /// a later tag is of a later version, and passed over.
-    #[inline]
-    pub(super) fn read<'a>(
-        bytes: &'a [u8],
-        last: usize,
-        parts: u32,
-        part: impl FnMut(usize, &'a [u8]) -> Result<(), DecodeError>,
-    ) -> Result<Self, DecodeError> {
-        let mut said = Self::NONE;
-        said.take(bytes, last, parts, part)?;
-        Ok(said)
+impl<'a> Fields<'a> {
+    #[inline(always)]
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
     }
 
+    /// To be asked when all are taken; `last` is the last tag that is known here. What has a
+    /// later one is of a later version, and passed over.
     #[inline(always)]
-    fn take<'a>(
-        &mut self,
-        bytes: &'a [u8],
-        last: usize,
-        parts: u32,
-        mut part: impl FnMut(usize, &'a [u8]) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        let (mut rest, mut there) = (bytes, 0);
-        while !rest.is_empty() {
-            let tag;
-            let kind;
-            (tag, kind, rest) = key(rest)?;
-            match kind {
-                0 => {
-                    let number;
-                    (number, rest) = varint(rest)?;
-                    if let Some(value) = self.values.get_mut(tag).filter(|_| tag <= last) {
-                        *value = number;
-                        there |= 1 << tag;
-                    }
-                }
-                2 => {
-                    let bytes;
-                    (bytes, rest) = text_or_message(rest)?;
-                    if tag <= last {
-                        if parts >> tag & 1 == 0 {
-                            return Err(DecodeError::Malformed("a number is of another kind"));
-                        }
-                        part(tag, bytes)?;
-                    }
-                }
-                _ => {
-                    rest = after_foreign(tag, kind, rest)?;
-                    if tag <= last {
-                        return Err(DecodeError::Malformed("a field is of another kind"));
-                    }
-                }
-            }
+    pub(super) fn end(self, last: u32) -> Result<(), DecodeError> {
+        match self.at == self.bytes.len() {
+            true => Ok(()),
+            false => self.end_but_for_later_ones(last),
         }
-        self.there = there;
-        if there & parts != 0 {
-            let foreign = "a text or part is of another kind";
-            return Err(DecodeError::Malformed(foreign));
+    }
+
+    #[cold]
+    fn end_but_for_later_ones(self, last: u32) -> Result<(), DecodeError> {
+        let out_of_order = DecodeError::Malformed("a field is not where it must be");
+        let Some(mut rest) = self.bytes.get(self.at..) else {
+            return Err(out_of_order);
+        };
+        while !rest.is_empty() {
+            if any_field(&mut rest)?.0 <= last {
+                return Err(out_of_order);
+            }
         }
         Ok(())
     }
 
+    /// Whether a field with this tag and kind comes next; what follows is its value.
+    #[inline(always)]
+    fn comes(&mut self, tag: u32, kind: WireType) -> bool {
+        let key = tag << 3 | kind as u32;
+        let (is_next, length) = match key {
+            0..0x80 => (self.bytes.get(self.at) == Some(&(key as u8)), 1),
+            _ => {
+                let low = self.bytes.get(self.at) == Some(&(key as u8 | 0x80));
+                let high = |at: usize| self.bytes.get(at) == Some(&((key >> 7) as u8));
+                (low && high(self.at + 1), 2)
+            }
+        };
+        if is_next {
+            self.at += length;
+        }
+        is_next
+    }
+
     /// The number of a field, where it is there.
-    #[inline]
-    pub(super) fn get(&self, tag: usize) -> Option<u64> {
-        (self.there >> tag & 1 == 1).then_some(self.values[tag])
+    #[inline(always)]
+    pub(super) fn get(&mut self, tag: u32) -> Option<u64> {
+        self.comes(tag, WireType::Varint).then(|| {
+            let number;
+            (number, self.at) = number_at(self.bytes, self.at);
+            number
+        })
     }
 
     /// The same of 32 bits; as protobuf has it, the others are left out.
-    #[inline]
-    pub(super) fn small(&self, tag: usize) -> Option<u32> {
+    #[inline(always)]
+    pub(super) fn small(&mut self, tag: u32) -> Option<u32> {
         self.get(tag).map(|number| number as u32)
     }
 
     /// The number of a field; as protobuf has it, one that is not there is 0.
-    #[inline]
-    pub(super) fn or_zero(&self, tag: usize) -> u64 {
-        self.values[tag]
+    #[inline(always)]
+    pub(super) fn or_zero(&mut self, tag: u32) -> u64 {
+        self.get(tag).unwrap_or_default()
     }
-}
 
-/// The bits of tags.
-pub(super) const fn bits(tags: &[usize]) -> u32 {
-    let (mut bits, mut rest) = (0, tags);
-    while let [tag, others @ ..] = rest {
-        bits |= 1 << *tag;
-        rest = others;
-    }
-    bits
-}
-
-// What follows takes what is left of a message and answers what is left after it, by
-// value: so both stay in registers.
-
-/// The tag of a field and the kind of its value. Tags below 16 take one byte.
-#[inline(always)]
-fn key(bytes: &[u8]) -> Result<(usize, u8, &[u8]), DecodeError> {
-    match bytes {
-        [key @ 8..0x80, rest @ ..] => Ok((usize::from(key >> 3), key & 7, rest)),
-        [low @ 0x80..=0xff, high @ 1..0x80, rest @ ..] => {
-            let tag = usize::from(low & 0x7f) >> 3 | usize::from(*high) << 4;
-            Ok((tag, low & 7, rest))
+    /// A text or message, where it is there.
+    #[inline(always)]
+    pub(super) fn part(&mut self, tag: u32) -> Option<&'a [u8]> {
+        if !self.comes(tag, WireType::LengthDelimited) {
+            return None;
         }
-        _ => any_key(bytes),
+        let (length, begin) = number_at(self.bytes, self.at);
+        let rest = self.bytes.get(begin..).unwrap_or_default();
+        let part = usize::try_from(length).ok();
+        let part = part.and_then(|length| rest.get(..length));
+        self.at = part.map_or(usize::MAX, |part| begin + part.len());
+        part
+    }
+
+    /// Each text or message with this tag.
+    #[inline(always)]
+    pub(super) fn each(
+        &mut self,
+        tag: u32,
+        mut take: impl FnMut(&'a [u8]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        while let Some(part) = self.part(tag) {
+            take(part)?;
+        }
+        Ok(())
+    }
+
+    /// The last text or message with this tag, where there is one.
+    #[inline(always)]
+    pub(super) fn last<T>(
+        &mut self,
+        tag: u32,
+        mut read: impl FnMut(&'a [u8]) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
+        let mut last = None;
+        self.each(tag, |part| {
+            last = Some(read(part)?);
+            Ok(())
+        })?;
+        Ok(last)
+    }
+
+    /// The bytes of a text; one that is not there is empty.
+    #[inline(always)]
+    pub(super) fn text(&mut self, tag: u32) -> &'a [u8] {
+        let mut last = Default::default();
+        while let Some(text) = self.part(tag) {
+            last = text;
+        }
+        last
     }
 }
 
-#[cold]
-fn any_key(mut bytes: &[u8]) -> Result<(usize, u8, &[u8]), DecodeError> {
-    let (tag, kind) = decode_key(&mut bytes)?;
-    Ok((tag as usize, kind as u8, bytes))
+/// What a field holds.
+pub(super) enum Value<'a> {
+    Number(u64),
+    Part(&'a [u8]),
+    /// Of a kind that none of ours is.
+    Foreign,
 }
 
+/// Takes the next field, whatever its tag.
+pub(super) fn any_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Value<'a>), DecodeError> {
+    let (tag, kind) = decode_key(rest)?;
+    let value = match kind {
+        WireType::Varint => Value::Number(decode_varint(rest)?),
+        WireType::LengthDelimited => {
+            let length = usize::try_from(decode_varint(rest)?).ok();
+            let parts = length.and_then(|length| rest.split_at_checked(length));
+            let long = DecodeError::Malformed("a field is longer than what is left");
+            let part;
+            (part, *rest) = parts.ok_or(long)?;
+            Value::Part(part)
+        }
+        kind => {
+            skip_field(kind, tag, rest, DecodeContext::default())?;
+            Value::Foreign
+        }
+    };
+    Ok((tag, value))
+}
+
+/// A number, and where it ends; past all bytes where it is none.
 #[inline(always)]
-fn text_or_message(bytes: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
-    let (length, rest) = varint(bytes)?;
-    let length = usize::try_from(length).ok();
-    match length.and_then(|length| rest.split_at_checked(length)) {
-        Some(parts) => Ok(parts),
-        None => Err(DecodeError::Malformed(
-            "a field is longer than what is left",
-        )),
+fn number_at(bytes: &[u8], at: usize) -> (u64, usize) {
+    match bytes.get(at) {
+        Some(byte @ 0..0x80) => (u64::from(*byte), at + 1),
+        _ => long_number_at(bytes, at),
     }
 }
 
-/// What follows a value of a kind that none of ours is.
-#[cold]
-fn after_foreign(tag: usize, kind: u8, mut bytes: &[u8]) -> Result<&[u8], DecodeError> {
-    let tag = u32::try_from(tag).unwrap_or(u32::MAX);
-    let kind = WireType::try_from(u64::from(kind))?;
-    skip_field(kind, tag, &mut bytes, DecodeContext::default())?;
-    Ok(bytes)
-}
-
-/// Many are of one byte.
-#[inline(always)]
-fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
-    match bytes {
-        [byte @ 0..0x80, rest @ ..] => Ok((u64::from(*byte), rest)),
-        _ => match of_up_to_eight_bytes(bytes) {
-            Some(read) => Ok(read),
-            None => any_varint(bytes),
-        },
+/// Answers by value, so that both stay in registers.
+#[inline(never)]
+fn long_number_at(bytes: &[u8], at: usize) -> (u64, usize) {
+    let begin = bytes.get(at..).unwrap_or_default();
+    match of_up_to_eight_bytes(begin) {
+        Some((number, length)) => (number, at + length),
+        None => any_number_at(bytes, at),
     }
 }
 
 #[cold]
-fn any_varint(mut bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
-    let number = decode_varint(&mut bytes)?;
-    Ok((number, bytes))
+fn any_number_at(bytes: &[u8], at: usize) -> (u64, usize) {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    let number = decode_varint(&mut rest);
+    number.map_or((0, usize::MAX), |number| (number, bytes.len() - rest.len()))
 }
 
 /// A number of up to eight bytes, read as one word, for lengths that change from one to
@@ -201,18 +198,22 @@ fn any_varint(mut bytes: &[u8]) -> Result<(u64, &[u8]), DecodeError> {
 /// its highest bit, and the seven bits of all bytes are moved together in pairs. `None`
 /// where it is longer or cut off.
 #[inline]
-fn of_up_to_eight_bytes(bytes: &[u8]) -> Option<(u64, &[u8])> {
+fn of_up_to_eight_bytes(bytes: &[u8]) -> Option<(u64, usize)> {
     let word = match bytes.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
         None => of_fewer_bytes(bytes),
     };
-    let end = (!word & 0x8080_8080_8080_8080).trailing_zeros();
-    let rest = bytes.get(end as usize / 8 + 1..)?;
-    let bits = word & u64::MAX.checked_shr(63_u32.wrapping_sub(end))? & 0x7f7f_7f7f_7f7f_7f7f;
+    let ends = !word & 0x8080_8080_8080_8080;
+    let length = ends.trailing_zeros() as usize / 8 + 1;
+    if length > bytes.len().min(8) {
+        return None;
+    }
+    // Up to where the first one ends, with that bit itself.
+    let bits = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
     let pairs = bits - ((bits & 0x7f00_7f00_7f00_7f00) >> 1);
     let fours = pairs - 3 * ((pairs & 0x3fff_0000_3fff_0000) >> 2);
     let number = fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4;
-    Some((number, rest))
+    Some((number, length))
 }
 
 /// What is left where it is less than a word. Of a byte that is not there the highest bit
@@ -323,50 +324,38 @@ mod tests {
                 encode_varint(number, &mut bytes);
                 let length = bytes.len();
                 bytes.resize(length + after, 0xff);
-                let rest = &bytes[length..];
-                assert_eq!(varint(&bytes).ok(), Some((number, rest)), "{number:x}");
-                assert!(varint(&bytes[..length - 1]).is_err(), "{number:x}");
+                assert_eq!(number_at(&bytes, 0), (number, length), "{number:x}");
+                let (_, cut) = number_at(&bytes[..length - 1], 0);
+                assert_eq!(cut, usize::MAX, "{number:x}");
             }
         }
     }
 
     #[test]
-    fn what_a_later_version_adds_is_passed_over_and_what_is_of_another_kind_is_refused() {
+    fn fields_are_read_where_writers_have_them_and_later_ones_passed_over() {
         let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
-            let mut text: &[u8] = b"";
-            let said = Numbers::<4>::read(bytes, 3, bits(&[3]), |_, part| {
-                text = part;
-                Ok(())
-            });
-            let said = said.ok().map(|said| (said.or_zero(1), text));
-            assert_eq!(said, expect, "{bytes:02x?}");
+            let mut said = Fields::of(bytes);
+            let told = (said.or_zero(1), said.text(3));
+            assert_eq!(said.end(3).ok().map(|()| told), expect, "{bytes:02x?}");
         };
         check(b"", Some((0, b"")));
-        check(b"\x08\x07\x1a\x01a", Some((7, b"a")));
-        check(b"\x08\x07\x08\x09\x1a\x01a\x1a\x01b", Some((9, b"b")));
-        // Tags from 4 on: a number, a text, a fixed number and a group; tag 20.
-        check(b"\x20\x05\x08\x07", Some((7, b"")));
-        check(b"\x22\x01a\x08\x07", Some((7, b"")));
-        check(b"\x25\x01\x02\x03\x04\x08\x07", Some((7, b"")));
-        check(b"\x23\x08\x01\x24\x08\x07", Some((7, b"")));
-        check(b"\xa0\x01\x05\xa2\x01\x01a\x08\x07", Some((7, b"")));
-        // A number as a text or fixed, a text as a number.
-        check(b"\x0a\x01a", None);
-        check(b"\x0d\x01\x02\x03\x04", None);
-        check(b"\x18\x01", None);
-        // No tag, no such kind, and cut.
-        check(b"\x00\x01", None);
-        check(b"\x0f\x01", None);
-        check(b"\x80\x00\x01", None);
+        check(b"\x08\x07\x1a\x01a\x1a\x01b", Some((7, b"b")));
+        check(b"\x08\x07\x20\x05\xa2\x01\x01a", Some((7, b"")));
+        check(b"\x1a\x01a\x08\x07", None);
+        check(b"\x20\x05\x08\x07", None);
+        check(b"\x08\x07\x08\x07", None);
+        check(b"\x08\x07\x1a\x02a", None);
         check(b"\x08", None);
-        check(b"\xa0", None);
-        check(b"\x1a\x02a", None);
     }
 
     #[test]
     fn what_is_said_again_is_read_once_and_what_is_new_or_bad_anew() {
         let mut alike = Again::default();
-        let sum = |bytes: &[u8]| Ok(numbers(bytes, 1)?.or_zero(1));
+        let sum = |bytes: &[u8]| {
+            let mut said = Fields::of(bytes);
+            let sum = said.or_zero(1);
+            said.end(1).map(|()| sum)
+        };
         let mut check = |bytes: &'static [u8], expect: Option<u64>| {
             assert_eq!(alike.read(bytes, sum).ok(), expect, "{bytes:02x?}");
         };

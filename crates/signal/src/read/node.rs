@@ -7,119 +7,120 @@ use ebb_domain::heartbeat::{
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
 
-use super::fields::{List, Numbers, bits, numbers};
+use super::fields::{Fields, List};
 use super::text;
 use crate::error::DecodeError;
 use crate::message::MAX_GPUS;
 
 pub(super) fn coverage(bytes: &[u8]) -> Result<Coverage, DecodeError> {
-    let said = numbers(bytes, 6)?;
-    let share = |tag| said.small(tag).map(Share::from_ppm);
-    Ok(Coverage {
+    let mut said = Fields::of(bytes);
+    let mut share = |tag| said.small(tag).map(Share::from_ppm);
+    let told = Coverage {
         cpu: share(1),
         memory: share(2),
         disk: share(3),
         network: share(4),
         gpu: share(5),
         short_processes: share(6),
-    })
+    };
+    said.end(6)?;
+    Ok(told)
 }
 
 pub(super) fn hardware(bytes: &[u8]) -> Result<Hardware, DecodeError> {
-    let said = numbers(bytes, 3)?;
-    Ok(Hardware {
+    let mut said = Fields::of(bytes);
+    let told = Hardware {
         cores: MilliCores(said.or_zero(1)),
         memory: Bytes(said.or_zero(2)),
         gpus: said.small(3),
-    })
+    };
+    said.end(3)?;
+    Ok(told)
 }
 
 #[inline]
 pub(super) fn usage(bytes: &[u8]) -> Result<Usage, DecodeError> {
-    let said = numbers(bytes, 5)?;
-    Ok(Usage {
+    let mut said = Fields::of(bytes);
+    let told = Usage {
         cpu: said.get(1).map(CpuTime),
         disk: said.get(2).map(Bytes),
         network: said.get(3).map(Bytes),
         gpu: said.small(4).map(Share::from_ppm),
         processes_started: said.or_zero(5),
-    })
+    };
+    said.end(5)?;
+    Ok(told)
 }
 
 #[inline]
 pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
-    let said = numbers(bytes, 5)?;
-    Ok(ProbeCost {
+    let mut said = Fields::of(bytes);
+    let told = ProbeCost {
         cpu: CpuTime(said.or_zero(1)),
         resident: said.get(2).map(Bytes),
         events_lost: said.or_zero(3),
         records_dropped: said.or_zero(4),
         spool_depth: Bytes(said.or_zero(5)),
-    })
+    };
+    said.end(5)?;
+    Ok(told)
 }
 
 /// What version 1.2 added, and 1.3 and 1.4 in the last two fields.
 #[inline]
-pub(super) fn detail(bytes: &[u8]) -> Result<NodeDetail, DecodeError> {
-    let (mut sampled_because, mut on_network, mut waited) = (None, None, None);
+pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), DecodeError> {
+    let mut said = Fields::of(bytes);
+    detail.sampled_because = said.last(1, |part| text("detail.sampled_because", part))?;
     let mut gpus = List::of("GPUs of a heartbeat", MAX_GPUS, 0);
-    let said = Numbers::<9>::read(bytes, 8, bits(&[1, 2, 4, 5]), |tag, part| {
-        match tag {
-            1 => sampled_because = Some(text("detail.sampled_because", part)?),
-            2 => gpus.add(|_| gpu(part))?,
-            4 => on_network = Some(network(part)?),
-            _ => waited = Some(pressure(part)?),
-        }
-        Ok(())
-    })?;
-    Ok(NodeDetail {
-        sampled_because,
-        gpus: gpus.all()?,
-        gpu_restarts: said.or_zero(3),
-        network: on_network,
-        pressure: waited,
-        reclaimed: said.get(6).map(Bytes),
-        labels_refused: said.or_zero(7),
-        memory_used: said.get(8).map(Bytes),
-    })
+    said.each(2, |part| gpus.add(|_| gpu(part)))?;
+    detail.gpus = gpus.all()?;
+    detail.gpu_restarts = said.or_zero(3);
+    detail.network = said.last(4, network)?;
+    detail.pressure = said.last(5, pressure)?;
+    detail.reclaimed = said.get(6).map(Bytes);
+    detail.labels_refused = said.or_zero(7);
+    detail.memory_used = said.get(8).map(Bytes);
+    said.end(8)
 }
 
 fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {
-    let mut model = String::new();
-    let said = Numbers::<7>::read(bytes, 6, bits(&[2]), |_, part| {
-        model = text("gpu.model", part)?;
-        Ok(())
-    })?;
-    Ok(GpuUse {
+    let mut said = Fields::of(bytes);
+    let told = GpuUse {
         number: said.or_zero(1) as u32,
-        model,
+        model: text("gpu.model", said.text(2))?,
         busy: said.small(3).map(Share::from_ppm),
         memory_held: said.get(4).map(Bytes),
         memory: said.get(5).map(Bytes),
         processes: said.small(6),
-    })
+    };
+    said.end(6)?;
+    Ok(told)
 }
 
 #[inline]
 fn network(bytes: &[u8]) -> Result<NetworkDetail, DecodeError> {
-    let said = numbers(bytes, 4)?;
-    Ok(NetworkDetail {
+    let mut said = Fields::of(bytes);
+    let told = NetworkDetail {
         owned: Bytes(said.or_zero(1)),
         unowned: Bytes(said.or_zero(2)),
         retransmits: said.or_zero(3),
         connections: said.get(4),
-    })
+    };
+    said.end(4)?;
+    Ok(told)
 }
 
 #[inline]
 fn pressure(bytes: &[u8]) -> Result<Pressure, DecodeError> {
-    let said = numbers(bytes, 5)?;
-    let stalled = |tag| Duration::from_nanos(said.or_zero(tag));
-    Ok(Pressure {
+    let mut said = Fields::of(bytes);
+    let mut stalled = |tag| Duration::from_nanos(said.or_zero(tag));
+    let told = Pressure {
         cpu_some: stalled(1),
         memory_some: stalled(2),
         memory_full: stalled(3),
         disk_some: stalled(4),
         disk_full: stalled(5),
-    })
+    };
+    said.end(5)?;
+    Ok(told)
 }

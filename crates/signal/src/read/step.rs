@@ -4,105 +4,110 @@ mod detail;
 
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
+    StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 
-use super::fields::{List, Numbers, bits};
-use super::{NO_TEXT, named, origin, required, sent, text_again, wrong};
+use super::fields::{Fields, List};
+use super::{named, origin, required, sent, text_again, wrong};
 use crate::error::DecodeError;
 use crate::message::{MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject};
 use crate::proto;
 
-/// Reads what one object says.
-pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
-    let (mut sender, mut names) = (None, [NO_TEXT; 3]);
+pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let sender = said.last(1, sent)?;
     let mut steps = List::of("steps", MAX_STEPS_AN_OBJECT, 0);
-    let parts = bits(&[1, 2, 3, 4, 7]);
-    let said = Numbers::<8>::read(bytes, 7, parts, |tag, part| {
-        match tag {
-            1 => sender = Some(sent(part)?),
-            7 => steps.add(|_| usage(part, None))?,
-            name => names[name - 2] = part,
-        }
-        Ok(())
-    })?;
-    let [node, boot, probe_start] = names;
-    Ok(StepObject {
+    let told = StepObject {
         sent: required("sent", sender)?,
         batch: StepBatch {
-            node: named("node", node)?,
-            boot: named("boot", boot)?,
-            probe_start: named("probe_start", probe_start)?,
+            node: named("node", said.text(2))?,
+            boot: named("boot", said.text(3))?,
+            probe_start: named("probe_start", said.text(4))?,
             sequence: said.or_zero(5),
             origin: origin(said.or_zero(6) as u32)?,
-            steps: steps.all()?,
+            steps: {
+                said.each(7, |part| steps.add(|_| usage(part, None)))?;
+                steps.all()?
+            },
         },
-    })
+    };
+    said.end(7)?;
+    Ok(told)
 }
 
 /// Reads one step; `before` is the one in its place in the heartbeat before, which is
 /// the same step as a rule.
 pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsage, DecodeError> {
-    let (mut key, mut name, mut detail) = (String::new(), String::new(), None);
+    let mut said = Fields::of(bytes);
+    let kind = step_kind(said.or_zero(1) as u32)?;
+    let same_key = before.map(|before| &before.id.key);
+    let key = text_again("step.key", said.text(2), same_key)?;
+    let same_name = before.map(|before| &before.name);
+    let name = text_again("step.name", said.text(3), same_name)?;
+    let (started, observed) = (said.or_zero(4), said.or_zero(5));
+    let end = step_end(said.or_zero(6) as u32, said.or_zero(7) as u32)?;
+    let (processes, cpu) = (said.or_zero(8), CpuTime(said.or_zero(9)));
+    let peak_memory = peak_memory(said.get(10), said.or_zero(11) as u32)?;
+    let [disk_read, disk_written] = [12, 13].map(|tag| said.get(tag).map(Bytes));
+    let requested = Requested {
+        cores: said.get(14).map(MilliCores),
+        memory: said.get(15).map(Bytes),
+    };
+    let peak_cores = said.get(16).map(MilliCores);
+    let last_progress = BootClock::from_nanos(said.or_zero(17));
     let tools_before = before.map_or_else(Default::default, |before| before.tools.as_slice());
     let mut tools = List::of("tools of a step", MAX_TOOLS_A_STEP, tools_before.len());
-    let said = Numbers::<20>::read(bytes, 19, bits(&[2, 3, 18, 19]), |tag, part| {
-        match tag {
-            2 => key = text_again("step.key", part, before.map(|before| &before.id.key))?,
-            3 => name = text_again("step.name", part, before.map(|before| &before.name))?,
-            18 => tools.add(|read| tool(part, tools_before.get(read.len())))?,
-            _ => detail = Some(detail::read(part)?),
-        }
-        Ok(())
+    said.each(18, |part| {
+        tools.add(|read| tool(part, tools_before.get(read.len())))
     })?;
-    let (started, observed) = (said.or_zero(4), said.or_zero(5));
+    let mut detail = StepDetail::default();
+    said.each(19, |part| detail::read(part, &mut detail))?;
+    said.end(19)?;
     if observed < started {
         return Err(wrong("step.observed_ns", "it lies before step.started_ns"));
     }
-    let kind = step_kind(said.or_zero(1) as u32)?;
-    let peak_memory = match said.get(10).map(Bytes) {
-        Some(bytes) => {
-            let source = memory_source(said.or_zero(11) as u32)?;
-            Some(PeakMemory { bytes, source })
-        }
-        None => None,
-    };
     Ok(StepUsage {
         id: StepId { kind, key },
         name,
         started: BootClock::from_nanos(started),
         observed: BootClock::from_nanos(observed),
-        end: step_end(said.or_zero(6) as u32, said.or_zero(7) as u32)?,
-        processes: said.or_zero(8),
-        cpu: CpuTime(said.or_zero(9)),
+        end,
+        processes,
+        cpu,
         peak_memory,
-        disk_read: said.get(12).map(Bytes),
-        disk_written: said.get(13).map(Bytes),
-        requested: Requested {
-            cores: said.get(14).map(MilliCores),
-            memory: said.get(15).map(Bytes),
-        },
-        peak_cores: said.get(16).map(MilliCores),
-        last_progress: BootClock::from_nanos(said.or_zero(17)),
+        disk_read,
+        disk_written,
+        requested,
+        peak_cores,
+        last_progress,
         tools: tools.all()?,
-        detail: detail.unwrap_or_default(),
+        detail,
     })
 }
 
 fn tool(bytes: &[u8], before: Option<&ToolUsage>) -> Result<ToolUsage, DecodeError> {
-    let mut name = String::new();
-    let said = Numbers::<6>::read(bytes, 5, bits(&[1]), |_, part| {
-        name = text_again("tool.name", part, before.map(|before| &before.name))?;
-        Ok(())
-    })?;
-    Ok(ToolUsage {
-        name,
+    let mut said = Fields::of(bytes);
+    let name = said.text(1);
+    let told = ToolUsage {
+        name: text_again("tool.name", name, before.map(|before| &before.name))?,
         processes: said.or_zero(2),
         cpu: CpuTime(said.or_zero(3)),
         peak_memory: said.get(4).map(Bytes),
         disk: said.get(5).map(Bytes),
-    })
+    };
+    said.end(5)?;
+    Ok(told)
+}
+
+#[inline]
+fn peak_memory(bytes: Option<u64>, source: u32) -> Result<Option<PeakMemory>, DecodeError> {
+    let Some(bytes) = bytes.map(Bytes) else {
+        return Ok(None);
+    };
+    let source = memory_source(source)?;
+    Ok(Some(PeakMemory { bytes, source }))
 }
 
 fn step_kind(kind: u32) -> Result<StepKind, DecodeError> {

@@ -1,0 +1,223 @@
+//! Messages whose fields are not in the order of their tags, or that say a number twice. No
+//! writer of ours makes such, and protobuf allows them: they are put in order and read again.
+
+use std::borrow::Cow;
+
+use prost::encoding::{WireType, encode_key, encode_varint};
+
+use super::fields::{Value, any_field};
+use crate::error::DecodeError;
+
+/// What a message is made of.
+pub(super) struct Shape {
+    /// The last tag that is known here, below 32.
+    last: u32,
+    /// The tags of texts; what is neither here nor below is a number.
+    texts: &'static [u32],
+    /// The tags of messages.
+    messages: &'static [(u32, &'static Shape)],
+}
+
+const fn shape(
+    last: u32,
+    texts: &'static [u32],
+    messages: &'static [(u32, &'static Shape)],
+) -> Shape {
+    Shape {
+        last,
+        texts,
+        messages,
+    }
+}
+
+const fn numbers(last: u32) -> Shape {
+    shape(last, &[], &[])
+}
+
+/// What a queue message holds.
+pub(super) static HEARTBEATS: Shape = shape(2, &[], &[(1, &SENT), (2, &HEARTBEAT)]);
+/// What an object holds.
+pub(super) static STEPS: Shape = shape(7, &[2, 3, 4], &[(1, &SENT), (7, &STEP)]);
+
+static SENT: Shape = shape(3, &[1], &[]);
+static HEARTBEAT: Shape = shape(
+    16,
+    &[1, 2, 3],
+    &[
+        (9, &numbers(6)),
+        (10, &numbers(3)),
+        (11, &numbers(5)),
+        (12, &numbers(5)),
+        (14, &STEP),
+        (15, &numbers(5)),
+        (16, &NODE_DETAIL),
+    ],
+);
+static NODE_DETAIL: Shape = shape(8, &[1], &[(2, &GPU), (4, &numbers(4)), (5, &numbers(5))]);
+static GPU: Shape = shape(6, &[2], &[]);
+static STEP: Shape = shape(19, &[2, 3], &[(18, &TOOL), (19, &DETAIL)]);
+static TOOL: Shape = shape(5, &[1], &[]);
+static DETAIL: Shape = shape(
+    22,
+    &[],
+    &[
+        (9, &numbers(2)),
+        (10, &numbers(3)),
+        (11, &numbers(4)),
+        (12, &numbers(4)),
+        (13, &RUN),
+        (14, &HANDED),
+        (15, &OPENED),
+        (16, &numbers(4)),
+        (17, &numbers(2)),
+        (20, &numbers(2)),
+    ],
+);
+static RUN: Shape = shape(3, &[1, 2, 3], &[]);
+static HANDED: Shape = shape(2, &[1], &[(2, &LABEL)]);
+static LABEL: Shape = shape(2, &[1, 2], &[]);
+static OPENED: Shape = shape(3, &[1], &[(2, &FILES)]);
+static FILES: Shape = shape(2, &[1], &[]);
+
+/// Reads a message that was refused once more, if its fields only had another order.
+#[cold]
+pub(super) fn again<T>(
+    bytes: &[u8],
+    shape: &Shape,
+    refused: DecodeError,
+    read: fn(&[u8]) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
+    let ordered = shape.in_order(bytes)?;
+    match ordered == bytes {
+        true => Err(refused),
+        false => read(&ordered),
+    }
+}
+
+impl Shape {
+    /// The fields that are known, by their tags, and of each number the last. It takes a few
+    /// times the room of the message, whose parts lie in one another at most five deep.
+    fn in_order(&self, bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut by_tag = vec![Vec::new(); self.last as usize + 1];
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (tag, value) = any_field(&mut rest)?;
+            let Some(same) = by_tag.get_mut(tag as usize) else {
+                continue;
+            };
+            let message = self.messages.iter().find(|(at, _)| *at == tag);
+            let is_number = message.is_none() && !self.texts.contains(&tag);
+            match value {
+                Value::Number(number) if is_number => {
+                    same.clear();
+                    encode_key(tag, WireType::Varint, same);
+                    encode_varint(number, same);
+                }
+                Value::Part(part) if !is_number => {
+                    let part = match message {
+                        Some((_, shape)) => Cow::Owned(shape.in_order(part)?),
+                        None => Cow::Borrowed(part),
+                    };
+                    encode_key(tag, WireType::LengthDelimited, same);
+                    encode_varint(part.len() as u64, same);
+                    same.extend_from_slice(&part);
+                }
+                _ => return Err(DecodeError::Malformed("a field is of another kind")),
+            }
+        }
+        Ok(by_tag.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64_simd::STANDARD;
+
+    use super::super::fields::Fields;
+    use super::*;
+
+    #[test]
+    fn whatever_order_fields_have_they_are_read_and_what_is_of_another_kind_is_refused() {
+        fn read(bytes: &[u8]) -> Result<(u64, Vec<u8>), DecodeError> {
+            let mut said = Fields::of(bytes);
+            let told = (said.or_zero(1), said.text(3).to_vec());
+            said.end(3)?;
+            Ok(told)
+        }
+        let check = |bytes: &[u8], expect: Option<(u64, &[u8])>| {
+            let shape = shape(3, &[3], &[]);
+            let told = read(bytes).or_else(|refused| again(bytes, &shape, refused, read));
+            let expect = expect.map(|(number, text)| (number, text.to_vec()));
+            assert_eq!(told.ok(), expect, "{bytes:02x?}");
+        };
+        check(b"", Some((0, b"")));
+        check(b"\x08\x07\x1a\x01a", Some((7, b"a")));
+        check(b"\x1a\x01a\x08\x07", Some((7, b"a")));
+        check(b"\x08\x07\x08\x09\x1a\x01a\x1a\x01b", Some((9, b"b")));
+        // Tags from 4 on: a number, a text, a fixed number and a group; tag 20.
+        check(b"\x20\x05\x08\x07", Some((7, b"")));
+        check(b"\x22\x01a\x08\x07", Some((7, b"")));
+        check(b"\x25\x01\x02\x03\x04\x08\x07", Some((7, b"")));
+        check(b"\x23\x08\x01\x24\x08\x07", Some((7, b"")));
+        check(b"\xa0\x01\x05\xa2\x01\x01a\x08\x07", Some((7, b"")));
+        // A number as a text or fixed, a text as a number.
+        check(b"\x0a\x01a", None);
+        check(b"\x0d\x01\x02\x03\x04", None);
+        check(b"\x18\x01", None);
+        // No tag, no such kind, and cut.
+        check(b"\x00\x01", None);
+        check(b"\x0f\x01", None);
+        check(b"\x80\x00\x01", None);
+        check(b"\x08", None);
+        check(b"\xa0", None);
+        check(b"\x1a\x02a", None);
+    }
+
+    /// The same with the tags the other way round in every message.
+    fn backwards(bytes: &[u8], shape: &Shape) -> Vec<u8> {
+        let mut by_tag = vec![Vec::new(); 32];
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (tag, value) = any_field(&mut rest).expect("what was written");
+            let same = &mut by_tag[tag as usize];
+            match value {
+                Value::Number(number) => {
+                    encode_key(tag, WireType::Varint, same);
+                    encode_varint(number, same);
+                }
+                Value::Part(part) => {
+                    let message = shape.messages.iter().find(|(at, _)| *at == tag);
+                    let part = message.map_or(part.to_vec(), |(_, shape)| backwards(part, shape));
+                    encode_key(tag, WireType::LengthDelimited, same);
+                    encode_varint(part.len() as u64, same);
+                    same.extend(part);
+                }
+                Value::Foreign => panic!("no writer writes it"),
+            }
+        }
+        by_tag.reverse();
+        by_tag.concat()
+    }
+
+    #[test]
+    fn messages_of_every_version_mean_the_same_backwards() {
+        let check = |golden: &str| {
+            let (_, body) = golden.trim_end().split_once('\n').expect("a header");
+            let packed = STANDARD.decode_to_vec(body).expect("base64");
+            let plain = zstd::bulk::decompress(&packed, 1 << 20).expect("zstd");
+            let ordered = HEARTBEATS.in_order(&plain).expect("it is well formed");
+            assert_eq!(ordered, plain, "every field of it has its place");
+            let other = backwards(&plain, &HEARTBEATS);
+            assert_ne!(other, plain);
+            let [told, again] = [&plain, &other].map(|bytes| super::super::heartbeats(bytes).ok());
+            assert!(told.is_some());
+            assert_eq!(told, again);
+        };
+        check(include_str!("../../tests/golden/heartbeat-1.0.txt"));
+        check(include_str!("../../tests/golden/heartbeat-1.1.txt"));
+        check(include_str!("../../tests/golden/heartbeat-1.2.txt"));
+        check(include_str!("../../tests/golden/heartbeat-1.3.txt"));
+        check(include_str!("../../tests/golden/heartbeat-1.4.txt"));
+        check(include_str!("../../tests/golden/heartbeat-1.5.txt"));
+    }
+}
