@@ -60,11 +60,14 @@ def _fill(region: str, keys: dict[str, str]) -> list[str]:
     return ids
 
 
-def _second_queue(home: dict[str, str]) -> None:
-    """An environment and a queue more, so that there is a second page of both."""
-    world = filled().world["batch"]
-    batch = _client("batch", world["region"], home)
-    role = batch.describe_compute_environments()["computeEnvironments"][0]["serviceRole"]
+def _other_queue(keys: dict[str, str]) -> None:
+    """An environment and a queue more, so that there is a second page of both; each account
+    has one of the same name."""
+    region = filled().world["batch"]["region"]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": []})
+    made = _client("iam", region, keys).create_role(RoleName="other", AssumeRolePolicyDocument=policy)
+    role = made["Role"]["Arn"]
+    batch = _client("batch", region, keys)
     made = batch.create_compute_environment(computeEnvironmentName="other", type="UNMANAGED", serviceRole=role)
     order = [{"order": 1, "computeEnvironment": made["computeEnvironmentArn"]}]
     batch.create_job_queue(jobQueueName="other", priority=1, state="ENABLED", computeEnvironmentOrder=order)
@@ -132,7 +135,8 @@ def main() -> None:
     home = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
     second = _second_account(home)
     keys = _session(home, second)
-    _second_queue(home)
+    _other_queue(home)
+    _other_queue(keys)
     told = {
         "moto": filled().sim.moto_url,
         "home": ACCOUNT_ID,

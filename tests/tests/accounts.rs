@@ -287,6 +287,13 @@ fn joined(account: &Simulated, found: &Inventory) -> Result<()> {
         fronts.map(Vec::len).sum::<usize>() > 0,
         "the queue tells who stands at its front"
     );
+    let both = ["home", "second"].map(|whose| AccountId::new(account.text(whose)).ok());
+    let queues = batch.queues.iter().filter(|one| one.name == "other");
+    let environments = batch.environments.iter().filter(|one| one.name == "other");
+    let queues: BTreeSet<_> = queues.map(|one| one.account.clone()).collect();
+    let environments: BTreeSet<_> = environments.map(|one| one.account.clone()).collect();
+    assert_eq!(queues, BTreeSet::from(both.clone()));
+    assert_eq!(environments, BTreeSet::from(both));
     assert!(!found.storage.snapshots.is_empty());
     assert!(
         found

@@ -1,6 +1,8 @@
 //! Whole sweeps over ports in memory and a lake in a folder: killed at every call,
 //! raced by others, fed what no probe sends, and told to tell.
 
+#[path = "sweep/again.rs"]
+mod again;
 #[path = "sweep/crash.rs"]
 mod crash;
 #[path = "sweep/forget.rs"]

@@ -103,6 +103,18 @@ pub(crate) fn message(number: u32, sequences: std::ops::Range<u64>, work: Work) 
     encode_heartbeats(&sent(number, last), &heartbeats).expect("it fits")
 }
 
+/// A message of a node in whose heartbeat a container's task goes on.
+pub(crate) fn running(number: u32, sequence: u64) -> String {
+    let mut heartbeat = heartbeat(number, sequence, Work::Busy);
+    heartbeat.steps = vec![StepUsage {
+        end: StepEnd::Running,
+        observed: after(sequence + 1),
+        last_progress: after(sequence + 1),
+        ..step("lost", 0)
+    }];
+    encode_heartbeats(&sent(number, sequence), &[heartbeat]).expect("it fits")
+}
+
 /// A heartbeat that lay in the spool for so many days.
 pub(crate) fn late_message(number: u32, days: u64) -> String {
     let sent = sent(number, days * 24 * 60);
