@@ -70,7 +70,7 @@ fn steps(report: &Report, groups: &[&GroupAdvice]) -> Vec<StepAdvice> {
     let all = tune::steps(report);
     let is_of = |step: &&StepAdvice| {
         groups.iter().any(|group| {
-            step.region.as_ref() == Some(&group.region)
+            (step.region.as_ref(), &step.account) == (Some(&group.region), &group.account)
                 && group.steps.iter().any(|member| member.step == step.step)
         })
     };

@@ -2,6 +2,7 @@
 //! go wrong, what it rests on, where it would run and what was taken for granted.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -43,9 +44,16 @@ pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
         out.push_str("SIMULATED: a generator made runs of these steps.\n\n");
     }
     line(&mut out, &HEAD.map(str::to_owned), &widths);
+    let mut names = BTreeSet::new();
+    let again = steps
+        .iter()
+        .filter(|step| !names.insert(step.step.as_str()));
+    let many: BTreeSet<&str> = again.map(|step| step.step.as_str()).collect();
     for (row, step) in rows.iter().zip(steps) {
         line(&mut out, row, &widths);
-        for (head, text) in told(step) {
+        let is_one_of_many = many.contains(step.step.as_str());
+        let there = is_one_of_many.then(|| ("where", place(step)));
+        for (head, text) in there.into_iter().chain(told(step)) {
             paragraph(&mut out, head, &text, terminal);
         }
     }
@@ -135,6 +143,14 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     }
     all.retain(|(_, text)| !text.is_empty());
     all
+}
+
+/// What tells it from others of its name.
+fn place(step: &StepAdvice) -> String {
+    let region = step.region.as_ref().map(ToString::to_string);
+    let account = step.account.as_ref().map(|id| format!("account {id}"));
+    let all: Vec<String> = region.into_iter().chain(account).collect();
+    all.join(", ")
 }
 
 fn why(step: &StepAdvice, reasons: &Reasons) -> String {

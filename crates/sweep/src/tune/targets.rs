@@ -17,9 +17,10 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
     let runs = counted(advice.runs as usize, "run", "runs");
     let _ = writeln!(
         out,
-        "{} in {}: {runs} of {} from {} to {}",
+        "{} in {}{}: {runs} of {} from {} to {}",
         one_line(&advice.name),
         advice.region,
+        whose(advice),
         counted(advice.steps.len(), "step", "steps"),
         advice.from.strftime("%F %H:%M"),
         advice.to.strftime("%F %H:%M"),
@@ -44,6 +45,12 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
     ];
     paragraphs(&mut out, &lines, terminal);
     out
+}
+
+/// In whose account, where that is told.
+fn whose(advice: &GroupAdvice) -> String {
+    let account = advice.account.as_ref();
+    account.map_or_else(String::new, |account| format!(" of {account}"))
 }
 
 /// What a node is used for, and the cheapest types that would do.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebb_domain::catalogue::Architecture;
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{InstanceType, Region};
+use ebb_domain::identity::{AccountId, InstanceType, Region};
 use ebb_domain::profile::place::Offers;
 use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::units::{Bytes, MilliCores, Usd};
@@ -149,13 +149,21 @@ fn made_up_runs_are_labelled() {
 }
 
 #[test]
-fn of_regions_the_one_that_needs_more_memory_speaks() {
+fn of_regions_and_accounts_the_one_that_needs_more_memory_speaks() {
     let mut more = step("star");
-    more.region = Region::new("eu-west-1").ok();
+    more.account = AccountId::new("000000000001").ok();
     more.should_ask.memory = Some(Bytes::mib(9_000));
-    let text = text::Form::Nextflow.write(&[step("star"), more]);
+    let all = [step("star"), more.clone()];
+    let text = text::Form::Nextflow.write(&all);
     assert_eq!(text.matches("withName").count(), 1);
     assert!(text.contains("9000.MB"));
+    // What the other needs is not taken from it by what this one may give back.
+    more.asks = more.should_ask;
+    let text = text::Form::Nextflow.write(&[step("star"), more]);
+    assert_eq!(text.matches("withName").count(), 0, "{text}");
+    let shown = table(&all, None);
+    assert!(shown.contains("us-east-1, account 000000000001"), "{shown}");
+    assert!(!table(&all[..1], None).contains("where"));
 }
 
 /// Two steps that ran on Intel, of which one may as well run on Arm.

@@ -114,11 +114,12 @@ struct Ask<'a> {
     samples: u32,
 }
 
-/// The steps whose request is to change, by name. Where steps of one name differ by
-/// region, the one that needs more memory speaks, because these forms know no regions.
+/// The steps whose request is to change, by name. Where steps of one name differ by region
+/// or account, the one that needs more memory speaks, changed or not, because these forms
+/// know neither.
 fn asks(steps: &[StepAdvice]) -> Vec<Ask<'_>> {
     let mut by_name: BTreeMap<&str, &StepAdvice> = BTreeMap::new();
-    for step in steps.iter().filter(|step| step.should_ask != step.asks) {
+    for step in steps {
         let entry = by_name.entry(&step.step).or_insert(step);
         if step.should_ask.memory > entry.should_ask.memory {
             *entry = step;
@@ -131,6 +132,7 @@ fn asks(steps: &[StepAdvice]) -> Vec<Ask<'_>> {
     };
     by_name
         .into_values()
+        .filter(|step| step.should_ask != step.asks)
         .map(|step| Ask {
             name: &step.step,
             cores: step.should_ask.cores.map(whole),

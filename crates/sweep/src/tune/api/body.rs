@@ -160,10 +160,7 @@ struct OneStep<'a> {
 /// What is advised for one step, whether or not there is anything to change.
 pub(super) fn recommendation(step: &str, only: &Only, report: &Report) -> Result<String, Problem> {
     let steps = tune::steps(report);
-    let there = |advice: &&StepAdvice| {
-        only.lets("region", advice.region.as_ref().map(Region::as_str))
-            && only.lets("account", advice.account.as_ref().map(AccountId::as_str))
-    };
+    let there = |advice: &&StepAdvice| is_there(advice, only);
     let findings: HashMap<&str, &Finding> = (report.findings.iter())
         .map(|finding| (finding.id.as_str(), finding))
         .collect();
@@ -227,6 +224,7 @@ pub(super) fn text(form: Form, only: &Only, report: &Report) -> String {
 fn is_wanted(finding: &Finding, only: &Only) -> bool {
     let resource = &finding.resource;
     only.lets("region", Some(resource.region.as_str()))
+        && only.lets("account", resource.account.as_ref().map(AccountId::as_str))
         && only.lets("owner", resource.owner.as_deref())
         && only.lets("kind", Some(finding.kind.slug()))
 }
@@ -241,9 +239,13 @@ fn is_wanted_node(node: &NodeSummary, only: &Only) -> bool {
         )
 }
 
-fn is_wanted_step(step: &StepAdvice, only: &Only) -> bool {
+fn is_there(step: &StepAdvice, only: &Only) -> bool {
     only.lets("region", step.region.as_ref().map(Region::as_str))
-        && only.lets("owner", step.owner.as_deref())
+        && only.lets("account", step.account.as_ref().map(AccountId::as_str))
+}
+
+fn is_wanted_step(step: &StepAdvice, only: &Only) -> bool {
+    is_there(step, only) && only.lets("owner", step.owner.as_deref())
 }
 
 /// The name that a value travels by.

@@ -42,6 +42,7 @@ pub(super) struct Filter {
 }
 
 const REGION: (&str, &str) = ("region", "Only of this region");
+const ACCOUNT: (&str, &str) = ("account", "Only of this account");
 const OWNER: (&str, &str) = ("owner", "Only of this owner");
 const KIND: (&str, &str) = ("kind", "Only of this kind");
 const TYPE: (&str, &str) = ("instance_type", "Only of this machine type");
@@ -103,7 +104,12 @@ impl List {
         let family = ("family", "Only of this family, such as c7a");
         match self {
             Self::Findings | Self::Recommendations => {
-                vec![any(REGION), of(KIND, variants::<FindingKind>()), any(OWNER)]
+                vec![
+                    any(REGION),
+                    any(ACCOUNT),
+                    of(KIND, variants::<FindingKind>()),
+                    any(OWNER),
+                ]
             }
             Self::Nodes => vec![
                 any(REGION),
@@ -111,8 +117,13 @@ impl List {
                 any(TYPE),
                 any(OWNER),
             ],
-            Self::Steps => vec![any(REGION), of(KIND, variants::<StepKind>()), any(OWNER)],
-            Self::Pipelines | Self::Environments => vec![any(REGION), any(OWNER)],
+            Self::Steps => vec![
+                any(REGION),
+                any(ACCOUNT),
+                of(KIND, variants::<StepKind>()),
+                any(OWNER),
+            ],
+            Self::Pipelines | Self::Environments => vec![any(REGION), any(ACCOUNT), any(OWNER)],
             Self::Runs => vec![
                 any(("pipeline", "Only of this pipeline")),
                 of(("by", "Only those joined by this"), variants::<JoinedBy>()),

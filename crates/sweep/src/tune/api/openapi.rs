@@ -190,11 +190,9 @@ fn target(target: Target) -> Value {
     };
     let any = json!({"type": "string"});
     let name = json!({"type": "string", "minLength": 1});
-    let parameters = vec![
-        in_path(target.parameter(), description, &name),
-        query("region", "Of one that is in several", &any),
-        query("account", "Of one that several have", &any),
-    ];
+    let mut parameters = vec![in_path(target.parameter(), description, &name)];
+    let place = target.place().iter();
+    parameters.extend(place.map(|name| query(name, "Of one that is in several", &any)));
     let body = json!({"allOf": [reference("Head"), reference(schema)]});
     let errors = [400, 404, 409, 500, 502, 503];
     operation(id, Said::json(summary, &body), parameters, &errors)
@@ -211,6 +209,7 @@ fn text() -> Value {
         ),
         query("step", "Only of this name", &any),
         query("region", "Only of this region", &any),
+        query("account", "Only of this account", &any),
         query("owner", "Only of this owner", &any),
     ];
     let json = json!({"schema": {"type": ["object", "array"]}});

@@ -18,7 +18,7 @@ pub(super) const OPENAPI: &str = "/v1/openapi.json";
 /// What the path of advice on one thing ends with.
 pub(super) const ADVICE: &str = "/recommendation";
 /// What tells apart those of one name.
-const PLACE: [&str; 2] = ["region", "account"];
+pub(super) const PLACE: [&str; 2] = ["region", "account"];
 pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 pub(super) const TEXT: &str = "/v1/texts/{form}";
 pub(super) const FINDING: &str = "/v1/findings/{finding}";
@@ -106,14 +106,15 @@ impl Route {
         for target in Target::ALL {
             if let Some(name) = between(target.head(), ADVICE) {
                 read_only()?;
-                query.only(&PLACE)?;
-                let only = query.filled(PLACE);
+                let place = target.place();
+                query.only(place)?;
+                let only = query.filled(place.iter().copied());
                 return Ok(Self::Target { target, name, only });
             }
         }
         if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {
             read_only()?;
-            let names = ["step", "region", "owner"];
+            let names = ["step", "region", "account", "owner"];
             query.only(&names)?;
             return Ok(Self::Text(form, query.filled(names)));
         }

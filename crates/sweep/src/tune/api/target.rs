@@ -1,6 +1,6 @@
 //! Answers about a pipeline, a compute environment and a node.
 
-use ebb_domain::identity::{AccountId, Region};
+use ebb_domain::identity::AccountId;
 use ebb_domain::report::Report;
 use ebb_domain::targets::{GroupAdvice, MAX_GROUPS, MAX_NODES, NodeAdvice, PIPELINE_TAG};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{OfReport, cut, head, json};
 use super::list::List;
 use super::problem::Problem;
-use super::route::{Only, Page};
+use super::route::{Only, PLACE, Page};
 use crate::tune::text;
 
 /// What is asked about.
@@ -38,6 +38,14 @@ impl Target {
             Self::Pipeline => "/v1/pipelines/",
             Self::Environment => "/v1/environments/",
             Self::Node => "/v1/nodes/",
+        }
+    }
+
+    /// What tells apart those of one name; a node's id is its own.
+    pub(super) const fn place(self) -> &'static [&'static str] {
+        match self {
+            Self::Pipeline | Self::Environment => &PLACE,
+            Self::Node => &["region"],
         }
     }
 
@@ -80,10 +88,8 @@ pub(super) fn groups(list: List, page: &Page, report: &Report) -> Result<String,
         _ => Target::Pipeline,
     };
     let only = &page.only;
-    let is_wanted = |group: &&GroupAdvice| {
-        only.lets("region", Some(group.region.as_str()))
-            && only.lets("owner", group.owner.as_deref())
-    };
+    let is_wanted =
+        |group: &&GroupAdvice| is_there(group, only) && only.lets("owner", group.owner.as_deref());
     let wanted = of(target, report).iter().filter(is_wanted);
     let part = cut(page, wanted.collect(), id_of)?.map(|group| told(target, group));
     let head = head(list.schema(), report);
@@ -96,19 +102,16 @@ pub(super) fn answer(
     (name, only): (&str, &Only),
     report: &Report,
 ) -> Result<String, Problem> {
-    let is_there = |there: &Region| only.lets("region", Some(there.as_str()));
     if target == Target::Node {
         let mut all = report.targets.nodes.iter();
-        let found = all.find(|node| node.node == name && is_there(&node.region));
+        let found =
+            all.find(|node| node.node == name && only.lets("region", Some(node.region.as_str())));
         let part: &NodeAdvice = found.ok_or_else(|| target.none(name))?;
         let head = head("ebb.node/1.0", report);
         return json(&OfReport { head, part });
     }
     let named = of(target, report).iter();
-    let named = named.filter(|group| {
-        let account = group.account.as_ref().map(AccountId::as_str);
-        group.name == name && is_there(&group.region) && only.lets("account", account)
-    });
+    let named = named.filter(|group| group.name == name && is_there(group, only));
     let part = match named.collect::<Vec<_>>()[..] {
         [] => return Err(target.none(name)),
         [group] => told(target, group),
@@ -121,6 +124,11 @@ pub(super) fn answer(
     };
     let head = head("ebb.group/1.0", report);
     json(&OfReport { head, part })
+}
+
+fn is_there(group: &GroupAdvice, only: &Only) -> bool {
+    only.lets("region", Some(group.region.as_str()))
+        && only.lets("account", group.account.as_ref().map(AccountId::as_str))
 }
 
 /// A group's place in the list.
