@@ -92,25 +92,23 @@ fn is_waste(
     (works, rests, seen): (bool, Option<Duration>, Share),
 ) -> bool {
     let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
-    let tag = idle::standby_tag(facts, instance);
     let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
-    q.holds(
-        "is it meant to stand by?",
-        (tag.as_deref().unwrap_or("no such tag"), ""),
-        tag.is_none().then_some(true),
-    ) && q.holds(
-        "do its cores work? (where all rests, the idle rule speaks)",
-        (if works { "yes" } else { "no" }, ""),
-        works,
-    ) && q.holds(
-        "for how long did its GPUs compute nothing?",
-        (shown, Spoken(patience)),
-        rests.map(|rests| rests >= patience),
-    ) && q.holds(
-        "how much of that time was seen?",
-        (seen, enough),
-        (seen >= enough).then_some(true),
-    )
+    idle::stands_by(facts, instance, q).is_none()
+        && q.holds(
+            "do its cores work? (where all rests, the idle rule speaks)",
+            (if works { "yes" } else { "no" }, ""),
+            works,
+        )
+        && q.holds(
+            "for how long did its GPUs compute nothing?",
+            (shown, Spoken(patience)),
+            rests.map(|rests| rests >= patience),
+        )
+        && q.holds(
+            "how much of that time was seen?",
+            (seen, enough),
+            (seen >= enough).then_some(true),
+        )
 }
 
 /// GPUs that rest, and how that is known.

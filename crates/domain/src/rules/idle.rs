@@ -1,6 +1,5 @@
 //! Idle node: it runs and is billed, and no workload on it did anything.
 
-mod explain;
 mod keeper;
 #[cfg(test)]
 mod latency;
@@ -9,15 +8,15 @@ mod remedy;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use explain::explain;
 pub(super) use remedy::quoted;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use self::keeper::LastEnds;
-use super::{Questions, Verdict, observed, rest};
+use self::keeper::{LastEnds, Patience};
+use super::rest::{self, Usual};
+use super::{Check, Questions, Verdict, observed};
 use crate::finding::{
     Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
     Window,
@@ -33,17 +32,32 @@ const KIND: FindingKind = FindingKind::IdleNode;
 
 /// Judges every running instance.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
-    let running = |i: &&Instance| i.state == InstanceState::Running;
-    let by_batch = judged_by_batch(facts);
-    let ends = keeper::last_ends(facts);
-    facts
-        .inventory
-        .instances
-        .values()
-        .filter(running)
-        .filter(|instance| !by_batch.contains(&instance.id))
-        .filter_map(|instance| judge_one(facts, instance, &ends))
+    let known = ByBatch::of(facts);
+    let instances = facts.inventory.instances.values();
+    instances
+        .filter_map(|i| judge_one(facts, i, &known, &mut Questions::unwritten(KIND)))
         .collect()
+}
+
+/// The questions about one machine.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
+}
+
+/// What Batch tells of machines, looked up once for all.
+struct ByBatch<'a> {
+    /// Those that its own rule judges.
+    judged: BTreeSet<&'a NodeId>,
+    ends: LastEnds<'a>,
+}
+
+impl<'a> ByBatch<'a> {
+    fn of(facts: &Facts<'a>) -> Self {
+        Self {
+            judged: judged_by_batch(facts),
+            ends: keeper::last_ends(facts),
+        }
+    }
 }
 
 /// Where a job is RUNNING, an agent is lost or a machine never joined, the Batch rule
@@ -59,29 +73,74 @@ fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
         .collect()
 }
 
-fn judge_one(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Option<Verdict> {
-    let undetermined = |reason: String| {
-        Some(Verdict::undetermined(
-            KIND,
-            instance.id.as_str(),
-            instance.name(),
-            reason,
-        ))
-    };
-    if let Some(tag) = standby_tag(facts, instance) {
-        return undetermined(format!("meant to stand by: tag {tag}"));
+fn judge_one(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    known: &ByBatch<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let is_batchs = known.judged.contains(&instance.id);
+    let is_asked = q.holds(
+        "does it run?",
+        (format_args!("{:?}", instance.state), "Running"),
+        instance.state == InstanceState::Running,
+    ) && q.holds(
+        "does a Batch job run on it, or is its ECS agent lost?",
+        (
+            if is_batchs {
+                "yes: the Batch rule judges it"
+            } else {
+                "no"
+            },
+            "",
+        ),
+        !is_batchs,
+    );
+    if !is_asked {
+        return None;
     }
-    let watched = facts.state.nodes.get(&instance.id);
-    match watched.and_then(|node| node.latest.as_ref().map(|latest| (node, latest))) {
-        None => metrics::judge(facts, instance),
-        // In use, if not now: a schedule or its low duty is told instead.
-        Some((node, _)) if rest::usual(facts, instance, node).is_some() => None,
-        Some((node, latest)) => match observe(facts, instance, (node, latest), ends) {
-            Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
-            Ok(None) => None,
-            Err(reason) => undetermined(reason),
-        },
+    match quiet(facts, instance, &known.ends, q) {
+        Ok(quiet) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet?)))),
+        Err(reason) => {
+            let (id, name) = (instance.id.as_str(), instance.name());
+            Some(Verdict::undetermined(KIND, id, name, reason))
+        }
     }
+}
+
+/// `None` where it is in use; errs with the reason why that cannot be told.
+fn quiet(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    ends: &LastEnds<'_>,
+    q: &mut Questions,
+) -> Result<Option<Quiet>, String> {
+    if let Some(tag) = stands_by(facts, instance, q) {
+        return Err(format!("meant to stand by: tag {tag}"));
+    }
+    let node = facts.state.nodes.get(&instance.id);
+    match node.and_then(|node| Some((node, node.latest.as_ref()?))) {
+        None => metrics::quiet(facts, instance, q),
+        Some((node, latest)) => by_probe(facts, instance, (node, latest), ends, q),
+    }
+}
+
+/// Asks whether a machine is meant to stand by; answers the tag that says so.
+pub(super) fn stands_by(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut Questions,
+) -> Option<String> {
+    let tag = standby_tag(facts, instance);
+    q.holds(
+        "is it meant to stand by?",
+        (
+            tag.as_deref().unwrap_or("no such tag"),
+            format_args!("none of {:?}", facts.policy.idle.standby_tags),
+        ),
+        tag.is_none().then_some(true),
+    );
+    tag
 }
 
 pub(super) fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
@@ -108,47 +167,52 @@ struct Quiet {
     confidence: Confidence,
 }
 
-fn observe(
+fn by_probe(
     facts: &Facts<'_>,
     instance: &Instance,
     (node, latest): (&NodeState, &Latest),
     ends: &LastEnds<'_>,
+    q: &mut Questions,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
-    if let Some(silent) = elapsed(latest.end, facts.now).filter(|age| *age > policy.after()) {
+    // In use, if not now: a schedule or its low duty is told instead.
+    let usual = rest::usual(facts, instance, node);
+    if !q.holds(
+        "does it rest as it is used to?",
+        (usual.map_or("not known to", Usual::words), ""),
+        usual.is_none(),
+    ) {
+        return Ok(None);
+    }
+    let silent = elapsed(latest.end, facts.now).unwrap_or_default();
+    if !q.holds(
+        "is its probe heard of?",
+        (
+            format_args!("{} ago", Spoken(silent)),
+            format_args!("at most {} ago", Spoken(policy.after())),
+        ),
+        (silent <= policy.after()).then_some(true),
+    ) {
         return Err(probe_silent(facts, instance, silent));
     }
     let Some(from) = quiet_since(instance, node) else {
         return Ok(None);
     };
-    let window = Window {
-        from,
-        to: latest.end,
-    };
-    if node.active_until.is_some() && window.length() < keeper::least_patience(facts) {
+    let to = latest.end;
+    let Some(kept_alive_by) = rests_long(facts, instance, (node, Window { from, to }), ends, q)?
+    else {
         return Ok(None);
-    }
-    let keeper = keeper::of(facts, instance, node);
-    let patience = match keeper::patience(facts, instance, keeper.as_ref(), ends) {
-        keeper::Patience::For(time) => time,
-        keeper::Patience::Meant(why) if window.length() >= policy.after() => return Err(why),
-        keeper::Patience::Meant(_) => policy.after(),
     };
-    if window.length() < patience {
-        return match node.active_until {
-            Some(_) => Ok(None),
-            None => Err(format!(
-                "watched for only {}; a verdict takes {}",
-                Spoken(window.length()),
-                Spoken(patience)
-            )),
-        };
-    }
-    if let Some(unseen) = unseen_signal(facts, instance, latest) {
+    if !sees_all(facts, instance, latest, q) {
+        let unseen = unseen_signal(facts, instance, latest).unwrap_or_default();
         return Err(format!("undetermined: {unseen}"));
     }
-    let (window, coverage) = observed::observed(facts, &instance.id, node, window);
-    if coverage < policy.min_coverage() {
+    let (window, coverage) = observed::observed(facts, &instance.id, node, Window { from, to });
+    if !q.holds(
+        "how much of that time was seen?",
+        (coverage, format_args!("at least {}", policy.min_coverage())),
+        (coverage >= policy.min_coverage()).then_some(true),
+    ) {
         return Err(format!(
             "undetermined: only {coverage} of the last {} was seen",
             Spoken(window.length())
@@ -157,13 +221,64 @@ fn observe(
     Ok(Some(Quiet {
         window,
         coverage,
-        evidence: evidence(node, latest, window, keeper),
+        evidence: evidence(node, latest, window, kept_alive_by),
         origin: latest.origin,
         confidence: Confidence {
             level: Level::High,
             reason: format!("a probe saw {coverage} of the window, process by process"),
         },
     }))
+}
+
+/// What keeps a node that rested for as long as it is given; `None` of one that rested for
+/// less. Errs where it is meant to rest, or was not watched for as long.
+fn rests_long(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    (node, window): (&NodeState, Window),
+    ends: &LastEnds<'_>,
+    q: &mut Questions,
+) -> Result<Option<Option<KeptAliveBy>>, String> {
+    const HOW_LONG: &str = "for how long did no workload do anything?";
+    let (rested, was_active) = (window.length(), node.active_until.is_some());
+    let least = keeper::least_patience(facts);
+    // Most nodes work, and who keeps those is not looked up.
+    if was_active && rested < least {
+        let bound = format!("at least {}", Spoken(least));
+        q.holds(HOW_LONG, (Spoken(rested), bound), false);
+        return Ok(None);
+    }
+    let after = facts.policy.idle.after();
+    let keeper = keeper::of(facts, instance, node);
+    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), ends) {
+        Patience::For(time) => (time, None),
+        Patience::Meant(why) => (after, Some(why).filter(|_| rested >= after)),
+    };
+    let keeps = || keeper.as_ref().map(ToString::to_string);
+    let shown = meant.clone().or_else(keeps);
+    q.holds(
+        "what keeps it from being stopped?",
+        (shown.as_deref().unwrap_or("nothing that shows"), ""),
+        meant.is_none().then_some(true),
+    );
+    if let Some(why) = meant {
+        return Err(why);
+    }
+    let (rested, patience) = (Spoken(rested), Spoken(patience));
+    let is_long = rested.0 >= patience.0;
+    q.holds(
+        HOW_LONG,
+        (&rested, format_args!("at least {patience}")),
+        // Of one that was never seen to work it is not known what it did before.
+        (is_long || was_active).then_some(is_long),
+    );
+    match (is_long, was_active) {
+        (true, _) => Ok(Some(keeper)),
+        (false, true) => Ok(None),
+        (false, false) => Err(format!(
+            "watched for only {rested}; a verdict takes {patience}"
+        )),
+    }
 }
 
 /// The end of the last activity, or when watching began; never before the

@@ -148,7 +148,6 @@ pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
 fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
     let hours = history(facts, instance)?;
     let schedule = of(facts, instance);
-    let tag = idle::standby_tag(facts, instance);
     let spared = schedule.as_ref().map_or(0, Schedule::hours);
     // Past its usual rest the idle rule speaks.
     let node = facts.state.nodes.get(&instance.id)?;
@@ -162,11 +161,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         (format_args!("{:?}", instance.state), "Running"),
         instance.state == InstanceState::Running,
     ) && idle::sees_all(facts, instance, node.latest.as_ref()?, q)
-        && q.holds(
-            "is it meant to stand by?",
-            (tag.as_deref().unwrap_or("no such tag"), ""),
-            tag.is_none().then_some(true),
-        )
+        && idle::stands_by(facts, instance, q).is_none()
         && q.holds(
             "how many hours of each week could it be off, by two weeks?",
             (spared, facts.policy.hours.least_off_a_week),

@@ -2,8 +2,6 @@
 //! in between is in use. Who abandoned it is told when it stays away for longer than
 //! it ever did.
 
-use std::fmt;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::off_hours;
@@ -29,13 +27,13 @@ pub(super) enum Usual {
     Weekly,
 }
 
-impl fmt::Display for Usual {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Usual {
+    pub(super) fn words(self) -> &'static str {
+        match self {
             Self::Pauses => "yes: it paused for as long three times within a day",
             Self::Daily => "yes: at these hours of each of the last three days",
             Self::Weekly => "yes: at these hours of the week before",
-        })
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::catalogue::Catalogue;
-use crate::finding::Finding;
+use crate::finding::{Finding, FindingKind};
 use crate::fleet::{
     ComputeEnvironment, ContainerInstance, Instance, InstanceState, Inventory, Job, JobId,
     JobStatus, Market, Snapshot, Volume,
@@ -16,6 +16,7 @@ use crate::identity::{InstanceType, NodeId, Region};
 use crate::judge::{BilledDay, Facts, Memory, MetricSeries, ResourceCost, judge};
 use crate::policy::Policy;
 use crate::report::Report;
+use crate::rules::Speaks;
 use crate::state::FleetState;
 use crate::state::testing::{at, clock, heartbeat, node};
 use crate::step::{PlacedStep, Requested, StepUsage};
@@ -145,7 +146,30 @@ impl World {
             );
             assert!(!finding.confidence.reason.is_empty());
         }
+        for machine in self.inventory.instances.values() {
+            self.is_explained(machine, &report);
+        }
         report
+    }
+
+    /// What was asked of a machine ends as it was judged.
+    fn is_explained(&self, machine: &Instance, report: &Report) {
+        let kind = FindingKind::IdleNode;
+        let asked = crate::rules::idle::explain(&self.facts(), machine);
+        let said = asked.last().map(|check| check.speaks);
+        let id = machine.id.as_str();
+        let mut found = report.findings.iter().filter(|found| found.kind == kind);
+        let is_found = found.any(|finding| finding.resource.id == id);
+        let not_judged = report.not_judged.iter();
+        let mut not_judged = not_judged.filter(|not| not.rule == kind.slug());
+        let is_left_open = not_judged.any(|not| not.resource == id);
+        let expect = match said {
+            // Or exempt.
+            Some(Speaks::ForWaste) => is_found || is_left_open,
+            Some(Speaks::Unknown) => is_left_open && !is_found,
+            _ => !is_found && !is_left_open,
+        };
+        assert!(expect, "judged otherwise than asked: {asked:?}");
     }
 
     /// The only finding, or what was said instead.

@@ -3,34 +3,12 @@
 
 use jiff::Timestamp;
 
-use super::{KIND, Quiet, Verdict, found};
+use super::{Questions, Quiet};
 use crate::catalogue::TypeSpec;
 use crate::finding::{Confidence, IdleNode, Level, Window};
 use crate::fleet::Instance;
 use crate::judge::{Facts, MetricPoint, MetricSeries};
 use crate::units::{Share, Spoken};
-
-pub(super) fn judge(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
-    let undetermined = |reason: String| {
-        Some(Verdict::undetermined(
-            KIND,
-            instance.id.as_str(),
-            instance.name(),
-            reason,
-        ))
-    };
-    let Some(series) = facts.metrics.get(&instance.id).filter(|s| !s.is_empty()) else {
-        return undetermined("no probe on it, and no metrics".into());
-    };
-    if let Some(unseen) = unseen(facts, instance, series) {
-        return undetermined(format!("undetermined: {unseen}"));
-    }
-    match quiet(facts, instance, series) {
-        Ok(Some(quiet)) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet)))),
-        Ok(None) => None,
-        Err(reason) => undetermined(reason),
-    }
-}
 
 /// What a verdict takes of each point, by its name; the last only of a machine that has
 /// GPUs.
@@ -42,15 +20,45 @@ const SIGNALS: [Signal; 3] = [
 ];
 pub(in crate::rules) const CPU_AND_NETWORK: &[Signal] = SIGNALS.split_at(2).0;
 
-fn quiet(
+/// `None` where it is in use; errs with the reason why that cannot be told.
+pub(super) fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
-    series: &MetricSeries,
+    q: &mut Questions,
 ) -> Result<Option<Quiet>, String> {
+    let series = facts.metrics.get(&instance.id).filter(|s| !s.is_empty());
+    let points = series.map_or(0, |series| series.points().len());
+    q.holds(
+        "without a probe: are there metrics of it?",
+        (format_args!("{points} points"), "at least 1"),
+        series.map(|_| true),
+    );
+    let series = series.ok_or("no probe on it, and no metrics")?;
+    let unseen = unseen(facts, instance, series);
+    q.holds(
+        "do they tell of all that it could do?",
+        (unseen.as_deref().unwrap_or("yes"), ""),
+        unseen.is_none().then_some(true),
+    );
+    if let Some(unseen) = unseen {
+        return Err(format!("undetermined: {unseen}"));
+    }
     let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
     let needed = if has_gpus { &SIGNALS } else { CPU_AND_NETWORK };
-    let quiet = quiet_for_long(facts, series, (instance.launched_at, needed))?;
-    Ok(quiet.map(|(window, coverage)| Quiet {
+    let quiet = quiet_for_long(facts, series, (instance.launched_at, needed));
+    let policy = &facts.policy.metrics;
+    let (after, floor) = (Spoken(policy.idle_after()), policy.cpu_floor());
+    let (shown, speaks) = match &quiet {
+        Ok(Some((window, _))) => (Spoken(window.length()).to_string(), Some(true)),
+        Ok(None) => ("not for long enough".to_owned(), Some(false)),
+        Err(why) => (why.clone(), None),
+    };
+    q.holds(
+        "for how long were they quiet?",
+        (shown, format_args!("at least {after} below {floor}")),
+        speaks,
+    );
+    Ok(quiet?.map(|(window, coverage)| Quiet {
         window,
         coverage,
         evidence: IdleNode::by_metrics(window),
