@@ -5,9 +5,9 @@ mod evidence;
 mod kind;
 
 pub use evidence::{
-    Bought, Cause, Causes, Evidence, IdleNode, KeptAliveBy, LowDuty, Newer, OffHours,
-    Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, StepTrouble, Stuck, StuckJob, Trouble,
-    Unused,
+    Bought, Cause, Causes, Evidence, IdleNode, KeptAliveBy, Larger, LowDuty, Newer, OffHours,
+    Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, ShortOfCores, ShortOfMemory, StepTrouble,
+    Stuck, StuckJob, Tight, Trouble, Unused,
 };
 pub use kind::FindingKind;
 
@@ -17,12 +17,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::{Controller, Instance, Market, Provider};
+use crate::fleet::{Controller, Instance, Job, Market, Provider};
 use crate::heartbeat::Origin;
 use crate::identity::{AccountId, InstanceType, Region};
 use crate::profile::place::Offers;
 use crate::sizing::{Risk, SizedRequest};
-use crate::step::StepId;
+use crate::step::{PlacedStep, StepId};
 use crate::units::{Share, Usd, UsdPerHour};
 
 /// What the waste is about, and whom to ask.
@@ -321,6 +321,18 @@ pub struct StepLink {
     /// The Batch job that it was; `None` when it was none.
     #[serde(default)]
     pub job: Option<String>,
+}
+
+impl StepLink {
+    /// To a run of the step of a name.
+    pub(crate) fn of(step: &PlacedStep, name: &str, job: Option<&Job>) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: step.usage.id.clone(),
+            node: step.node.to_string(),
+            job: job.map(|job| job.id.as_str().to_owned()),
+        }
+    }
 }
 
 impl Finding {

@@ -74,6 +74,9 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     settle(facts, verdicts, &mut findings, &mut not_judged);
     rules::low_duty::take_offers(facts, &mut findings, &targets.nodes);
+    let kept = kept.get_or_init(|| facts.state.steps());
+    let too_small = rules::underprovisioned_node::judge(facts, kept, &findings);
+    settle(facts, too_small, &mut findings, &mut not_judged);
     let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
     settle(facts, of_nodes, &mut findings, &mut not_judged);
     dearest_first(&mut findings);

@@ -24,6 +24,7 @@ mod storage;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod unattached_volume;
+pub(crate) mod underprovisioned_node;
 
 use crate::finding::{Action, Cost, Finding, FindingKind, Remedy};
 use crate::fleet::Instance;
@@ -43,6 +44,30 @@ fn change_type(instance: &Instance, action: Action, to: &InstanceType) -> Remedy
              --instance-type Value={to}"
         )),
     }
+}
+
+/// Asks whether another rule speaks of a machine, or one of such a kind of a step on it: the
+/// same is not told twice.
+fn is_untold(
+    found: &[Finding],
+    instance: &Instance,
+    of_step: FindingKind,
+    q: &mut Questions,
+) -> bool {
+    let node = instance.id.as_str();
+    let other = found.iter().find(|finding| {
+        let resource = &finding.resource;
+        let is_on_it = finding.kind == of_step && resource.node.as_deref() == Some(node);
+        finding.kind != q.rule && (resource.id == node || is_on_it)
+    });
+    q.holds(
+        "does another rule speak of it?",
+        (
+            other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
+            "no",
+        ),
+        other.is_none(),
+    )
 }
 
 /// How a rule came to its verdict about a machine or job: one question after the

@@ -8,7 +8,7 @@ mod stuck;
 
 pub use bought::Bought;
 pub use idle::KeptAliveBy;
-pub use machine::{Newer, OffHours, QuietGpu, Roomy};
+pub use machine::{Larger, Newer, OffHours, QuietGpu, Roomy, ShortOfCores, ShortOfMemory, Tight};
 pub use step::{Cause, Causes, StepTrouble, Trouble};
 pub use stuck::{Queued, Stuck, StuckJob};
 
@@ -48,6 +48,8 @@ pub enum Evidence {
     OldGeneration(Newer),
     /// A node's work needs but a part of it.
     Roomy(Roomy),
+    /// A node's work needs more than there is of it.
+    Tight(Tight),
 }
 
 /// A node works for a few minutes of the day.
@@ -161,6 +163,7 @@ impl fmt::Display for Evidence {
             Self::Bought(e) => e.fmt(f),
             Self::OldGeneration(e) => e.fmt(f),
             Self::Roomy(e) => e.fmt(f),
+            Self::Tight(e) => e.fmt(f),
         }
     }
 }

@@ -44,6 +44,8 @@ kinds! {
     OverprovisionedStep = "overprovisioned_step", "Overprovisioned step";
     /// A node of which its work needs but a part.
     OverprovisionedNode = "overprovisioned_node", "Overprovisioned node";
+    /// A node that has less than its work needs.
+    UnderprovisionedNode = "underprovisioned_node", "Underprovisioned node";
     /// A node that works for a few minutes of the day.
     LowDutyNode = "low_duty_node", "Low-duty node";
     /// A volume that no machine has.

@@ -48,6 +48,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let snapshot = storage.snapshots.get(id);
     let mut commitments = inventory.markets.commitments.iter();
     let commitment = commitments.find(|paid| paid.id == id);
+    let kept = facts.state.steps();
     let mut checks = Vec::new();
     if let Some(machine) = machine {
         checks.extend(rules::batch::explain_worker(facts, machine));
@@ -58,6 +59,9 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
         let (nodes, found) = (&report.targets.nodes, &report.findings);
         checks.extend(rules::overprovisioned_node::explain(
             facts, nodes, found, machine,
+        ));
+        checks.extend(rules::underprovisioned_node::explain(
+            facts, &kept, found, machine,
         ));
         checks.extend(rules::idle::explain(facts, machine));
     }
@@ -73,7 +77,6 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     checks.extend(address.map_or_else(Vec::new, |it| rules::idle_address::explain(facts, it)));
     checks.extend(snapshot.map_or_else(Vec::new, |it| rules::old_snapshot::explain(facts, it)));
     checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
-    let kept = facts.state.steps();
     let profiles = gather::profiles(facts, &kept);
     checks.extend(rules::batch::explain_named(facts, id));
     checks.extend(rules::spot::explain(facts, &profiles, id));

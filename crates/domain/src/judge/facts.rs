@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Memory, MetricSeries};
 use crate::catalogue::Catalogue;
-use crate::fleet::{Instance, Inventory};
+use crate::fleet::{Instance, Inventory, Job};
 use crate::heartbeat::Origin;
 use crate::hours::FleetHours;
 use crate::identity::NodeId;
 use crate::policy::Policy;
+use crate::profile::gather::tasks;
 use crate::state::FleetState;
-use crate::step::PlacedStep;
+use crate::step::{PlacedStep, StepKind};
 use crate::units::Usd;
 
 /// What a verdict rests on; nothing else does.
@@ -84,6 +85,14 @@ impl Facts<'_> {
     /// The instance that `node` is, when the inventory knows it.
     pub(crate) fn instance(&self, node: &NodeId) -> Option<&Instance> {
         self.inventory.instances.get(node)
+    }
+
+    /// The Batch job that a step was; looked for among all of them.
+    pub(crate) fn job_of(&self, step: &PlacedStep) -> Option<&Job> {
+        let id = &step.usage.id;
+        let is_its = |job: &&Job| tasks(job).any(|(task, _)| task == id.key);
+        let mut jobs = self.inventory.batch.jobs.values();
+        jobs.find(|job| id.kind == StepKind::EcsTask && is_its(job))
     }
 
     /// What starts and stops an instance, by its tags or by Batch's clusters.

@@ -18,7 +18,8 @@ pub struct StepPolicy {
     /// anything: shorter ones end before anyone looks.
     pub judged_after_seconds: u64,
     /// The share of its waiting and working time that a step may wait for a core, in
-    /// parts per million: 20 %, from which it takes a quarter longer.
+    /// parts per million: 20 %, from which it takes a quarter longer. Of a whole node's
+    /// steps it is the same.
     pub starved_ppm: u32,
     /// The share of a machine's cores that neighbours must keep busy to be blamed for
     /// that, in parts per million: a quarter.

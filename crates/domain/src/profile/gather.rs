@@ -38,12 +38,7 @@ impl<'a> SeenRun<'a> {
 
     /// Where a finding about the steps of this name points to.
     pub(crate) fn link(&self, name: &str) -> StepLink {
-        StepLink {
-            name: name.to_owned(),
-            id: self.step.usage.id.clone(),
-            node: self.step.node.to_string(),
-            job: self.job.map(|job| job.id.as_str().to_owned()),
-        }
+        StepLink::of(self.step, name, self.job)
     }
 
     pub(crate) fn requested(&self) -> Requested {
@@ -249,7 +244,7 @@ fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<St
 }
 
 /// A job by the tasks of all its attempts.
-fn tasks(job: &Job) -> impl Iterator<Item = (&str, &Job)> {
+pub(crate) fn tasks(job: &Job) -> impl Iterator<Item = (&str, &Job)> {
     let attempts = job.attempts.iter().map(|tried| tried.task_arn.as_deref());
     let arns = attempts.chain([job.task_arn.as_deref()]).flatten();
     arns.filter_map(move |arn| Some((task_id(arn)?, job)))

@@ -1,7 +1,7 @@
 //! Overprovisioned node: all that ran on it at any one time, with headroom, needs at most
 //! half of both its cores and its memory, and a type on sale holds that for less.
 
-use super::{Check, Questions, Verdict, change_type};
+use super::{Check, Questions, Verdict, change_type, is_untold};
 use crate::catalogue::TypeSpec;
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Resource, Roomy, Window,
@@ -99,21 +99,7 @@ fn judge_one(
     }
     // What rests needs no smaller type but an end; what its steps ask for too much is
     // saved once.
-    let node = advice.node.as_str();
-    let other = found.iter().find(|finding| {
-        let of_step = finding.kind == FindingKind::OverprovisionedStep;
-        let resource = &finding.resource;
-        finding.kind != KIND
-            && (resource.id == node || (of_step && resource.node.as_deref() == Some(node)))
-    });
-    if !q.holds(
-        "does another rule speak of it?",
-        (
-            other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
-            "no",
-        ),
-        other.is_none(),
-    ) {
+    if !is_untold(found, instance, FindingKind::OverprovisionedStep, q) {
         return None;
     }
     let weeks = advice.hours_seen >= WEEK_HOURS;

@@ -1,5 +1,5 @@
-//! What shows that a machine is more than its work needs: its GPUs, its hours, its
-//! generation.
+//! What shows that a machine is more than its work needs, or less: its GPUs, its hours, its
+//! generation, its size.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SeenBy;
 use crate::identity::InstanceType;
-use crate::units::{Bytes, MilliCores, Spoken, UsdPerHour};
+use crate::units::{Bytes, CpuTime, MilliCores, Share, Spoken, UsdPerHour};
 
 /// GPUs compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,102 @@ pub struct Roomy {
     pub hours: u32,
     /// The cheapest type that holds it.
     pub instead: InstanceType,
+}
+
+/// A node's work needs more than there is of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tight {
+    /// What shows that it lacks cores; `None` where it does not.
+    pub cores: Option<ShortOfCores>,
+    /// What shows that it lacks memory; `None` where it does not.
+    pub memory: Option<ShortOfMemory>,
+    /// The cheapest type alike with half as much more of that; `None` when none is known.
+    pub instead: Option<Larger>,
+}
+
+/// What runs on a node waits for its cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortOfCores {
+    /// Cores that it keeps busy on average.
+    pub busy: MilliCores,
+    /// Cores that the node has.
+    pub of: MilliCores,
+    /// The time that its threads were ready and waited for one, together.
+    pub waited: Duration,
+    /// What they got.
+    pub cpu: CpuTime,
+}
+
+impl ShortOfCores {
+    /// The share of the time with work to do in which no core was there; `None` of no time.
+    pub fn share(&self) -> Option<Share> {
+        let waited = u64::try_from(self.waited.as_nanos()).ok()?;
+        Share::of(waited, waited.saturating_add(self.cpu.0))
+    }
+}
+
+/// What had no limit of its own was killed for want of memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortOfMemory {
+    /// Sessions and services that the kernel killed.
+    pub kills: u32,
+    /// The newest of them, by name.
+    pub newest: String,
+    /// Memory that the node has.
+    pub of: Bytes,
+}
+
+/// A type with more, and what that costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Larger {
+    /// The type.
+    pub instance_type: InstanceType,
+    /// The list price of the one that runs; `None` when not known.
+    pub now: Option<UsdPerHour>,
+    /// That of the larger one.
+    pub then: UsdPerHour,
+}
+
+impl fmt::Display for Tight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(memory) = &self.memory {
+            let (newest, of) = (&memory.newest, memory.of);
+            match memory.kills {
+                1 => write!(f, "the kernel killed {newest}")?,
+                many => write!(f, "the kernel killed {many} times, last {newest}")?,
+            }
+            write!(f, ", which had no limit but the {of} of the machine")?;
+        }
+        if let Some(cores) = &self.cores {
+            let and = if self.memory.is_some() { "; " } else { "" };
+            write!(f, "{and}{cores}")?;
+        }
+        let Some(Larger {
+            instance_type,
+            now,
+            then,
+        }) = &self.instead
+        else {
+            return Ok(());
+        };
+        write!(f, ": {instance_type} has more, for {then}")?;
+        match now {
+            Some(now) => write!(f, " instead of {now}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for ShortOfCores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (busy, of) = (self.busy.as_cores(), self.of);
+        write!(
+            f,
+            "its threads waited {} for a core and got {}, with {busy:.1} of {of} cores busy",
+            Spoken(self.waited),
+            self.cpu
+        )
+    }
 }
 
 impl fmt::Display for Roomy {

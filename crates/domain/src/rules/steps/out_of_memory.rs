@@ -4,11 +4,11 @@ use super::{Step, Verdict, Wrong, many};
 use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
 use crate::fleet::Instance;
 use crate::judge::Facts;
-use crate::placement::cheapest_with;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
+use crate::rules::underprovisioned_node::larger;
 use crate::step::StepEnd;
-use crate::units::Spoken;
+use crate::units::{Bytes, Spoken};
 
 const KIND: FindingKind = FindingKind::OutOfMemoryStep;
 
@@ -70,16 +70,8 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
 fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
     let spec = facts.catalogue.spec(&instance.instance_type);
     let larger = spec.and_then(|spec| {
-        cheapest_with(facts.catalogue, &instance.region, |other| {
-            other.vcpus >= spec.vcpus
-                && other.memory.0 >= spec.memory.0.saturating_add(spec.memory.0 / 2)
-                && other.architecture == spec.architecture
-                && other.gpus == spec.gpus
-                && other.accelerators == spec.accelerators
-                && other.local_disk >= spec.local_disk
-                && other.burstable == spec.burstable
-                && other.metal == spec.metal
-        })
+        let half_more = Bytes(spec.memory.0.saturating_add(spec.memory.0 / 2));
+        larger(facts, instance, spec, (spec.vcpus, half_more))
     });
     let such = larger.map_or_else(String::new, |larger| {
         format!(", such as {}", larger.instance_type)
