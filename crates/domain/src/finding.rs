@@ -5,9 +5,9 @@ mod evidence;
 mod kind;
 
 pub use evidence::{
-    Bought, Cause, Causes, Evidence, IdleNode, KeptAliveBy, Larger, LowDuty, Newer, OffHours,
-    Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, ShortOfCores, ShortOfMemory, StepTrouble,
-    Stuck, StuckJob, Tight, Trouble, Unused,
+    Bought, Cause, Causes, Ended, Evidence, IdleNode, KeptAliveBy, Larger, LowDuty, Newer,
+    OffHours, Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, ShortOfCores, ShortOfMemory,
+    StepTrouble, Stuck, StuckJob, Tight, Tool, Tools, Trouble, Unused,
 };
 pub use kind::FindingKind;
 
@@ -291,8 +291,9 @@ pub struct Finding {
     pub resource: Resource,
     /// The time observed.
     pub window: Window,
-    /// The share of the window that was seen; `None` when the cloud itself said
-    /// it and nothing had to be watched, or where runs that ended tell their own sums.
+    /// The share of the window that was seen, of runs that ended the share of their time;
+    /// `None` when the cloud itself said it and nothing had to be watched, or where what
+    /// was seen while such runs lasted is not known any more, which the reason says.
     pub coverage: Option<Share>,
     /// What shows it.
     pub evidence: Evidence,

@@ -195,6 +195,24 @@ impl NodeHours {
         })
     }
 
+    /// The share of the slots of five minutes within a window in which the probe saw what it
+    /// is there to see; `None` where no whole slot lies in it, or it begins before what is
+    /// kept.
+    pub(crate) fn seen_in(&self, window: Window) -> Option<Share> {
+        let first = (window.from.as_second() + SLOT_SECONDS - 1).div_euclid(SLOT_SECONDS);
+        let end = window.to.as_second().div_euclid(SLOT_SECONDS);
+        let is_seen = |slot: &i64| {
+            let index = usize::try_from(slot.div_euclid(SLOTS.into()) - self.first).ok();
+            let hour = index.and_then(|index| self.hours.get(index).copied());
+            let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
+            hour.is_some_and(|hour| hour.seen_slots() >> within & 1 == 1)
+        };
+        let is_kept = first >= self.first * i64::from(SLOTS);
+        let seen = (first..end).filter(is_seen).count();
+        let all = u64::try_from(end - first).ok().filter(|_| is_kept)?;
+        Share::of(u64::try_from(seen).ok()?, all)
+    }
+
     /// The hours of the week in UTC, Monday's first one first.
     pub fn by_hour_of_week(&self) -> [WeekHour; WEEK_HOURS] {
         let mut week = [WeekHour::default(); WEEK_HOURS];

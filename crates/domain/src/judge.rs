@@ -73,6 +73,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     let (targets, verdicts) = both(|| Targets::of(facts, &profiles), by_steps);
     let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
     settle(facts, verdicts, &mut findings, &mut not_judged);
+    rules::idle::last_steps::link(&mut findings, &profiles);
     rules::low_duty::take_offers(facts, &mut findings, &targets.nodes);
     let kept = kept.get_or_init(|| facts.state.steps());
     let too_small = rules::underprovisioned_node::judge(facts, kept, &findings);

@@ -1,15 +1,17 @@
 //! What shows a finding, as typed values; one line of words each.
 
 mod bought;
+mod causes;
 mod idle;
 mod machine;
 mod step;
 mod stuck;
 
 pub use bought::Bought;
+pub use causes::{Cause, Causes, Ended, Tool, Tools};
 pub use idle::KeptAliveBy;
 pub use machine::{Larger, Newer, OffHours, QuietGpu, Roomy, ShortOfCores, ShortOfMemory, Tight};
-pub use step::{Cause, Causes, StepTrouble, Trouble};
+pub use step::{StepTrouble, Trouble};
 pub use stuck::{Queued, Stuck, StuckJob};
 
 use std::fmt;

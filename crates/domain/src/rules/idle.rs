@@ -1,6 +1,7 @@
 //! Idle node: it runs and is billed, and no workload on it did anything.
 
 mod keeper;
+pub(crate) mod last_steps;
 #[cfg(test)]
 mod latency;
 pub(super) mod metrics;

@@ -55,6 +55,28 @@ pub(super) fn observed(
     )
 }
 
+/// How much was seen of each node while runs on it lasted, the longer for more; `None` as soon
+/// as that is not known of one of them any more.
+pub(super) fn of_runs<'r>(
+    facts: &Facts<'_>,
+    runs: impl Iterator<Item = (&'r NodeId, Window)>,
+) -> Option<Share> {
+    let (mut seen, mut all) = (0_u64, 0_u64);
+    for (id, window) in runs {
+        let node = facts.state.nodes.get(id)?;
+        let tick = facts.policy.activity.tick();
+        let kept = node.latest.as_ref()?.end.checked_sub(tick * MINUTES_KEPT);
+        let share = match kept.is_ok_and(|kept| window.from >= kept) {
+            true => node.seen.coverage(window.from, window.to, tick),
+            false => facts.hours.nodes.get(id)?.seen_in(window),
+        };
+        let seconds = window.length().as_secs();
+        seen = seen.saturating_add(seconds.saturating_mul(share?.ppm().into()));
+        all = all.saturating_add(seconds);
+    }
+    Share::of(seen, all.saturating_mul(1_000_000))
+}
+
 fn by_the_hour(facts: &Facts<'_>, id: &NodeId, window: Window) -> Share {
     let Some(hours) = facts.hours.nodes.get(id) else {
         return Share::NONE;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Check, Questions, Verdict};
+use super::{Check, Questions, Verdict, steps};
 use crate::catalogue::Architecture;
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Overprovisioned,
@@ -109,7 +109,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     let then = newest.part_of(facts, price.per_hour, sized)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
-    let seen = Seen::of(name, runs)?;
+    let seen = Seen::of(facts, name, runs)?;
     let cost = seen.cost(saving, facts.now);
     if !q.saves_enough(facts, &cost) {
         return None;
@@ -193,6 +193,7 @@ fn best(offers: &Offers) -> Option<placement::Placement> {
 /// What all runs together show.
 struct Seen {
     window: Window,
+    coverage: Option<Share>,
     samples: u32,
     wall: Duration,
     cpu: CpuTime,
@@ -204,11 +205,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(name: &str, runs: &[&Run<'_>]) -> Option<Self> {
+    fn of(facts: &Facts<'_>, name: &str, runs: &[&Run<'_>]) -> Option<Self> {
         let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
         let to = runs.iter().map(|run| run.step.observed_at).max()?;
         Some(Self {
             window: Window { from, to },
+            coverage: steps::coverage(facts, runs),
             samples: u32::try_from(runs.len()).unwrap_or(u32::MAX),
             wall: runs.iter().map(|run| run.wall()).sum(),
             cpu: runs.iter().fold(CpuTime(0), |sum, run| {
@@ -271,11 +273,12 @@ fn found(
         Level::Low
     };
     let sized = recommendation.recommended;
+    let not_known = seen.coverage.map_or(steps::NOT_KNOWN, |_| "");
     Finding {
         id: Finding::id_in(KIND, instance.account.as_ref(), &instance.region, name),
         kind: KIND,
         window: seen.window,
-        coverage: None,
+        coverage: seen.coverage,
         evidence: Evidence::Overprovisioned(Overprovisioned {
             requested: run.requested(),
             peak_cores: seen.peak_cores,
@@ -287,8 +290,8 @@ fn found(
         confidence: Confidence {
             level,
             reason: match seen.samples < enough {
-                true => format!("{} of {enough} runs seen", seen.samples),
-                false => format!("{} runs seen", seen.samples),
+                true => format!("{} of {enough} runs seen{not_known}", seen.samples),
+                false => format!("{} runs seen{not_known}", seen.samples),
             },
         },
         cost: Some(cost),

@@ -6,6 +6,7 @@ mod memory_pressure;
 mod out_of_memory;
 mod past;
 mod retry_storm;
+mod seen;
 mod slow;
 mod spinning;
 mod stalled;
@@ -16,6 +17,7 @@ mod underprovisioned;
 mod waiting;
 
 use past::Past;
+pub(super) use seen::{NOT_KNOWN, coverage};
 pub(super) use stalled::advice;
 
 use std::time::Duration;
@@ -32,7 +34,7 @@ use crate::identity::AccountId;
 use crate::judge::{Facts, Price};
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
 use crate::sizing::SizedRequest;
-use crate::step::{StepEnd, StepKind, ToolUsage};
+use crate::step::{StepEnd, StepKind};
 use crate::units::{Share, UsdPerHour};
 
 type Rule<S> = (
@@ -148,15 +150,18 @@ impl<'a> Step<'a> {
         &self,
         facts: &Facts<'_>,
         runs: Vec<&'a SeenRun<'a>>,
-        wrong: Wrong,
+        mut wrong: Wrong,
     ) -> Option<Verdict> {
+        let coverage = coverage(facts, &runs);
+        if coverage.is_none() {
+            wrong.confidence.reason += NOT_KNOWN;
+        }
         let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
         let about = About {
             id: self.name.to_owned(),
             account: run.instance.account.as_ref(),
             run,
-            // A run that ended tells its own sums, whatever was seen on its way.
-            coverage: None,
+            coverage,
             window: Window {
                 from: runs.iter().map(|run| watched_from(facts, run)).min()?,
                 to: run.step.observed_at,
@@ -276,7 +281,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
         coverage: about.coverage,
         evidence: Evidence::Step(StepTrouble {
             step: step.name.to_owned(),
-            tool: greatest_tool(step, run, &it.trouble),
+            tools: seen::greatest_tools(step, run, &it.trouble),
             trouble: it.trouble,
             causes: it.causes,
         }),
@@ -307,22 +312,6 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
             origin: run.step.origin,
         },
     }))
-}
-
-/// The executable that held the most memory, where that is the trouble, or else used the
-/// most CPU; heartbeats carry none, so that of the newest run that ended stands in.
-fn greatest_tool(step: &Step<'_>, run: &SeenRun<'_>, trouble: &Trouble) -> Option<String> {
-    let known = |run: &&SeenRun<'_>| !run.step.usage.tools.is_empty();
-    let newest = || {
-        let ended = step.profiled.runs.iter().filter(known);
-        ended.max_by_key(|run| run.step.observed_at)
-    };
-    let run = Some(run).filter(known).or_else(newest)?;
-    let held = |tool: &&ToolUsage| tool.peak_memory.filter(|_| trouble.is_of_memory());
-    let tools = run.step.usage.tools.iter();
-    tools
-        .max_by_key(|tool| (held(tool), tool.cpu))
-        .map(|tool| tool.name.clone())
 }
 
 /// What the part of its machine costs that a run asked for, or held at most.

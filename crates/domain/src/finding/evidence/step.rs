@@ -1,12 +1,12 @@
 //! What shows that something is wrong with a step, and why: its own words.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::step::{PeakMemory, Sampled, TaskState};
+use super::causes::{Causes, Ended, Tools};
+use crate::step::PeakMemory;
 use crate::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
 
 /// Something is wrong with a step.
@@ -14,8 +14,9 @@ use crate::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
 pub struct StepTrouble {
     /// What a person calls it.
     pub step: String,
-    /// Its executable that the trouble is with; `None` when that was not seen.
-    pub tool: Option<String>,
+    /// Its executables that the trouble is with; `None` when none were seen.
+    #[serde(default)]
+    pub tools: Option<Tools>,
     /// What is wrong.
     pub trouble: Trouble,
     /// What its time went to; `None` when that was not seen.
@@ -47,6 +48,12 @@ pub enum Trouble {
         lost: Duration,
         /// How the newest of them ended.
         newest: String,
+        /// How most of them did; `None` in reports of earlier releases.
+        #[serde(default)]
+        main: Option<Ended>,
+        /// How the next most did; `None` where all ended alike.
+        #[serde(default)]
+        runner_up: Option<Ended>,
     },
     /// It runs and makes no progress.
     Stalled {
@@ -123,84 +130,14 @@ impl Trouble {
     }
 }
 
-/// What a step's time went to, the greatest part first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Causes {
-    /// The greatest part.
-    pub main: Cause,
-    /// The next one; `None` where there is none.
-    pub runner_up: Option<Cause>,
-}
-
-/// One part of a step's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
-    /// What it did.
-    pub state: TaskState,
-    /// How often that was seen, and the time that it stands for.
-    pub seen: Sampled,
-}
-
-impl Causes {
-    /// What it waited for; `None` where nothing was seen to wait.
-    pub fn of_waiting(states: &BTreeMap<TaskState, Sampled>) -> Option<Self> {
-        let waits = states.iter().filter(|(s, _)| **s != TaskState::Running);
-        Self::greatest(waits.map(|(state, seen)| (*state, *seen)))
-    }
-
-    /// What its time went to beyond what `usual` says of a run as a whole; without
-    /// history, what most of its time went to.
-    pub fn beyond(
-        states: &BTreeMap<TaskState, Sampled>,
-        usual: &BTreeMap<TaskState, Duration>,
-    ) -> Option<Self> {
-        Self::greatest(states.iter().map(|(state, seen)| {
-            let before = usual.get(state).copied().unwrap_or_default();
-            let time = seen.time.saturating_sub(before);
-            (*state, Sampled { time, ..*seen })
-        }))
-    }
-
-    fn greatest(parts: impl Iterator<Item = (TaskState, Sampled)>) -> Option<Self> {
-        let mut parts: Vec<Cause> = parts
-            .filter(|(_, seen)| !seen.time.is_zero())
-            .map(|(state, seen)| Cause { state, seen })
-            .collect();
-        parts.sort_by_key(|cause| (std::cmp::Reverse(cause.seen.time), cause.state));
-        let mut parts = parts.into_iter();
-        Some(Self {
-            main: parts.next()?,
-            runner_up: parts.next(),
-        })
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sampled { samples, time } = self.seen;
-        let word = if samples == 1 { "sample" } else { "samples" };
-        write!(f, "{} {}, from {samples} {word}", Spoken(time), self.state)
-    }
-}
-
-impl fmt::Display for Causes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.main.fmt(f)?;
-        match self.runner_up {
-            Some(next) => write!(f, "; next {next}"),
-            None => Ok(()),
-        }
-    }
-}
-
 impl fmt::Display for StepTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.trouble.fmt(f)?;
         if let Some(causes) = &self.causes {
             write!(f, ": {causes}")?;
         }
-        match &self.tool {
-            Some(tool) => write!(f, " (mostly {tool})"),
+        match &self.tools {
+            Some(tools) => write!(f, " (mostly {tools})"),
             None => Ok(()),
         }
     }
@@ -229,11 +166,19 @@ impl fmt::Display for Trouble {
                 runs,
                 lost,
                 newest,
-            } => write!(
-                f,
-                "{failed} of {runs} runs failed, {} of work lost; the newest {newest}",
-                Spoken(*lost)
-            ),
+                main,
+                runner_up,
+            } => {
+                let lost = Spoken(*lost);
+                write!(f, "{failed} of {runs} runs failed, {lost} of work lost")?;
+                if let Some(main) = main.filter(|_| runner_up.is_some()) {
+                    write!(f, ": {main}")?;
+                }
+                if let Some(next) = runner_up {
+                    write!(f, ", next {next}")?;
+                }
+                write!(f, "; the newest {newest}")
+            }
             Self::Stalled { stalled_for } => write!(
                 f,
                 "no CPU, no byte and no new process for {}",
@@ -307,51 +252,5 @@ impl fmt::Display for Trouble {
                 held.bytes
             ),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_greatest_wait_is_the_cause_and_the_next_its_runner_up() {
-        let seen = |samples, minutes: u64| Sampled {
-            samples,
-            time: Duration::from_secs(minutes * 60),
-        };
-        let check = |states: &[(TaskState, Sampled)], expect: Option<&str>| {
-            let states = states.iter().copied().collect();
-            let said = Causes::of_waiting(&states).map(|causes| causes.to_string());
-            assert_eq!(said.as_deref(), expect);
-        };
-        check(
-            &[
-                (TaskState::Network, seen(252, 42)),
-                (TaskState::Running, seen(900, 150)),
-                (TaskState::Timer, seen(1, 3)),
-            ],
-            Some(
-                "42 min waiting for network, from 252 samples; next 3 min sleeping, from 1 sample",
-            ),
-        );
-        check(&[(TaskState::Running, seen(9, 2))], None);
-        check(&[], None);
-    }
-
-    #[test]
-    fn what_a_run_always_waits_for_is_not_why_it_is_slow() {
-        let seen = |minutes: u64| Sampled {
-            samples: minutes,
-            time: Duration::from_secs(minutes * 60),
-        };
-        let states = [(TaskState::Network, seen(60)), (TaskState::Disk, seen(40))].into();
-        let usual = BTreeMap::from([(TaskState::Network, Duration::from_secs(58 * 60))]);
-        let causes = Causes::beyond(&states, &usual).expect("it waited");
-        assert_eq!(causes.main.state, TaskState::Disk);
-        assert_eq!(
-            causes.runner_up.map(|c| c.seen.time),
-            Some(Duration::from_secs(120))
-        );
     }
 }

@@ -107,7 +107,7 @@ mod tests {
         let said = |kills, runs| {
             format!(
                 "killed for want of memory in {kills} of {runs} runs, with 4.0 GiB allowed and at \
-                 most 1.0 GiB seen (mostly bwa)"
+                 most 1.0 GiB seen (mostly bwa with 20 min of CPU)"
             )
         };
         check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
@@ -133,8 +133,14 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert!(said.is_some_and(|said| said.ends_with(expect)), "{expect}");
         };
-        check(Some(3), "(mostly sort)");
-        check(None, "(mostly bwa)");
+        check(
+            Some(3),
+            "(mostly sort with 3.0 GiB, next bwa with 20 min of CPU)",
+        );
+        check(
+            None,
+            "(mostly bwa with 20 min of CPU, next sort with 0.00 s of CPU)",
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Retry storm: a step fails again and again, and each time its machine is paid for.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::{Step, Verdict, Wrong, many};
-use crate::finding::{Action, Confidence, FindingKind, Level, Trouble};
+use crate::finding::{Action, Confidence, Ended, FindingKind, Level, Trouble};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::Questions;
@@ -44,6 +47,14 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
     let lost = failed.iter().map(|run| run.wall()).sum();
     let advice = "Mend the cause before it is tried again, and let its retry strategy give up on \
                   exit codes that no retry heals.";
+    let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
+    for run in &failed {
+        *ends.entry(run.step.usage.end).or_default() += 1;
+    }
+    let mut ends: Vec<Ended> = (ends.into_iter())
+        .map(|(end, runs)| Ended { end, runs })
+        .collect();
+    ends.sort_by_key(|ended| Reverse(ended.runs));
     let wrong = Wrong {
         kind: KIND,
         trouble: Trouble::Retries {
@@ -51,6 +62,8 @@ pub(super) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Op
             runs: many(ended.len()),
             lost,
             newest: newest.step.usage.end.to_string(),
+            main: ends.first().copied(),
+            runner_up: ends.get(1).copied(),
         },
         causes: None,
         confidence: Confidence {
@@ -82,9 +95,27 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{bad} {well}");
         };
         let storm = "5 of 7 runs failed, 50 min of work lost; the newest exited with status 1 \
-                     (mostly bwa)";
+                     (mostly bwa with 20 min of CPU)";
         check(5, 2, Some(storm));
         check(4, 0, None);
         check(5, 6, None);
+    }
+
+    #[test]
+    fn how_most_of_them_ended_is_told_with_the_next_way() {
+        let mut world = no_run();
+        for n in 0..6 {
+            ended(&mut world, n, 10, |s| {
+                s.end = match n {
+                    0 | 5 => StepEnd::Signalled(9),
+                    _ => StepEnd::Exited(3),
+                };
+            });
+        }
+        let finding = verdict(&world, KIND).expect("it storms");
+        let said = finding.evidence.to_string();
+        let ends = "60 min of work lost: 4 exited with status 3, next 2 was ended by signal 9; \
+                    the newest was ended by signal 9";
+        assert!(said.contains(ends), "{said}");
     }
 }

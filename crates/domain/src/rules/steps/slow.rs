@@ -113,7 +113,7 @@ mod tests {
         };
         let slow = "has run for 100 min, 2.5 times its usual 40 min (5 runs, the longest 50 min): \
                     50 min waiting for disk, from 300 samples; next 11 min running, from 300 \
-                    samples (mostly bwa)";
+                    samples (mostly bwa with 20 min of CPU; by an earlier run)";
         check(100, &[30, 40, 40, 35, 50], Some(slow));
         check(70, &[30, 40, 40, 35, 50], None);
         // One of them took as long.

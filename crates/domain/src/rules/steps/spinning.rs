@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{kind:?} {now} {earlier:?}");
         };
         let spins = "has computed for 90 min without reading, writing, taking memory or starting \
-                     anything; in 5 earlier runs that never lasted longer than 40 min (mostly bwa)";
+                     anything; in 5 earlier runs that never lasted longer than 40 min (mostly bwa with 20 min of CPU; by an earlier run)";
         let past = [1, 0, 40, 5, 2];
         check(StepKind::SlurmJob, 90, &past, Some(spins));
         check(StepKind::SlurmJob, 79, &past, None);

@@ -94,7 +94,7 @@ pub(super) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mu
         tools: vec![ToolUsage {
             name: "bwa".into(),
             processes: 1,
-            cpu: CpuTime::from_millis(1),
+            cpu: CpuTime::from_millis(1_200_000),
             peak_memory: None,
             disk: None,
         }],

@@ -92,7 +92,7 @@ mod tests {
             let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
             assert_eq!(said.as_deref(), expect, "{peaks:?}");
         };
-        let short = "2 of 3 runs came to the limit: at most 3.9 GiB of 4.0 GiB held (mostly bwa)";
+        let short = "2 of 3 runs came to the limit: at most 3.9 GiB of 4.0 GiB held (mostly bwa with 20 min of CPU)";
         check(&[4_000, 3_950, 2_000], Some(short));
         check(&[4_000, 2_000, 2_000], None);
         check(&[4_000, 4_000], None);

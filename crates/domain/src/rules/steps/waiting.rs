@@ -123,10 +123,16 @@ mod tests {
             &[6, 6, 6, 6, 6],
             Some(
                 "67 % of its time is waiting, 10 % in earlier runs: 40 min waiting for network, \
-                 from 240 samples (mostly bwa)",
+                 from 240 samples (mostly bwa with 20 min of CPU; by an earlier run)",
             ),
         );
         check(50, &[48, 48, 48, 48, 48], None);
-        check(50, &[6, 6, 6, 6], Some(&format!("{waits} (mostly bwa)")));
+        check(
+            50,
+            &[6, 6, 6, 6],
+            Some(&format!(
+                "{waits} (mostly bwa with 20 min of CPU; by an earlier run)"
+            )),
+        );
     }
 }
