@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::catalogue::{FargatePrices, TypeSpec};
+use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
 use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, ResourceCost};
@@ -110,6 +110,9 @@ pub trait PriceSource: Send + Sync {
 
     /// What Fargate charges in a region for Linux, on demand.
     async fn fargate(&self, region: &Region) -> CloudResult<FargatePrices>;
+
+    /// What volumes, snapshots and public addresses cost in a region.
+    async fn storage(&self, region: &Region) -> CloudResult<StoragePrices>;
 
     /// What the types of these names have, as far as the region knows them; a `*` stands for
     /// any letters. `None` asks for all that the region knows. A type of which the answer

@@ -8,12 +8,14 @@ pub mod advisor;
 mod fargate;
 mod parse;
 mod refreshed;
+mod storage;
 #[cfg(test)]
 mod tests;
 
 pub use fargate::{FargatePrices, FargateRates};
 pub use parse::{CatalogueError, Problem};
 pub use refreshed::{Refreshed, RegionPrices, ToldType};
+pub use storage::StoragePrices;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -41,6 +43,8 @@ pub struct Catalogue {
     beyond: BTreeMap<Region, BTreeMap<InstanceType, UsdPerHour>>,
     /// What Fargate charges where AWS told it later.
     fargate: BTreeMap<Region, FargatePrices>,
+    /// What volumes, snapshots and addresses cost where AWS told it later.
+    storage: BTreeMap<Region, StoragePrices>,
 }
 
 /// What a machine type has.
@@ -183,6 +187,7 @@ impl Catalogue {
             described: BTreeMap::new(),
             beyond: BTreeMap::new(),
             fargate: BTreeMap::new(),
+            storage: BTreeMap::new(),
         })
     }
 

@@ -128,12 +128,13 @@ pub async fn refresh(
             spot,
             prices.types(&region, None),
             prices.fargate(&region),
+            prices.storage(&region),
         );
         (region, all)
     });
     let (mut all, mut gaps) = (Refreshed::default(), Vec::new());
     let mut answers = stream::iter(asked).buffered(AT_ONCE);
-    while let Some((region, (on_demand, spot, types, fargate))) = answers.next().await {
+    while let Some((region, (on_demand, spot, types, fargate, storage))) = answers.next().await {
         let mut gap = |what: &str, reason: String| {
             gaps.push(Gap {
                 scope: format!("{region}: {what}"),
@@ -164,6 +165,10 @@ pub async fn refresh(
             }),
             fargate: fargate.unwrap_or_else(|error| {
                 gap("Fargate's prices", error.to_string());
+                Default::default()
+            }),
+            storage: storage.unwrap_or_else(|error| {
+                gap("prices of storage", error.to_string());
                 Default::default()
             }),
         };

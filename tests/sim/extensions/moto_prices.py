@@ -4,7 +4,9 @@ Follows the Price List API reference, page `GetProducts` (JSON 1.1, filters of t
 `TERM_MATCH`; `moto_faults` cuts pages), and the AWS Billing user guide, page "Reading the
 service price list files", for what a product looks like. Each type comes in dedicated
 tenancy too, which a filter must keep out. A region with a list has Fargate's price of x86
-too, by the usage types that `AmazonECS` names it by, beside that of Fargate Spot.
+too, by the usage types that `AmazonECS` names it by, beside that of Fargate Spot, and some of
+storage and of addresses (EBS user guide, "Understand codes for Amazon EBS in billing and usage
+reports"; gp3's throughput by the GiB a second).
 
 - POST `/moto-api/ebb/prices` `{region: {type: USD an hour}}` what the list then has
 """
@@ -39,14 +41,36 @@ class Prices:
     def _products(self) -> Iterable[dict[str, Any]]:
         for region, types in self._listed.items():
             yield from _fargate(region)
+            yield from _storage(region)
             for kind, usd in types.items():
                 yield _product(region, kind, "Shared", usd)
                 yield _product(region, kind, "Dedicated", usd * 1.06)
 
 
 def _fits(product: dict[str, Any], wanted: dict[str, str]) -> bool:
-    has = product["product"]["attributes"]
+    has = {"productFamily": product["product"]["productFamily"], **product["product"]["attributes"]}
     return all(has.get(field) == value for field, value in wanted.items())
+
+
+def _storage(region: str) -> Iterable[dict[str, Any]]:
+    told = [
+        ("AmazonEC2", "Storage", "EBS:VolumeUsage.gp3", "GB-Mo", 0.078),
+        ("AmazonEC2", "System Operation", "EBS:VolumeP-IOPS.gp3", "IOPS-Mo", 0.0048),
+        ("AmazonEC2", "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3", "GiBps-mo", 39.936),
+        ("AmazonEC2", "Storage Snapshot", "EBS:SnapshotUsage", "GB-Mo", 0.049),
+        ("AmazonVPC", "VpcPublicIPv4Address", "PublicIPv4:InUseAddress", "Hrs", 0.006),
+        ("AmazonVPC", "VpcPublicIPv4Address", "PublicIPv4:IdleAddress", "Hrs", 0.004),
+    ]
+    for service, family, usage, unit, price in told:
+        attributes = {"regionCode": region, "usagetype": usage}
+        if service == "AmazonVPC":
+            attributes["group"] = "VPCPublicIPv4Address"
+        rate = {"unit": unit, "pricePerUnit": {"USD": f"{price:.10f}"}}
+        yield {
+            "product": {"productFamily": family, "attributes": attributes, "sku": "SKU"},
+            "serviceCode": service,
+            "terms": {"OnDemand": {"SKU.JRTCKXETXF": {"priceDimensions": {"SKU.JRTCKXETXF.6YS6EN2CT7": rate}}}},
+        }
 
 
 def _fargate(region: str) -> Iterable[dict[str, Any]]:

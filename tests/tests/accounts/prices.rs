@@ -7,7 +7,7 @@ use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PriceSource;
 use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::UsdPerHour;
+use ebb_domain::units::{Usd, UsdPerHour};
 use ebb_sweep::catalogue::{self, BestKnown};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
@@ -55,8 +55,32 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     let micros = UsdPerHour::from_micros;
     assert_eq!(rates, (micros(50_000), micros(5_000)));
     assert_eq!(best.fargate(&regions[1], Architecture::X86_64), None);
+    storage_is_told_in_part(&best, &regions[0]);
     let told = told.types.into_values().map(|told| told.spec);
     are_as_built_in(&prices, &regions[0], told.collect()).await
+}
+
+/// What was not told is as remembered.
+fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
+    let prices = best.storage(region);
+    let volume = |name: &str| prices.volumes.get(name).map(|usd| usd.micros());
+    assert_eq!(
+        (volume("gp3"), volume("gp2")),
+        (Some(78_000), Some(100_000))
+    );
+    let all = [
+        prices.gp3_iops,
+        prices.gp3_mibps,
+        prices.snapshot,
+        prices.archived_snapshot,
+    ];
+    let micros = all.map(|usd| usd.map(Usd::micros));
+    assert_eq!(
+        micros,
+        [Some(4_800), Some(39_000), Some(49_000), Some(12_500)]
+    );
+    assert_eq!(prices.address, Some(UsdPerHour::from_micros(4_000)));
+    assert!(!best.tells_storage(region));
 }
 
 /// The simulator tells of the types that the built-in catalogue is made from, so that over

@@ -18,12 +18,12 @@ Examples:
   ebb catalog refresh --file prices.json && ebb scan --catalog prices.json
 
 Prices are of Linux on demand in shared tenancy, in dollars an hour. Those that are built
-in are of the day that is shown. A sweep asks AWS's Price List once a week, and EC2 about
-machine types that are there and not built in. `refresh` asks for all of it at once, and for
-spot prices, which AWS charges nothing for, and keeps the answers in the lake; the next sweep
-and the API go by them where they are younger. It needs pricing:GetProducts,
-ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and s3:GetObject and s3:PutObject on
-lake/catalogue/* of the bucket.";
+in are of the day that is shown. A sweep asks AWS's Price List once a week, for Fargate, storage
+and addresses too, and EC2 about machine types that are there and not built in. `refresh` asks
+for all of it at once, and for spot prices, which AWS charges nothing for, and keeps the answers
+in the lake; the next sweep and the API go by them where they are younger. It needs
+pricing:GetProducts, ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and s3:GetObject
+and s3:PutObject on lake/catalogue/* of the bucket.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]

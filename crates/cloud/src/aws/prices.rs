@@ -2,13 +2,14 @@
 //! charges for answers.
 
 mod fargate;
+mod storage;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use aws_sdk_pricing::types::{Filter, FilterType};
-use ebb_domain::catalogue::{FargatePrices, TypeSpec};
+use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::{Usd, UsdPerHour};
 use serde_json::Value;
@@ -75,6 +76,21 @@ impl PriceSource for AwsPrices {
         Ok(fargate::prices(&all))
     }
 
+    async fn storage(&self, region: &Region) -> CloudResult<StoragePrices> {
+        let of_region = (REGION, region.as_str());
+        let families = storage::FAMILIES.map(|family| (EC2, ("productFamily", family)));
+        let mut all = Vec::new();
+        for (service, kind) in families
+            .into_iter()
+            .chain([(storage::VPC, storage::ADDRESSES)])
+        {
+            let take = |product| all.push(product);
+            self.products((service, region), &[of_region, kind], take)
+                .await?;
+        }
+        Ok(storage::prices(&all))
+    }
+
     async fn types(
         &self,
         region: &Region,
@@ -133,6 +149,18 @@ fn price(told: &Value, region: &Region) -> Option<(InstanceType, UsdPerHour)> {
     Some((kind, usd(told, Some("Hrs"))?))
 }
 
+/// Whether a product is this usage of its region: `EUW1-EBS:SnapshotUsage`, and without the
+/// letters in us-east-1. Of what stands between, as in `EUW1-SpotUsage-Fargate-GB-Hours`, it is
+/// another.
+fn is_usage(product: &Value, usage: &str) -> bool {
+    let told = product["product"]["attributes"]["usagetype"].as_str();
+    let letters = told.and_then(|told| told.strip_suffix(usage));
+    letters.is_some_and(|letters| match letters.strip_suffix('-') {
+        Some(region) => !region.contains('-'),
+        None => letters.is_empty(),
+    })
+}
+
 /// What a unit of a product costs on demand; `None` where it is free, or has no price by
 /// this unit.
 ///
@@ -155,6 +183,20 @@ fn failed(message: &str) -> CloudError {
     CloudError::Failed {
         operation: GET_PRODUCTS.to_owned(),
         message: bounded(message),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use serde_json::{Value, json};
+
+    /// A product of a usage type, as the Price List tells it.
+    pub(super) fn product(usage: &str, unit: &str, usd: &str) -> Value {
+        let rate = json!({"unit": unit, "pricePerUnit": {"USD": usd}});
+        json!({
+            "product": {"attributes": {"usagetype": usage}},
+            "terms": {"OnDemand": {"X": {"priceDimensions": {"X.Y": rate}}}},
+        })
     }
 }
 

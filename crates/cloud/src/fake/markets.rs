@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::catalogue::{FargatePrices, TypeSpec};
+use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
 use ebb_domain::fleet::{Commitment, Markets, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
@@ -63,6 +63,10 @@ impl PriceSource for FakePrices {
 
     async fn fargate(&self, _: &Region) -> CloudResult<FargatePrices> {
         Ok(FargatePrices::default())
+    }
+
+    async fn storage(&self, _: &Region) -> CloudResult<StoragePrices> {
+        Ok(StoragePrices::default())
     }
 
     async fn types(

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
-use super::{Catalogue, FargatePrices, ListPrice, PriceBasis, Priced, TypeSpec};
+use super::{Catalogue, FargatePrices, ListPrice, PriceBasis, Priced, StoragePrices, TypeSpec};
 use crate::fleet::SpotTerms;
 use crate::identity::{InstanceType, Region};
 use crate::units::{Usd, UsdPerHour};
@@ -48,6 +48,9 @@ pub struct RegionPrices {
     /// What Fargate charges, for Linux; unknown where nobody told.
     #[serde(default)]
     pub fargate: FargatePrices,
+    /// What volumes, snapshots and public addresses cost; unknown where nobody told.
+    #[serde(default)]
+    pub storage: StoragePrices,
 }
 
 impl Refreshed {
@@ -116,6 +119,7 @@ impl Catalogue {
             all.prices.insert(region.clone(), priced.collect());
             all.told.insert(region.clone(), told.at);
             all.fargate.insert(region.clone(), told.fargate);
+            all.storage.insert(region.clone(), told.storage.clone());
         }
         all
     }
@@ -198,6 +202,7 @@ mod tests {
             on_demand: each.collect(),
             spot: BTreeMap::new(),
             fargate: FargatePrices::default(),
+            storage: StoragePrices::default(),
         };
         let region = Region::new("eu-west-1").expect("a region");
         Refreshed {

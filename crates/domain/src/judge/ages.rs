@@ -56,7 +56,7 @@ mod tests {
 
     use jiff::{SignedDuration, Timestamp};
 
-    use crate::catalogue::{Catalogue, FargatePrices, Refreshed, RegionPrices};
+    use crate::catalogue::{Catalogue, FargatePrices, Refreshed, RegionPrices, StoragePrices};
     use crate::fleet::Provider;
     use crate::identity::InstanceType;
     use crate::judge::Facts;
@@ -99,6 +99,7 @@ mod tests {
                 on_demand: BTreeMap::from([(kind, UsdPerHour::from_micros(1))]),
                 spot: BTreeMap::new(),
                 fargate: FargatePrices::default(),
+                storage: StoragePrices::default(),
             };
             let machine = instance(1);
             let regions = BTreeMap::from([(machine.region.clone(), prices)]);

@@ -1,10 +1,11 @@
 //! A gp2 volume that gp3 would carry for less, at the same IOPS and throughput.
 
 use super::{Check, Questions, Verdict, storage};
+use crate::catalogue::StoragePrices;
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
 use crate::judge::Facts;
-use crate::units::Usd;
+use crate::units::{Usd, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OldVolumeType;
 
@@ -32,12 +33,23 @@ fn needed(size_gib: u64) -> (u64, u64) {
     (iops, mibps)
 }
 
-/// What gp3 costs beyond its size, as parts of the price of a GiB and month, which
-/// is the same ratio in every region: an IOPS a sixteenth, a MiB/s a half.
+/// What gp3 costs a month that does what gp2 of this size does. Where AWS did not tell what
+/// it costs beyond its size, that is taken as parts of the price of a GiB, which is the same
+/// ratio in every region: an IOPS a sixteenth, a MiB/s a half.
 ///
 /// Source: aws.amazon.com/ebs/pricing (us-east-1: 0.08, 0.005 and 0.04 USD).
-fn extras_as_gib(iops: u64, mibps: u64) -> u64 {
-    (iops - 3_000).div_ceil(16) + (mibps - 125).div_ceil(2)
+fn as_gp3(prices: &StoragePrices, size_gib: u64) -> Option<Usd> {
+    let (iops, mibps) = needed(size_gib);
+    let (iops, mibps) = (iops - 3_000, mibps - 125);
+    let a_gib = prices.volumes.get("gp3").copied();
+    match (prices.gp3_iops, prices.gp3_mibps) {
+        (Some(an_iops), Some(a_mibps)) => {
+            let size = storage::of_gib(a_gib, size_gib)?;
+            let times = |price: Usd, many: u64| UsdPerHour(price).part(many, 1).0;
+            Some(size + times(an_iops, iops) + times(a_mibps, mibps))
+        }
+        _ => storage::of_gib(a_gib, size_gib + iops.div_ceil(16) + mibps.div_ceil(2)),
+    }
 }
 
 fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
@@ -56,9 +68,8 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
         return None;
     }
     let (iops, mibps) = needed(volume.size_gib);
-    let now = storage::a_month(&volume.region, "gp2", volume.size_gib);
-    let paid_gib = volume.size_gib + extras_as_gib(iops, mibps);
-    let then = storage::a_month(&volume.region, "gp3", paid_gib);
+    let now = storage::a_month(facts, volume);
+    let then = as_gp3(&facts.catalogue.storage(&volume.region), volume.size_gib);
     let saving = now.zip(then).map(|(now, then)| now - then);
     let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
     if !q.holds(

@@ -8,11 +8,6 @@ use crate::units::UsdPerHour;
 
 const KIND: FindingKind = FindingKind::IdleAddress;
 
-/// A public address costs half a cent an hour, idle or not, in every region.
-///
-/// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
-const AN_HOUR: UsdPerHour = UsdPerHour::from_micros(5_000);
-
 /// Judges every address.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let addresses = facts.inventory.storage.addresses.values();
@@ -35,8 +30,9 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
     ) {
         return None;
     }
-    let saving = AN_HOUR.a_month();
-    if !storage::is_worth_it(facts, Some(saving), q) {
+    let price = facts.catalogue.storage(&address.region).address;
+    let saving = price.map(UsdPerHour::a_month);
+    if !storage::is_worth_it(facts, saving, q) {
         return None;
     }
     Some(storage::found(
@@ -56,7 +52,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
                 level: Level::Medium,
                 reason: "EC2 says that nothing has it, and not since when".into(),
             },
-            saving_a_month: Some(saving),
+            saving_a_month: saving,
             remedy: Remedy {
                 action: Action::Delete,
                 advice: "Release the address, unless somebody outside relies on it.".into(),

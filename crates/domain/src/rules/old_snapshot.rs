@@ -8,24 +8,12 @@ use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Snapshot;
 use crate::judge::Facts;
-use crate::units::{Bytes, Usd};
+use crate::units::{Bytes, Usd, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OldSnapshot;
 
 /// Tags by which AWS Backup and Data Lifecycle Manager mark what they will delete.
 const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecycle-policy-id"];
-
-/// Dollars a GiB and month, in millionths: standard and archive tier, in the regions of
-/// [`storage::a_month`]; `eu-central-1` is dearer.
-///
-/// Source: aws.amazon.com/ebs/pricing as it is remembered, "EBS Snapshots".
-const A_GIB_MONTH: [(&str, [i64; 2]); 5] = [
-    ("us-east-1", [50_000, 12_500]),
-    ("us-east-2", [50_000, 12_500]),
-    ("us-west-2", [50_000, 12_500]),
-    ("eu-west-1", [50_000, 12_500]),
-    ("eu-central-1", [54_000, 13_500]),
-];
 
 /// Judges every snapshot.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
@@ -77,7 +65,7 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
     let asked = (&mut *q, "how old is it?");
     let made = storage::long_since(facts, snapshot.created_at, after, asked)?;
-    let saving = a_month(snapshot);
+    let saving = a_month(facts, snapshot);
     if !storage::is_worth_it(facts, saving, q) {
         return None;
     }
@@ -121,15 +109,15 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
     ))
 }
 
-fn a_month(snapshot: &Snapshot) -> Option<Usd> {
-    let prices = A_GIB_MONTH.iter();
-    let mut prices = prices.filter(|(region, _)| *region == snapshot.region.as_str());
-    let (_, by_tier) = prices.next()?;
+fn a_month(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Usd> {
+    let prices = facts.catalogue.storage(&snapshot.region);
+    let price = match snapshot.archived {
+        true => prices.archived_snapshot,
+        false => prices.snapshot,
+    };
     let told = snapshot.stored_bytes.map(Bytes);
     let stored = told.unwrap_or(Bytes::gib(snapshot.size_gib));
-    let price = by_tier[usize::from(snapshot.archived)];
-    let micros = i128::from(price) * i128::from(stored.0) / i128::from(Bytes::gib(1).0);
-    Some(Usd::from_micros(i64::try_from(micros).ok()?))
+    Some(UsdPerHour(price?).part(stored.0, Bytes::gib(1).0).0)
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     let after = facts.policy.storage.unused_after();
     let asked = (&mut *q, "for how long have they been stopped?");
     let since = storage::long_since(facts, Some(since), after, asked)?;
-    let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
+    let saving = storage::a_month(facts, volume);
     if !storage::is_worth_it(facts, saving, q) {
         return None;
     }

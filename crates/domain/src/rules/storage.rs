@@ -15,31 +15,19 @@ use crate::judge::{Facts, labelled};
 use crate::rules::{Questions, Verdict};
 use crate::units::{Spoken, Usd, UsdPerHour};
 
-/// Dollars a GiB and month, in millionths: `gp2`, `gp3`, `st1`, `sc1`, `standard`.
-/// Types that are billed by their IOPS too are left out, and so are regions that
-/// stand in no line: what is there has then no known price.
-///
-/// Source: the list on aws.amazon.com/ebs/pricing as it is remembered; unlike the
-/// prices of machines it was checked against no file (`scripts/catalogue` has none
-/// of EBS).
-const A_GIB_MONTH: [(&str, [i64; 5]); 5] = [
-    ("us-east-1", [100_000, 80_000, 45_000, 15_000, 50_000]),
-    ("us-east-2", [100_000, 80_000, 45_000, 15_000, 50_000]),
-    ("us-west-2", [100_000, 80_000, 45_000, 15_000, 50_000]),
-    ("eu-west-1", [110_000, 88_000, 50_000, 16_800, 55_000]),
-    ("eu-central-1", [119_000, 95_200, 54_000, 18_000, 59_000]),
-];
-const TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
-
 /// What a volume of a type and size costs a month by the list; `None` when that is
 /// not known.
-pub(super) fn a_month(region: &Region, volume_type: &str, size_gib: u64) -> Option<Usd> {
-    let (_, prices) = A_GIB_MONTH
-        .iter()
-        .find(|(name, _)| *name == region.as_str())?;
-    let column = TYPES.iter().position(|name| *name == volume_type)?;
+pub(super) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
+    let prices = facts.catalogue.storage(&volume.region);
+    of_gib(
+        prices.volumes.get(&volume.volume_type).copied(),
+        volume.size_gib,
+    )
+}
+
+pub(super) fn of_gib(a_gib: Option<Usd>, size_gib: u64) -> Option<Usd> {
     let size = i64::try_from(size_gib).ok()?;
-    Some(Usd::from_micros(prices[column].checked_mul(size)?))
+    a_gib?.micros().checked_mul(size).map(Usd::from_micros)
 }
 
 /// The list price of a month, spread over its hours and over `window`.
@@ -73,6 +61,12 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
         from: it.since,
         to: facts.now,
     };
+    let mut confidence = it.confidence;
+    let is_old = it.kind != FindingKind::IdleAddress && !facts.catalogue.tells_storage(it.region);
+    if it.saving_a_month.is_some() && is_old {
+        let reason = confidence.reason;
+        confidence.reason = format!("{reason}; by list prices as remembered");
+    }
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
         kind: it.kind,
@@ -91,7 +85,7 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
         window,
         coverage: None,
         evidence: Evidence::Unused(it.evidence),
-        confidence: it.confidence,
+        confidence,
         cost: it.saving_a_month.map(|saving| cost(saving, window)),
         remedy: it.remedy,
         recommendation: None,

@@ -28,7 +28,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     let after = facts.policy.storage.unused_after();
     let asked = (&mut *q, "how old is it?");
     let made = storage::long_since(facts, volume.created_at, after, asked)?;
-    let saving = storage::a_month(&volume.region, &volume.volume_type, volume.size_gib);
+    let saving = storage::a_month(facts, volume);
     if !storage::is_worth_it(facts, saving, q) {
         return None;
     }

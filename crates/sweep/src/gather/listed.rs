@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudError, CloudResult, PriceSource};
-use ebb_domain::catalogue::{Catalogue, FargatePrices, Refreshed, RegionPrices, TypeSpec};
+use ebb_domain::catalogue::{
+    Catalogue, FargatePrices, Refreshed, RegionPrices, StoragePrices, TypeSpec,
+};
 use ebb_domain::fleet::{Gap, Inventory, Provider};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
@@ -97,11 +99,15 @@ impl Listed {
         self.types.retain(|region, _| unknown.contains_key(region));
         unknown.retain(|region, _| !rests(&self.types, region, now));
         let prices = lists.into_iter().map(|region| async move {
-            let both = async {
-                let both = future::join(source.on_demand(&region), source.fargate(&region));
-                Ok(both.await)
+            let all = async {
+                Ok(future::join3(
+                    source.on_demand(&region),
+                    source.fargate(&region),
+                    source.storage(&region),
+                )
+                .await)
             };
-            let told = in_time(renew.within, both).await;
+            let told = in_time(renew.within, all).await;
             (region, told)
         });
         let types = unknown.into_iter().take(REGIONS_AT_ONCE);
@@ -190,17 +196,19 @@ type OnDemand = CloudResult<BTreeMap<InstanceType, UsdPerHour>>;
 fn take_prices(
     all: &mut Refreshed,
     (region, now): (&Region, Timestamp),
-    told: CloudResult<(OnDemand, CloudResult<FargatePrices>)>,
+    told: CloudResult<(
+        OnDemand,
+        CloudResult<FargatePrices>,
+        CloudResult<StoragePrices>,
+    )>,
 ) -> Result<(), String> {
-    let (on_demand, fargate) = told.map_err(|error| error.to_string())?;
+    let (on_demand, fargate, storage) = told.map_err(|error| error.to_string())?;
     let on_demand = on_demand.map_err(|error| error.to_string())?;
-    let (fargate, refused) = match fargate {
-        Ok(told) => (told, Ok(())),
-        Err(error) => (
-            FargatePrices::default(),
-            Err(format!("of Fargate: {error}")),
-        ),
-    };
+    let refusals = [
+        fargate.as_ref().err().map(|e| format!("of Fargate: {e}")),
+        storage.as_ref().err().map(|e| format!("of storage: {e}")),
+    ];
+    let refused: Vec<String> = refusals.into_iter().flatten().collect();
     if on_demand.is_empty() {
         return Err("the Price List has none".to_owned());
     }
@@ -209,10 +217,14 @@ fn take_prices(
         on_demand,
         // Asked for hourly beside it, and kept apart.
         spot: BTreeMap::new(),
-        fargate,
+        fargate: fargate.unwrap_or_default(),
+        storage: storage.unwrap_or_default(),
     };
     all.regions.insert(region.clone(), told);
-    refused
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(refused.join("; ")),
+    }
 }
 
 fn take_types(

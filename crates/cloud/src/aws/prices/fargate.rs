@@ -4,7 +4,7 @@ use ebb_domain::catalogue::{FargatePrices, FargateRates};
 use ebb_domain::units::UsdPerHour;
 use serde_json::Value;
 
-use super::usd;
+use super::{is_usage, usd};
 
 pub(super) const SERVICE: &str = "AmazonECS";
 
@@ -18,15 +18,7 @@ const ARM64: [&str; 2] = ["Fargate-ARM-vCPU-Hours:perCPU", "Fargate-ARM-GB-Hours
 pub(super) fn prices(products: &[Value]) -> FargatePrices {
     let price = |ending: &str| -> Option<UsdPerHour> {
         let mut products = products.iter();
-        products.find_map(|product| {
-            let usage = product["product"]["attributes"]["usagetype"].as_str()?;
-            // `EUW1-Fargate-GB-Hours`; `EUW1-SpotUsage-Fargate-GB-Hours` is another thing.
-            let letters = usage.strip_suffix(ending)?;
-            let is_region = letters
-                .strip_suffix('-')
-                .is_some_and(|own| !own.contains('-'));
-            is_region.then(|| usd(product, None)).flatten()
-        })
+        products.find_map(|product| is_usage(product, ending).then(|| usd(product, None))?)
     };
     let rates = |[vcpu, gib]: [&str; 2]| {
         Some(FargateRates {
@@ -42,17 +34,8 @@ pub(super) fn prices(products: &[Value]) -> FargatePrices {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
+    use super::super::testing::product;
     use super::*;
-
-    fn product(usage: &str, unit: &str, usd: &str) -> Value {
-        let rate = json!({"unit": unit, "pricePerUnit": {"USD": usd}});
-        json!({
-            "product": {"attributes": {"usagetype": usage}},
-            "terms": {"OnDemand": {"X": {"priceDimensions": {"X.Y": rate}}}},
-        })
-    }
 
     #[test]
     fn linux_has_a_price_where_both_halves_are_told() {

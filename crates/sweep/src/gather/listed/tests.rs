@@ -164,6 +164,10 @@ impl PriceSource for Silent {
         future::pending().await
     }
 
+    async fn storage(&self, _: &Region) -> CloudResult<StoragePrices> {
+        future::pending().await
+    }
+
     async fn types(&self, _: &Region, _: Option<&BTreeSet<String>>) -> CloudResult<Vec<TypeSpec>> {
         future::pending().await
     }

@@ -1,0 +1,173 @@
+//! What volumes, snapshots and public addresses cost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalogue;
+use crate::identity::Region;
+use crate::units::{Usd, UsdPerHour};
+
+/// Prices of one region; what is not told is unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoragePrices {
+    /// A GiB and month by the volume's type, such as `gp3`. Types that are billed by their
+    /// IOPS whatever they are (`io1`, `io2`) are left out.
+    pub volumes: BTreeMap<String, Usd>,
+    /// An IOPS and month of gp3 beyond those that come with it.
+    pub gp3_iops: Option<Usd>,
+    /// A MiB a second and month of gp3 beyond those that come with it.
+    pub gp3_mibps: Option<Usd>,
+    /// A GiB and month of a snapshot in the standard tier.
+    pub snapshot: Option<Usd>,
+    /// The same in the archive tier.
+    pub archived_snapshot: Option<Usd>,
+    /// An hour of a public IPv4 address that nothing has.
+    pub address: Option<UsdPerHour>,
+}
+
+impl StoragePrices {
+    /// The types of volumes that are billed by their size.
+    pub const VOLUME_TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
+
+    /// Whether AWS told all that volumes and snapshots cost.
+    fn is_whole(&self) -> bool {
+        let told = [self.snapshot, self.archived_snapshot];
+        told.iter().all(Option::is_some)
+            && (Self::VOLUME_TYPES.iter()).all(|name| self.volumes.contains_key(*name))
+    }
+}
+
+/// Dollars a GiB and month, in millionths: volumes as in [`StoragePrices::VOLUME_TYPES`], and
+/// snapshots in the standard and the archive tier.
+///
+/// Source: the list on aws.amazon.com/ebs/pricing as it is remembered; unlike the prices of
+/// machines it was checked against no file (`scripts/catalogue` has none of EBS).
+const REMEMBERED: [(&str, [i64; 5], [i64; 2]); 5] = [
+    (
+        "us-east-1",
+        [100_000, 80_000, 45_000, 15_000, 50_000],
+        [50_000, 12_500],
+    ),
+    (
+        "us-east-2",
+        [100_000, 80_000, 45_000, 15_000, 50_000],
+        [50_000, 12_500],
+    ),
+    (
+        "us-west-2",
+        [100_000, 80_000, 45_000, 15_000, 50_000],
+        [50_000, 12_500],
+    ),
+    (
+        "eu-west-1",
+        [110_000, 88_000, 50_000, 16_800, 55_000],
+        [50_000, 12_500],
+    ),
+    (
+        "eu-central-1",
+        [119_000, 95_200, 54_000, 18_000, 59_000],
+        [54_000, 13_500],
+    ),
+];
+
+/// The same in every region where AWS told no other.
+///
+/// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
+const ADDRESS: UsdPerHour = UsdPerHour::from_micros(5_000);
+
+fn remembered(region: &Region) -> StoragePrices {
+    let address = Some(ADDRESS);
+    let Some((_, volumes, [snapshot, archived])) = REMEMBERED
+        .iter()
+        .find(|(name, ..)| *name == region.as_str())
+    else {
+        return StoragePrices {
+            address,
+            ..StoragePrices::default()
+        };
+    };
+    let volumes = StoragePrices::VOLUME_TYPES.iter().zip(volumes);
+    StoragePrices {
+        volumes: volumes
+            .map(|(name, micros)| ((*name).to_owned(), Usd::from_micros(*micros)))
+            .collect(),
+        snapshot: Some(Usd::from_micros(*snapshot)),
+        archived_snapshot: Some(Usd::from_micros(*archived)),
+        address,
+        ..StoragePrices::default()
+    }
+}
+
+impl Catalogue {
+    /// What storage and addresses cost in a region: as AWS told it, and what it did not tell
+    /// as it is remembered. Unknown where neither is.
+    pub fn storage(&self, region: &Region) -> StoragePrices {
+        let mut prices = remembered(region);
+        let Some(told) = self.storage.get(region).cloned() else {
+            return prices;
+        };
+        prices.volumes.extend(told.volumes);
+        StoragePrices {
+            volumes: prices.volumes,
+            gp3_iops: told.gp3_iops,
+            gp3_mibps: told.gp3_mibps,
+            snapshot: told.snapshot.or(prices.snapshot),
+            archived_snapshot: told.archived_snapshot.or(prices.archived_snapshot),
+            address: told.address.or(prices.address),
+        }
+    }
+
+    /// Whether AWS told what volumes and snapshots cost in a region, all of it.
+    pub fn tells_storage(&self, region: &Region) -> bool {
+        let told = self.storage.get(region);
+        told.is_some_and(StoragePrices::is_whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Refreshed, RegionPrices};
+    use super::*;
+    use crate::identity::InstanceType;
+
+    #[test]
+    fn what_aws_told_holds_and_the_rest_is_as_remembered_or_unknown() {
+        let name = |name: &str| Region::new(name).expect("a region");
+        let usd = Usd::from_micros;
+        let kind = InstanceType::new("m5.large").expect("a type");
+        let told = RegionPrices {
+            at: "2026-11-22T00:00:00Z".parse().expect("a time"),
+            on_demand: BTreeMap::from([(kind, UsdPerHour::from_micros(1))]),
+            spot: BTreeMap::new(),
+            fargate: Default::default(),
+            storage: StoragePrices {
+                volumes: BTreeMap::from([("gp3".to_owned(), usd(77_000))]),
+                snapshot: Some(usd(48_000)),
+                ..StoragePrices::default()
+            },
+        };
+        let both = ["eu-west-1", "ap-south-1"].map(|region| (name(region), told.clone()));
+        let catalogue = Catalogue::built_in().with(&Refreshed {
+            regions: both.into(),
+            ..Refreshed::default()
+        });
+        let check = |region: &str, gp3: Option<i64>, gp2: Option<i64>, archived: Option<i64>| {
+            let prices = catalogue.storage(&name(region));
+            let volume = |name: &str| prices.volumes.get(name).copied();
+            let known = (volume("gp3"), volume("gp2"), prices.archived_snapshot);
+            assert_eq!(
+                known,
+                (gp3.map(usd), gp2.map(usd), archived.map(usd)),
+                "{region}"
+            );
+            assert_eq!(prices.address, Some(ADDRESS));
+            assert!(!catalogue.tells_storage(&name(region)));
+        };
+        check("eu-west-1", Some(77_000), Some(110_000), Some(12_500));
+        check("ap-south-1", Some(77_000), None, None);
+        check("us-east-1", Some(80_000), Some(100_000), Some(12_500));
+        check("sa-east-1", None, None, None);
+    }
+}
