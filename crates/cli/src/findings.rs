@@ -133,6 +133,7 @@ fn list(report: &Report) -> String {
 mod tests {
     use clap::Parser;
     use ebb_cloud::fake::{FakeClock, FakeObjects};
+    use ebb_domain::catalogue::Catalogue;
     use ebb_domain::decision::Decisions;
     use ebb_domain::fleet::Inventory;
     use ebb_domain::life::Lives;
@@ -156,7 +157,8 @@ mod tests {
         let scanned = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now);
         let mut report = scanned.await;
         let decisions = decisions::load(objects).await.expect("it answers");
-        Lives::default().advance(&mut report, &Inventory::default(), &decisions);
+        let known = (&Inventory::default(), Catalogue::built_in());
+        Lives::default().advance(&mut report, known, &decisions);
         objects.insert(LATEST_JSON, serde_json::to_vec(&report).expect("JSON"));
         report
     }

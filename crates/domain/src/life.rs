@@ -9,7 +9,7 @@ mod tests;
 mod trend;
 
 pub use ending::{Ending, Thing};
-pub use known::{Life, Price, Resolution};
+pub use known::{ChangedType, Life, Price, Resolution};
 pub use trend::{Past, Trend};
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Catalogue;
 use crate::decision::{Decision, Decisions, Verb};
 use crate::finding::{Finding, FindingKind, PriceBasis};
 use crate::fleet::Inventory;
@@ -157,7 +158,12 @@ pub struct Lives {
 impl Lives {
     /// Takes in what a sweep found. Findings that decisions set aside leave the
     /// report's findings and sums; its history says where each stands.
-    pub fn advance(&mut self, report: &mut Report, inventory: &Inventory, decisions: &Decisions) {
+    pub fn advance(
+        &mut self,
+        report: &mut Report,
+        (inventory, catalogue): (&Inventory, &Catalogue),
+        decisions: &Decisions,
+    ) {
         let now = report.at;
         let mut history = History::default();
         let mut findings = Vec::with_capacity(report.findings.len());
@@ -178,7 +184,7 @@ impl Lives {
         }
         report.findings = findings;
         report.totals.sum_up(&report.findings);
-        self.resolve(&history, report, inventory);
+        self.resolve(&history, report, (inventory, catalogue));
         self.forget(now);
         history.take_resolved(self, now);
         report.history = history;
@@ -249,15 +255,32 @@ impl Lives {
 
     /// What was found before, and was looked at again without being found, is
     /// resolved; what could not be looked at is not.
-    fn resolve(&mut self, found: &History, report: &Report, inventory: &Inventory) {
+    fn resolve(
+        &mut self,
+        found: &History,
+        report: &Report,
+        (inventory, catalogue): (&Inventory, &Catalogue),
+    ) {
         for (id, life) in &mut self.known {
             let ending = Ending::of(life.thing, &life.billed, inventory);
+            let changed = (ending == Ending::StillThere)
+                .then(|| life.changed_type(inventory, catalogue))
+                .flatten();
             if let Some(resolution) = &mut life.resolved {
-                if ending == Ending::StillThere {
-                    resolution.paid_again(report.at);
+                match changed {
+                    // It was stopped for the change.
+                    Some(changed) if resolution.ending == Ending::Stopped => {
+                        resolution.changed(changed);
+                    }
+                    _ if ending == Ending::StillThere => resolution.paid_again(report.at),
+                    _ => {}
                 }
             } else if !found.life.contains_key(id) && was_looked_at(life, report) {
-                life.resolved = Some(Resolution::new(life.kind, ending, report.at));
+                let mut resolution = Resolution::new(life.kind, ending, report.at);
+                if let Some(changed) = changed {
+                    resolution.changed(changed);
+                }
+                life.resolved = Some(resolution);
             }
         }
     }

@@ -317,7 +317,7 @@ async fn look(
     } = remembered;
     let decide = |facts: &Facts<'_>| {
         let mut report = judge(facts);
-        lives.advance(&mut report, facts.inventory, decisions);
+        lives.advance(&mut report, (facts.inventory, facts.catalogue), decisions);
         trend.take(&report);
         report.history.trend.clone_from(&trend.0);
         report

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Ending, Resolved, Saved, Thing};
+use crate::catalogue::Catalogue;
 use crate::finding::{Finding, FindingKind, PriceBasis};
-use crate::fleet::Inventory;
+use crate::fleet::{Inventory, Market};
 use crate::heartbeat::Origin;
-use crate::identity::AccountId;
+use crate::identity::{AccountId, InstanceType, NodeId};
 use crate::units::{Usd, UsdPerHour};
 
 /// A finding grew when its price or saving passed what was told by this share, in
@@ -22,6 +23,8 @@ pub struct Price {
     pub per_hour: Option<Usd>,
     /// What mending saves a month; `None` without a price.
     pub saving_a_month: Option<Usd>,
+    /// `per_hour` by the list; `None` without a list price.
+    pub list_per_hour: Option<Usd>,
 }
 
 impl Price {
@@ -31,6 +34,7 @@ impl Price {
         Self {
             per_hour: cost.map(|cost| cost.per_hour.0),
             saving_a_month: cost.map(|cost| cost.saving_a_month),
+            list_per_hour: cost.and_then(|cost| Some(cost.list_per_hour?.0)),
         }
     }
 
@@ -67,6 +71,10 @@ pub struct Life {
     pub account: Option<AccountId>,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
+    /// The machine's type when it was last seen; `None` of what is no machine, or was
+    /// remembered by an earlier release.
+    #[serde(default)]
+    pub instance_type: Option<InstanceType>,
     /// What is billed for it: its node, or itself.
     pub billed: String,
     /// What that is in the inventory.
@@ -103,6 +111,17 @@ pub struct Resolution {
     /// When it was paid for again without being found to be waste; `None` while it
     /// is not.
     pub paid_again_at: Option<Timestamp>,
+    /// What the change of a machine's type saves a month; `None` where it was none, or a
+    /// price is not known.
+    #[serde(default)]
+    pub change_saves: Option<Usd>,
+}
+
+/// That a machine is of another type than it was found with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangedType {
+    /// What that saves a month; `None` where nothing, or a price is not known.
+    pub saves: Option<Usd>,
 }
 
 impl Resolution {
@@ -116,6 +135,13 @@ impl Resolution {
             at: now,
             ending,
             paid_again_at: None,
+            change_saves: None,
+        }
+    }
+
+    pub(super) fn changed(&mut self, changed: ChangedType) {
+        if self.paid_again_at.is_none() {
+            (self.ending, self.change_saves) = (Ending::Changed, changed.saves);
         }
     }
 
@@ -137,6 +163,7 @@ impl Life {
             region: resource.region.to_string(),
             account: None,
             origin: resource.origin,
+            instance_type: None,
             billed: String::new(),
             thing: Thing::Other,
             is_controlled: false,
@@ -160,12 +187,39 @@ impl Life {
         self.name.clone_from(&resource.name);
         self.owner.clone_from(&resource.owner);
         self.account.clone_from(&resource.account);
+        self.instance_type.clone_from(&resource.instance_type);
         self.thing = Thing::of(billed, inventory);
         self.billed.clone_from(billed);
         self.is_controlled = resource.controller.is_some();
         self.last_seen = now;
         self.price = Price::of(finding);
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
+    }
+
+    /// What became of a machine that another type was advised for, where it has one now: by
+    /// the list prices of both types, in the proportion of what was paid to the list price.
+    pub(super) fn changed_type(
+        &self,
+        inventory: &Inventory,
+        catalogue: &Catalogue,
+    ) -> Option<ChangedType> {
+        let advised = [FindingKind::OldGeneration, FindingKind::OverprovisionedNode];
+        let before = self.instance_type.as_ref();
+        let before = before.filter(|_| advised.contains(&self.kind))?;
+        let node = NodeId::new(&self.billed).ok()?;
+        let now = inventory.instances.get(&node)?;
+        if now.instance_type == *before {
+            return None;
+        }
+        let saves = || {
+            let price = |kind| catalogue.on_demand(&now.region, kind);
+            let saved = price(before)?.0 - price(&now.instance_type)?.0;
+            let paid = self.price.per_hour?.micros().try_into().ok()?;
+            let listed = self.price.list_per_hour?.micros().try_into().ok()?;
+            let saved = UsdPerHour(saved).part(paid, listed).a_month();
+            (now.market == Market::OnDemand && saved > Usd::ZERO).then_some(saved)
+        };
+        Some(ChangedType { saves: saves() })
     }
 
     /// As a report names it once it is resolved; `None` while it is not.
@@ -189,12 +243,12 @@ impl Life {
     /// Only what the inventory shows to be paid no more has saved anything; what a
     /// controller may have started again elsewhere is not known to.
     fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
-        let is_paid_less = match resolution.ending {
-            Ending::Stopped | Ending::Gone => !self.is_controlled,
-            Ending::Changed => true,
-            Ending::StillThere | Ending::Unknown => false,
-        };
-        let a_month = self.price.saving_a_month.filter(|_| is_paid_less)?;
+        let a_month = match resolution.ending {
+            Ending::Stopped | Ending::Gone if self.is_controlled => None,
+            Ending::Changed if self.thing == Thing::Instance => resolution.change_saves,
+            Ending::Stopped | Ending::Gone | Ending::Changed => self.price.saving_a_month,
+            Ending::StillThere | Ending::Unknown => None,
+        }?;
         let end = resolution.paid_again_at.unwrap_or(now);
         let seconds = end.duration_since(resolution.at).as_secs().max(0);
         let month = i128::from(UsdPerHour::HOURS_A_MONTH) * 3600;

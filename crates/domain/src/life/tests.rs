@@ -1,8 +1,9 @@
 //! Findings followed through several sweeps.
 
+use crate::catalogue::Catalogue;
 use crate::decision::{Decision, Decisions, Verb};
 use crate::fleet::{ALL_REGIONS, ComputeEnvironment, Controller, Gap, InstanceState};
-use crate::identity::AccountId;
+use crate::identity::{AccountId, InstanceType};
 use crate::report::Report;
 use crate::rules::testing::{World, instance, old_snapshot, region, volume};
 use crate::state::testing::{at, node};
@@ -44,7 +45,9 @@ impl Followed {
         let mut report = self.world.judge();
         change(&mut report);
         let inventory = &self.world.inventory;
-        self.lives.advance(&mut report, inventory, &self.decisions);
+        let catalogue = Catalogue::built_in();
+        let lives = &mut self.lives;
+        lives.advance(&mut report, (inventory, catalogue), &self.decisions);
         report
     }
 
@@ -82,7 +85,8 @@ fn a_life_begun_before_its_account_was_told_goes_on() {
     let mut lives = Lives::default();
     let mut swept = |world: &World| {
         let mut report = world.judge();
-        lives.advance(&mut report, &world.inventory, &Decisions::default());
+        let known = (&world.inventory, Catalogue::built_in());
+        lives.advance(&mut report, known, &Decisions::default());
         report
     };
     swept(&world);
@@ -248,6 +252,43 @@ fn a_snapshot_that_is_deleted_has_saved_what_it_cost() {
     let resolved = report.history.resolved.first().expect("it is resolved");
     let saved = resolved.saved.map(|saved| saved.a_month.micros());
     assert_eq!((resolved.ending, saved), (Ending::Gone, Some(5_000_000)));
+}
+
+#[test]
+fn a_machine_of_another_type_saves_what_lies_between_both_prices() {
+    let kind = |name: &str| InstanceType::new(name).expect("a type");
+    let check = |to: &str, is_stopped_for_it: bool, expect: Option<i64>| {
+        let mut machine = instance(1);
+        machine.instance_type = kind("m4.xlarge");
+        let mut world = World::with([machine]);
+        world.watch(1, 0, 60, |_, heartbeat| {
+            heartbeat.workload.cpu = Some(CpuTime::from_millis(60_000));
+        });
+        let mut it = Followed {
+            world,
+            lives: Lives::default(),
+            decisions: Decisions::default(),
+        };
+        assert_eq!(it.swept().history.at_stage(Stage::New), 1);
+        if is_stopped_for_it {
+            it.stand(InstanceState::Stopped);
+            it.swept();
+        }
+        it.stand(InstanceState::Running);
+        let instances = &mut it.world.inventory.instances;
+        let machine = instances.get_mut(&node(1)).expect("it is there");
+        machine.instance_type = kind(to);
+        let report = it.swept();
+        let resolved = report.history.resolved.first().expect("it is resolved");
+        let saved = resolved.saved.map(|saved| saved.a_month.micros());
+        assert_eq!((resolved.ending, saved), (Ending::Changed, expect), "{to}");
+    };
+    // us-east-1: 0.20, 0.192 and 0.096 USD an hour.
+    check("m5.xlarge", false, Some(5_840_000));
+    check("m5.xlarge", true, Some(5_840_000));
+    check("m5.large", false, Some(75_920_000));
+    check("m5.4xlarge", false, None);
+    check("x99.large", false, None);
 }
 
 #[test]

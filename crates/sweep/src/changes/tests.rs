@@ -1,5 +1,6 @@
 //! What is told of one report after another.
 
+use ebb_domain::catalogue::Catalogue;
 use ebb_domain::decision::{Decision, Decisions, Verb};
 use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::report::NotJudged;
@@ -20,7 +21,8 @@ impl Channel {
     /// What it is told of a report.
     fn hears(&mut self, mut report: Report) -> String {
         let inventory = Inventory::default();
-        self.lives.advance(&mut report, &inventory, &self.decisions);
+        let known = (&inventory, Catalogue::built_in());
+        self.lives.advance(&mut report, known, &self.decisions);
         let (changes, knows) = since(&self.told, &report, &self.lives);
         self.told = knows;
         assert_eq!(changes.is_empty(), changes.counts().is_empty());
@@ -42,7 +44,7 @@ fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
 fn what_is_held_back_is_told_later_as_if_it_came_then() {
     let (mut report, mut lives) = (sample::small(), Lives::default());
     let none = (Inventory::default(), Decisions::default());
-    lives.advance(&mut report, &none.0, &none.1);
+    lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
     let told = BTreeMap::new();
     let urgent = report.findings[0].kind;
     let (changes, knows) = since(&told, &report, &lives);
@@ -63,7 +65,7 @@ fn what_is_held_back_is_told_later_as_if_it_came_then() {
     // Told, and over by now: the channel goes on knowing it until it is told that.
     let (_, knows) = since(&told, &report, &lives);
     report.findings.clear();
-    lives.advance(&mut report, &none.0, &none.1);
+    lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
     let (changes, left) = since(&knows, &report, &lives);
     assert_eq!((changes.resolved.len(), left.len()), (3, 0));
     let (changes, left) = changes.but_urgent((&knows, left), |_| false);
@@ -166,9 +168,11 @@ fn a_channel_that_was_down_is_told_later_and_what_is_not_its_own_by_now_never() 
     channel.hears(report.clone());
     let mut moved = report.clone();
     let inventory = Inventory::default();
-    channel
-        .lives
-        .advance(&mut moved, &inventory, &channel.decisions);
+    channel.lives.advance(
+        &mut moved,
+        (&inventory, Catalogue::built_in()),
+        &channel.decisions,
+    );
     let gone = moved.findings.remove(0).id;
     let (changes, knows) = since(&channel.told, &moved, &channel.lives);
     assert!(changes.is_empty(), "another channel has it: {changes:?}");
