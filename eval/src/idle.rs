@@ -47,6 +47,9 @@ pub(crate) struct DayScore {
     day: String,
     machines: usize,
     busy_later: usize,
+    /// Which machine by the score, the quietest first, is the first that was busy later:
+    /// whoever flags by quiet alone and goes so far is wrong at least once.
+    first_wrong: Option<usize>,
     rules: Vec<Flagging>,
 }
 
@@ -198,6 +201,9 @@ fn score(day: String, machines: &[Day]) -> DayScore {
         day,
         machines: machines.len(),
         busy_later: machines.iter().filter(|m| m.is_busy_later).count(),
+        first_wrong: (by_score.iter())
+            .position(|m| m.1.is_busy_later)
+            .map(|place| place + 1),
         rules,
     }
 }
@@ -214,8 +220,12 @@ pub(crate) fn tables(days: &[DayScore]) -> String {
             .iter()
             .map(|rule| rule.row(day.machines))
             .collect();
+        let first = match day.first_wrong {
+            Some(place) => format!(", first of all number {place} by the score"),
+            None => String::new(),
+        };
         text.push_str(&format!(
-            "\n{}: {} machines, {} of them busy later\n{}",
+            "\n{}: {} machines, {} of them busy later{first}\n{}",
             day.day,
             day.machines,
             day.busy_later,
@@ -264,7 +274,7 @@ mod tests {
             (optimizer.flagged, optimizer.wrong, optimizer.score_wrong),
             (2, 1, 1)
         );
-        assert_eq!(scored.busy_later, 2);
+        assert_eq!((scored.busy_later, scored.first_wrong), (2, Some(2)));
     }
 
     #[test]
