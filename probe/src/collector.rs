@@ -116,7 +116,7 @@ impl Collector {
             network: Network::watch("/"),
             stalls: Stalls::watch("/"),
             gpus: Gpus::find(),
-            quiet: quiet::Looks::default(),
+            quiet: quiet::Looks::begin(),
             fold,
             looks: MOST_LOOKS,
             opened: Opened::default(),

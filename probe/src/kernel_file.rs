@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// What most of them fit into.
@@ -17,6 +18,24 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(text)
 }
 
+/// One line of the kernel's that is looked at time and again: its file stays open, so that
+/// a look is one call.
+#[derive(Debug)]
+pub(crate) struct Line(File);
+
+impl Line {
+    pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        File::open(path).map(Self)
+    }
+
+    /// As it is now, up to 256 bytes.
+    pub(crate) fn now(&self) -> io::Result<String> {
+        let mut bytes = [0; 256];
+        let length = self.0.read_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).trim().to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +49,24 @@ mod tests {
         }
         assert!(read("/proc/self/stat").expect("readable").contains('('));
         assert!(read("/nowhere/at/all").is_err());
+    }
+
+    #[test]
+    fn a_line_is_told_as_it_is_at_each_look() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let line = Line::open(file.path()).expect("it is there");
+        for text in ["0-1\n", "0-3\n"] {
+            std::fs::write(file.path(), text).expect("written");
+            assert_eq!(line.now().expect("readable"), text.trim());
+        }
+        let uptime = Line::open("/proc/uptime").expect("it is there");
+        let seconds = || {
+            let said = uptime.now().expect("readable");
+            let first = said.split(' ').next().map(str::parse::<f64>);
+            first.expect("a word").expect("a number")
+        };
+        let before = seconds();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        assert!(seconds() > before);
     }
 }

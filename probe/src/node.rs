@@ -18,6 +18,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;
 
 use self::hardware::{Devices, hardware};
+pub(crate) use self::hardware::{PROCESSORS, processors};
 use self::metadata::Cloud;
 use crate::attribute::script::{self, Script};
 use crate::kernel::{Comm, Process, ProcessKey, Start, WorkFolder};
@@ -59,28 +60,6 @@ fn text(path: &'static str) -> Result<String, NodeError> {
 /// The boot-time clock now.
 pub fn clock() -> BootClock {
     BootClock::from_nanos(nanos(clock_gettime(ClockId::Boottime)))
-}
-
-/// For how long the processors had nothing to do since the machine began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Idle {
-    /// Processors that are in use.
-    pub processors: u32,
-    /// The sum of theirs.
-    pub time: Duration,
-}
-
-/// Reads it; `None` where the kernel does not tell.
-///
-/// Source: `proc_uptime(5)`, exact on kernels that stop the clock of an idle processor
-/// (`CONFIG_NO_HZ_IDLE`).
-pub fn idle() -> Option<Idle> {
-    let said = kernel_file::read("/proc/uptime").ok()?;
-    let seconds: f64 = said.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Idle {
-        processors: hardware::processors().ok()?,
-        time: Duration::try_from_secs_f64(seconds).ok()?,
-    })
 }
 
 /// The CPU time that this program used since it started.

@@ -1,10 +1,13 @@
 //! Tells how busy the node was since the last look, from the time in which its processors
 //! had nothing to do: one number, where a pass visits every task.
 
+use std::time::Duration;
+
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::units::{CpuTime, MilliCores};
 
-use crate::node::{self, Idle};
+use crate::kernel_file::Line;
+use crate::node;
 
 /// Fewer busy cores than this, of all tasks together, are none: a fifth of what the lowest
 /// class of parallelism holds, so that no step's time can be of another class.
@@ -19,17 +22,52 @@ pub(super) struct Done {
     pub(super) quiet: bool,
 }
 
+/// For how long the processors had nothing to do since the machine began.
+#[derive(Debug, Clone, Copy)]
+struct Idle {
+    /// Processors that are in use.
+    processors: u32,
+    /// The sum of theirs.
+    time: Duration,
+}
+
 /// Looks, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Looks(Option<(BootClock, Idle)>);
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// `None` where the kernel does not tell.
+    files: Option<[Line; 2]>,
+    last: Option<(BootClock, Idle)>,
+}
 
 impl Looks {
+    /// Source: `proc_uptime(5)`, exact on kernels that stop the clock of an idle processor
+    /// (`CONFIG_NO_HZ_IDLE`).
+    pub(super) fn begin() -> Self {
+        let open = |path| Line::open(path).ok();
+        let files = open("/proc/uptime").zip(open(node::PROCESSORS));
+        Self {
+            files: files.map(|(uptime, processors)| [uptime, processors]),
+            last: None,
+        }
+    }
+
     /// What was done since the last call; `None` where the kernel does not tell, and when
     /// processors came or went meanwhile.
     pub(super) fn since_last(&mut self) -> Option<Done> {
-        let now = node::idle().map(|idle| (node::clock(), idle));
-        let before = std::mem::replace(&mut self.0, now);
+        let now = self.look();
+        let before = std::mem::replace(&mut self.last, now);
         between(before?, now?)
+    }
+
+    fn look(&self) -> Option<(BootClock, Idle)> {
+        let [uptime, processors] = self.files.as_ref()?;
+        let said = uptime.now().ok()?;
+        let seconds = said.split_whitespace().nth(1)?.parse().ok()?;
+        let idle = Idle {
+            processors: node::processors(&processors.now().ok()?)?,
+            time: Duration::try_from_secs_f64(seconds).ok()?,
+        };
+        Some((node::clock(), idle))
     }
 }
 
@@ -50,8 +88,6 @@ fn between(before: (BootClock, Idle), now: (BootClock, Idle)) -> Option<Done> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

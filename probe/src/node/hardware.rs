@@ -12,18 +12,16 @@ use ebb_domain::units::{Bytes, MilliCores};
 use super::{NodeError, text};
 use crate::kernel_file;
 
+/// Names the processors that are in use.
+pub(crate) const PROCESSORS: &str = "/sys/devices/system/cpu/online";
+
 /// Reads it; CPUs, memory and devices come and go on some machines.
 pub(super) fn hardware(devices: &mut Devices) -> Result<Hardware, NodeError> {
     Ok(Hardware {
-        cores: MilliCores::cores(processors()?.into()),
+        cores: MilliCores::cores(read(PROCESSORS, processors)?.into()),
         memory: Bytes(read("/proc/meminfo", memory_total)?),
         gpus: devices.gpus(Path::new("/sys/bus")),
     })
-}
-
-/// The processors that are in use.
-pub(super) fn processors() -> Result<u32, NodeError> {
-    read("/sys/devices/system/cpu/online", count_of_ranges)
 }
 
 fn read<T>(path: &'static str, parse: fn(&str) -> Option<T>) -> Result<T, NodeError> {
@@ -34,9 +32,10 @@ fn read<T>(path: &'static str, parse: fn(&str) -> Option<T>) -> Result<T, NodeEr
     })
 }
 
-/// How many numbers `0-3,6` names.
-fn count_of_ranges(text: &str) -> Option<u32> {
-    text.split(',')
+/// How many processors `0-3,6` names.
+pub(crate) fn processors(text: &str) -> Option<u32> {
+    text.trim()
+        .split(',')
         .map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn cpus_are_counted_by_range() {
         let check = |text: &str, expect: Option<u32>| {
-            assert_eq!(count_of_ranges(text), expect, "{text}");
+            assert_eq!(processors(text), expect, "{text}");
         };
         check("0", Some(1));
         check("0-1", Some(2));
