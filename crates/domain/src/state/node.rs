@@ -15,6 +15,7 @@ use crate::heartbeat::{Coverage, GpuUse, Hardware, Heartbeat, Origin, Placed, Us
 use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
 use crate::step::{PlacedStep, StepEnd};
+use crate::units::Share;
 
 /// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
 const MAX_STEPS: usize = 64;
@@ -75,11 +76,15 @@ pub struct Latest {
     pub hardware: Hardware,
     /// What background used.
     pub background: Usage,
-    /// Time of the interval in which some task waited for a block device; `None` where the
-    /// kernel does not tell.
-    pub disk_waited: Option<Duration>,
+    /// The share of the interval in which some task waited for a block device; `None` where
+    /// the kernel does not tell.
+    pub disk_waited: Option<Share>,
     /// Each GPU that was looked at.
     pub gpus: Box<[GpuUse]>,
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Latest {
@@ -93,7 +98,8 @@ impl Latest {
             coverage: h.coverage,
             hardware: h.hardware,
             background: h.background,
-            disk_waited: h.detail.pressure.map(|pressure| pressure.disk_some),
+            disk_waited: (h.detail.pressure)
+                .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
             gpus: h.detail.gpus.as_slice().into(),
         }
     }

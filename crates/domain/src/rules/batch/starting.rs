@@ -96,10 +96,8 @@ fn disk(facts: &Facts<'_>, job: &Job) -> Option<Disk> {
     let latest = state.latest.as_ref()?;
     let moved = latest.background.disk?;
     let has_begun = step_of(facts, node, job.task_id()?).is_some();
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let waited = latest.disk_waited.map(millis);
     (age <= facts.policy.idle.after() && !has_begun).then(|| Disk {
         moved: Bytes(moved.0 / latest.length.as_secs().max(1)),
-        waited: waited.and_then(|waited| Share::of(waited, millis(latest.length))),
+        waited: latest.disk_waited,
     })
 }
