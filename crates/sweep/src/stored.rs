@@ -19,7 +19,7 @@ use thiserror::Error;
 use self::found::Unusable;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/10";
+const SCHEMA: &str = "ebb.state/11";
 
 /// Where states and hours lie.
 const FOLDER: &str = "state/v1/";
@@ -322,7 +322,7 @@ mod tests {
             assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/10\nnonsense".to_vec(), "cannot be unpacked").await;
+        check(b"ebb.state/11\nnonsense".to_vec(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
     }

@@ -11,15 +11,15 @@ use super::nanos;
 use crate::heartbeat::{BootClock, Origin, Placed};
 use crate::identity::{BootId, NodeId, ProbeStart};
 use crate::step::{
-    PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage,
+    PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
 use crate::units::{Bytes, CpuTime, MilliCores};
 
 /// Most take less; it is given back when they are packed.
 const EXPECTED_BYTES: usize = 512;
 
-/// The newest record of a step, its executables left out. Of which node it is, that node's
-/// place in the fleet tells.
+/// The newest record of a step, of its executables only the busiest. Of which node it is,
+/// that node's place in the fleet tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeptStep {
     pub(super) names: Names,
@@ -38,7 +38,7 @@ pub(super) struct Names {
     pub(super) probe_start: ProbeStart,
 }
 
-/// What of a step is packed: its usage but for `observed` and the executables.
+/// What of a step is packed: its usage but for `observed` and all executables but one.
 type Packed<Id, Name, Detail> = (
     Id,
     Name,
@@ -46,7 +46,11 @@ type Packed<Id, Name, Detail> = (
     (Option<Bytes>, Option<Bytes>, Requested),
     (Option<MilliCores>, Ago, Detail),
     Beside,
+    Option<Busiest<Name>>,
 );
+
+/// The executable that used the most CPU: its name, its processes and their CPU time.
+type Busiest<Name> = (Name, u64, CpuTime);
 
 /// By how many nanoseconds a clock lay before `observed`, around the end of its range for one
 /// that lies after it: a step that goes on made progress just then, and none takes one byte.
@@ -80,6 +84,7 @@ impl KeptStep {
             ago - clocks_apart(clock, u.observed)
         };
         let ago = |clock: BootClock| u.observed.as_nanos().wrapping_sub(clock.as_nanos());
+        let busiest = u.tools.iter().max_by_key(|tool| tool.cpu);
         let all: Packed<&StepId, &str, &StepDetail> = (
             &u.id,
             &u.name,
@@ -92,6 +97,7 @@ impl KeptStep {
                 beyond(started_at, u.started),
                 beyond(last_progress_at, u.last_progress),
             ),
+            busiest.map(|tool| (tool.name.as_str(), tool.processes, tool.cpu)),
         );
         let packed = postcard::to_extend(&all, Vec::with_capacity(EXPECTED_BYTES));
         Self {
@@ -127,7 +133,7 @@ impl KeptStep {
 
     fn usage(&self) -> Option<(StepUsage, Beside)> {
         let all: Packed<StepId, String, StepDetail> = postcard::from_bytes(&self.packed).ok()?;
-        let (id, name, begin, disk, (peak_cores, progress_ago, detail), beside) = all;
+        let (id, name, begin, disk, (peak_cores, progress_ago, detail), beside, busiest) = all;
         let (started_ago, end, processes, cpu, peak_memory) = begin;
         let before = |ago| BootClock::from_nanos(self.observed.as_nanos().wrapping_sub(ago));
         let (disk_read, disk_written, requested) = disk;
@@ -145,7 +151,7 @@ impl KeptStep {
             requested,
             peak_cores,
             last_progress: before(progress_ago),
-            tools: Vec::new(),
+            tools: busiest.into_iter().map(tool_of).collect(),
             detail,
         };
         Some((usage, beside))
@@ -169,6 +175,17 @@ impl KeptStep {
             Ordering::Equal => rest(self) < rest(other),
             order => order.is_lt(),
         }
+    }
+}
+
+/// What was not kept of it is unknown.
+fn tool_of((name, processes, cpu): Busiest<String>) -> ToolUsage {
+    ToolUsage {
+        name,
+        processes,
+        cpu,
+        peak_memory: None,
+        disk: None,
     }
 }
 
@@ -206,6 +223,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_its_executables_a_step_keeps_the_busiest() {
+        let mut step = placed_step(3, 70);
+        let tools = [("sh", 4, 2), ("bwa", 1, 70), ("samtools", 1, 60)];
+        let whole = |(name, processes, cpu): (&str, u64, u64)| ToolUsage {
+            peak_memory: Some(Bytes(7)),
+            ..tool_of((name.to_owned(), processes, CpuTime(cpu)))
+        };
+        step.usage.tools = tools.map(whole).into();
+        let kept = KeptStep::from(&step)
+            .unpack(&step.node)
+            .expect("it was packed");
+        assert_eq!(kept.usage.tools, [tool_of(("bwa".into(), 1, CpuTime(70)))]);
+    }
+
+    #[test]
     fn what_is_packed_is_unpacked_as_it_was() {
         let check = |change: fn(&mut PlacedStep)| {
             let mut step = placed_step(3, 70);
@@ -224,6 +256,7 @@ mod tests {
             assert!(postcard::from_bytes::<KeptStep>(&stored).is_err());
         };
         check(|_| {});
+        check(|step| step.usage.tools = vec![tool_of(("bwa".into(), 3, CpuTime(9)))]);
         check(|step| step.usage.name = "é".repeat(128));
         check(|step| step.started_at = Timestamp::MIN);
         check(|step| step.last_progress_at = Timestamp::MAX);

@@ -88,7 +88,8 @@ pub struct Tools {
     pub main: Tool,
     /// The next one; `None` where there is none.
     pub runner_up: Option<Tool>,
-    /// Whether they are those of an earlier run of the step: a run tells its own when it ends.
+    /// Whether they are those of an earlier run of the step: a run that goes on tells its
+    /// busiest only.
     pub of_an_earlier_run: bool,
 }
 

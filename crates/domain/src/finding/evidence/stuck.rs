@@ -63,8 +63,7 @@ pub enum Stuck {
         /// What it waited for since its start; `None` when that was not seen.
         #[serde(default)]
         causes: Option<Causes>,
-        /// The executable that used the most CPU in the newest earlier run of that name;
-        /// `None` where none was seen.
+        /// The executable that used the most CPU; `None` where none was seen.
         #[serde(default)]
         tool: Option<String>,
     },
@@ -157,7 +156,7 @@ impl fmt::Display for StuckJob {
                     write!(f, ": {causes}")?;
                 }
                 match tool {
-                    Some(tool) => write!(f, " (mostly {tool}, by an earlier run)"),
+                    Some(tool) => write!(f, " (mostly {tool})"),
                     None => Ok(()),
                 }
             }

@@ -4,7 +4,7 @@ use super::{KIND, Questions, Seen, Verdict, found_job, silent_for, step_of, term
 use crate::finding::{Action, Causes, Confidence, Level, Remedy, Stuck, Window};
 use crate::fleet::Job;
 use crate::judge::Facts;
-use crate::step::{PlacedStep, StepEnd};
+use crate::step::StepEnd;
 use crate::units::{Share, Spoken};
 
 pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
@@ -84,6 +84,7 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         ));
     }
     let causes = Causes::of_waiting(&step.usage.detail.states);
+    let busiest = step.usage.tools.iter().max_by_key(|tool| tool.cpu);
     let seen = Seen {
         window,
         coverage: Some(coverage),
@@ -91,7 +92,7 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
             cpu: step.usage.cpu,
             processes: step.usage.processes,
             causes,
-            tool: tool(facts, &step.usage.name),
+            tool: busiest.map(|tool| tool.name.clone()),
         },
         confidence: Confidence {
             level: Level::High,
@@ -104,16 +105,4 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         },
     };
     Some(found_job(facts, job, Some(step.origin), seen))
-}
-
-/// What runs of this name are mostly made of: heartbeats tell of no executables, and those
-/// of a run that ended do.
-fn tool(facts: &Facts<'_>, name: &str) -> Option<String> {
-    let is_one = |step: &&PlacedStep| step.usage.name == name && !step.usage.tools.is_empty();
-    let earlier = facts.finished.iter().filter(is_one);
-    let newest = earlier.max_by_key(|step| step.observed_at)?;
-    let tools = newest.usage.tools.iter();
-    tools
-        .max_by_key(|tool| tool.cpu)
-        .map(|tool| tool.name.clone())
 }

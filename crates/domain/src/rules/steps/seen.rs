@@ -7,7 +7,7 @@ use crate::finding::{Tool, Tools, Trouble, Window};
 use crate::judge::Facts;
 use crate::profile::gather::SeenRun;
 use crate::rules::observed;
-use crate::step::ToolUsage;
+use crate::step::{StepEnd, ToolUsage};
 use crate::units::Share;
 
 /// How much was seen of the nodes of runs while they lasted.
@@ -25,16 +25,21 @@ pub(in crate::rules) const NOT_KNOWN: &str =
     "; how much of their time was seen is not known of all of them, but each tells its own sums";
 
 /// The executables that held the most memory, where that is the trouble, or else used the
-/// most CPU; heartbeats carry none, so those of the newest run that ended stand in.
+/// most CPU. Of a run that goes on the state keeps the one of the most CPU; where that says
+/// nothing, those of the newest run that ended stand in.
 pub(super) fn greatest_tools(
     step: &Step<'_>,
     run: &SeenRun<'_>,
     trouble: &Trouble,
 ) -> Option<Tools> {
-    let known = |run: &&SeenRun<'_>| !run.step.usage.tools.is_empty();
+    let known = |run: &&SeenRun<'_>| {
+        let usage = &run.step.usage;
+        let is_over = usage.end != StepEnd::Running;
+        !usage.tools.is_empty() && (is_over || !trouble.is_of_memory())
+    };
     let newest = || {
-        let ended = step.profiled.runs.iter().filter(known);
-        ended.max_by_key(|run| run.step.observed_at)
+        let others = step.profiled.runs.iter().filter(known);
+        others.max_by_key(|run| run.step.observed_at)
     };
     let its_own = Some(run).filter(known);
     let of = its_own.or_else(newest)?;
