@@ -184,6 +184,13 @@ pub struct StepUsage {
     pub detail: StepDetail,
 }
 
+impl StepUsage {
+    /// The executable that used the most CPU, of those that are told.
+    pub(crate) fn busiest_tool(&self) -> Option<&ToolUsage> {
+        self.tools.iter().max_by_key(|tool| tool.cpu)
+    }
+}
+
 /// Steps that ended, as one object carries them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBatch {

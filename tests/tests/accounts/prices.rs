@@ -62,24 +62,27 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
 
 /// What was not told is as remembered.
 fn storage_is_told_in_part(best: &Catalogue, region: &Region) {
-    let prices = best.storage(region);
-    let volume = |name: &str| prices.volumes.get(name).map(|usd| usd.micros());
+    let volume = |name: &str| {
+        let usd = best.storage(region, |all| all.volumes.get(name).copied());
+        usd.map(Usd::micros)
+    };
     assert_eq!(
         (volume("gp3"), volume("gp2")),
         (Some(78_000), Some(100_000))
     );
     let all = [
-        prices.gp3_iops,
-        prices.gp3_mibps,
-        prices.snapshot,
-        prices.archived_snapshot,
+        best.storage(region, |all| all.gp3_iops),
+        best.storage(region, |all| all.gp3_mibps),
+        best.storage(region, |all| all.snapshot),
+        best.storage(region, |all| all.archived_snapshot),
     ];
     let micros = all.map(|usd| usd.map(Usd::micros));
     assert_eq!(
         micros,
         [Some(4_800), Some(39_000), Some(49_000), Some(12_500)]
     );
-    assert_eq!(prices.address, Some(UsdPerHour::from_micros(4_000)));
+    let address = best.storage(region, |all| all.address);
+    assert_eq!(address, Some(UsdPerHour::from_micros(4_000)));
     assert!(!best.tells_storage(region));
 }
 

@@ -1,6 +1,7 @@
 //! What volumes, snapshots and public addresses cost.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,79 +45,59 @@ impl StoragePrices {
 ///
 /// Source: the list on aws.amazon.com/ebs/pricing as it is remembered; unlike the prices of
 /// machines it was checked against no file (`scripts/catalogue` has none of EBS).
-const REMEMBERED: [(&str, [i64; 5], [i64; 2]); 5] = [
-    (
-        "us-east-1",
-        [100_000, 80_000, 45_000, 15_000, 50_000],
-        [50_000, 12_500],
-    ),
-    (
-        "us-east-2",
-        [100_000, 80_000, 45_000, 15_000, 50_000],
-        [50_000, 12_500],
-    ),
-    (
-        "us-west-2",
-        [100_000, 80_000, 45_000, 15_000, 50_000],
-        [50_000, 12_500],
-    ),
-    (
-        "eu-west-1",
-        [110_000, 88_000, 50_000, 16_800, 55_000],
-        [50_000, 12_500],
-    ),
-    (
-        "eu-central-1",
-        [119_000, 95_200, 54_000, 18_000, 59_000],
-        [54_000, 13_500],
-    ),
-];
+type Row = ([i64; 5], [i64; 2]);
+
+const UNITED_STATES: Row = ([100_000, 80_000, 45_000, 15_000, 50_000], [50_000, 12_500]);
+const IRELAND: Row = ([110_000, 88_000, 50_000, 16_800, 55_000], [50_000, 12_500]);
+const FRANKFURT: Row = ([119_000, 95_200, 54_000, 18_000, 59_000], [54_000, 13_500]);
 
 /// The same in every region where AWS told no other.
 ///
 /// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
 const ADDRESS: UsdPerHour = UsdPerHour::from_micros(5_000);
 
-fn remembered(region: &Region) -> StoragePrices {
-    let address = Some(ADDRESS);
-    let Some((_, volumes, [snapshot, archived])) = REMEMBERED
-        .iter()
-        .find(|(name, ..)| *name == region.as_str())
-    else {
-        return StoragePrices {
-            address,
-            ..StoragePrices::default()
-        };
-    };
+static REMEMBERED: LazyLock<BTreeMap<&'static str, StoragePrices>> = LazyLock::new(|| {
+    BTreeMap::from([
+        ("us-east-1", of_row(UNITED_STATES)),
+        ("us-east-2", of_row(UNITED_STATES)),
+        ("us-west-2", of_row(UNITED_STATES)),
+        ("eu-west-1", of_row(IRELAND)),
+        ("eu-central-1", of_row(FRANKFURT)),
+    ])
+});
+
+static ELSEWHERE: StoragePrices = StoragePrices {
+    volumes: BTreeMap::new(),
+    gp3_iops: None,
+    gp3_mibps: None,
+    snapshot: None,
+    archived_snapshot: None,
+    address: Some(ADDRESS),
+};
+
+fn of_row((volumes, [snapshot, archived]): Row) -> StoragePrices {
     let volumes = StoragePrices::VOLUME_TYPES.iter().zip(volumes);
     StoragePrices {
         volumes: volumes
-            .map(|(name, micros)| ((*name).to_owned(), Usd::from_micros(*micros)))
+            .map(|(name, micros)| ((*name).to_owned(), Usd::from_micros(micros)))
             .collect(),
-        snapshot: Some(Usd::from_micros(*snapshot)),
-        archived_snapshot: Some(Usd::from_micros(*archived)),
-        address,
-        ..StoragePrices::default()
+        snapshot: Some(Usd::from_micros(snapshot)),
+        archived_snapshot: Some(Usd::from_micros(archived)),
+        ..ELSEWHERE.clone()
     }
 }
 
 impl Catalogue {
-    /// What storage and addresses cost in a region: as AWS told it, and what it did not tell
+    /// A price of storage or addresses in a region: as AWS told it, and what it did not tell
     /// as it is remembered. Unknown where neither is.
-    pub fn storage(&self, region: &Region) -> StoragePrices {
-        let mut prices = remembered(region);
-        let Some(told) = self.storage.get(region).cloned() else {
-            return prices;
-        };
-        prices.volumes.extend(told.volumes);
-        StoragePrices {
-            volumes: prices.volumes,
-            gp3_iops: told.gp3_iops,
-            gp3_mibps: told.gp3_mibps,
-            snapshot: told.snapshot.or(prices.snapshot),
-            archived_snapshot: told.archived_snapshot.or(prices.archived_snapshot),
-            address: told.address.or(prices.address),
-        }
+    pub fn storage<T>(
+        &self,
+        region: &Region,
+        of: impl Fn(&StoragePrices) -> Option<T>,
+    ) -> Option<T> {
+        let remembered = || REMEMBERED.get(region.as_str()).unwrap_or(&ELSEWHERE);
+        let told = self.storage.get(region).and_then(&of);
+        told.or_else(|| of(remembered()))
     }
 
     /// Whether AWS told what volumes and snapshots cost in a region, all of it.
@@ -154,16 +135,18 @@ mod tests {
             ..Refreshed::default()
         });
         let check = |region: &str, gp3: Option<i64>, gp2: Option<i64>, archived: Option<i64>| {
-            let prices = catalogue.storage(&name(region));
-            let volume = |name: &str| prices.volumes.get(name).copied();
-            let known = (volume("gp3"), volume("gp2"), prices.archived_snapshot);
+            let region = &name(region);
+            let volume =
+                |name: &str| catalogue.storage(region, |all| all.volumes.get(name).copied());
+            let archived_snapshot = catalogue.storage(region, |all| all.archived_snapshot);
+            let known = (volume("gp3"), volume("gp2"), archived_snapshot);
             assert_eq!(
                 known,
                 (gp3.map(usd), gp2.map(usd), archived.map(usd)),
                 "{region}"
             );
-            assert_eq!(prices.address, Some(ADDRESS));
-            assert!(!catalogue.tells_storage(&name(region)));
+            assert_eq!(catalogue.storage(region, |all| all.address), Some(ADDRESS));
+            assert!(!catalogue.tells_storage(region));
         };
         check("eu-west-1", Some(77_000), Some(110_000), Some(12_500));
         check("ap-south-1", Some(77_000), None, None);

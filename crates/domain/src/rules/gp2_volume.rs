@@ -4,6 +4,7 @@ use super::{Check, Questions, Verdict, storage};
 use crate::catalogue::StoragePrices;
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
+use crate::identity::Region;
 use crate::judge::Facts;
 use crate::units::{Usd, UsdPerHour};
 
@@ -38,11 +39,12 @@ fn needed(size_gib: u64) -> (u64, u64) {
 /// ratio in every region: an IOPS a sixteenth, a MiB/s a half.
 ///
 /// Source: aws.amazon.com/ebs/pricing (us-east-1: 0.08, 0.005 and 0.04 USD).
-fn as_gp3(prices: &StoragePrices, size_gib: u64) -> Option<Usd> {
+fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
+    let price = |of: fn(&StoragePrices) -> Option<Usd>| facts.catalogue.storage(region, of);
     let (iops, mibps) = needed(size_gib);
     let (iops, mibps) = (iops - 3_000, mibps - 125);
-    let a_gib = prices.volumes.get("gp3").copied();
-    match (prices.gp3_iops, prices.gp3_mibps) {
+    let a_gib = price(|all| all.volumes.get("gp3").copied());
+    match (price(|all| all.gp3_iops), price(|all| all.gp3_mibps)) {
         (Some(an_iops), Some(a_mibps)) => {
             let size = storage::of_gib(a_gib, size_gib)?;
             let times = |price: Usd, many: u64| UsdPerHour(price).part(many, 1).0;
@@ -69,7 +71,7 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
     }
     let (iops, mibps) = needed(volume.size_gib);
     let now = storage::a_month(facts, volume);
-    let then = as_gp3(&facts.catalogue.storage(&volume.region), volume.size_gib);
+    let then = as_gp3(facts, &volume.region, volume.size_gib);
     let saving = now.zip(then).map(|(now, then)| now - then);
     let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
     if !q.holds(

@@ -204,10 +204,7 @@ fn by_probe(
     else {
         return Ok(None);
     };
-    if !sees_all(facts, instance, latest, q) {
-        let unseen = unseen_signal(facts, instance, latest).unwrap_or_default();
-        return Err(format!("undetermined: {unseen}"));
-    }
+    sees_all(facts, instance, latest, q).map_err(|unseen| format!("undetermined: {unseen}"))?;
     let (window, coverage) = observed::observed(facts, &instance.id, node, Window { from, to });
     if !q.holds(
         "how much of that time was seen?",
@@ -306,19 +303,20 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
 }
 
 /// Asks whether what a node may have been busy with was seen: no rule takes hours at rest
-/// from a probe that cannot tell.
+/// from a probe that cannot tell. Errs with what it does not see.
 pub(super) fn sees_all(
     facts: &Facts<'_>,
     instance: &Instance,
     latest: &Latest,
     q: &mut Questions,
-) -> bool {
+) -> Result<(), &'static str> {
     let unseen = unseen_signal(facts, instance, latest);
     q.holds(
         "does its probe see all that the machine may be busy with?",
         (unseen.unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
-    )
+    );
+    unseen.map_or(Ok(()), Err)
 }
 
 /// Hardware that the node has and that its probe cannot see.

@@ -30,7 +30,7 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
     ) {
         return None;
     }
-    let price = facts.catalogue.storage(&address.region).address;
+    let price = facts.catalogue.storage(&address.region, |all| all.address);
     let saving = price.map(UsdPerHour::a_month);
     if !storage::is_worth_it(facts, saving, q) {
         return None;

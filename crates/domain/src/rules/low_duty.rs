@@ -92,7 +92,7 @@ fn judge_one(
         (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
         (first <= window.from && is_fresh).then_some(true),
     );
-    if !is_known || !idle::sees_all(facts, instance, latest, q) {
+    if !is_known || idle::sees_all(facts, instance, latest, q).is_err() {
         return None;
     }
     let tick = facts.policy.activity.tick();

@@ -160,7 +160,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
         "does it run?",
         (format_args!("{:?}", instance.state), "Running"),
         instance.state == InstanceState::Running,
-    ) && idle::sees_all(facts, instance, node.latest.as_ref()?, q)
+    ) && idle::sees_all(facts, instance, node.latest.as_ref()?, q).is_ok()
         && idle::stands_by(facts, instance, q).is_none()
         && q.holds(
             "how many hours of each week could it be off, by two weeks?",

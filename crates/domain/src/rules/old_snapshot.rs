@@ -110,11 +110,12 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
 }
 
 fn a_month(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Usd> {
-    let prices = facts.catalogue.storage(&snapshot.region);
-    let price = match snapshot.archived {
-        true => prices.archived_snapshot,
-        false => prices.snapshot,
-    };
+    let price = facts
+        .catalogue
+        .storage(&snapshot.region, |all| match snapshot.archived {
+            true => all.archived_snapshot,
+            false => all.snapshot,
+        });
     let told = snapshot.stored_bytes.map(Bytes);
     let stored = told.unwrap_or(Bytes::gib(snapshot.size_gib));
     Some(UsdPerHour(price?).part(stored.0, Bytes::gib(1).0).0)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::catalogue::StoragePrices;
 use crate::finding::{
     Confidence, Cost, Evidence, Finding, FindingKind, PriceBasis, Remedy, Resource, Unused, Window,
 };
@@ -18,9 +19,9 @@ use crate::units::{Spoken, Usd, UsdPerHour};
 /// What a volume of a type and size costs a month by the list; `None` when that is
 /// not known.
 pub(super) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
-    let prices = facts.catalogue.storage(&volume.region);
+    let a_gib = |prices: &StoragePrices| prices.volumes.get(&volume.volume_type).copied();
     of_gib(
-        prices.volumes.get(&volume.volume_type).copied(),
+        facts.catalogue.storage(&volume.region, a_gib),
         volume.size_gib,
     )
 }

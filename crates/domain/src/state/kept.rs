@@ -84,7 +84,6 @@ impl KeptStep {
             ago - clocks_apart(clock, u.observed)
         };
         let ago = |clock: BootClock| u.observed.as_nanos().wrapping_sub(clock.as_nanos());
-        let busiest = u.tools.iter().max_by_key(|tool| tool.cpu);
         let all: Packed<&StepId, &str, &StepDetail> = (
             &u.id,
             &u.name,
@@ -97,7 +96,8 @@ impl KeptStep {
                 beyond(started_at, u.started),
                 beyond(last_progress_at, u.last_progress),
             ),
-            busiest.map(|tool| (tool.name.as_str(), tool.processes, tool.cpu)),
+            u.busiest_tool()
+                .map(|tool| (tool.name.as_str(), tool.processes, tool.cpu)),
         );
         let packed = postcard::to_extend(&all, Vec::with_capacity(EXPECTED_BYTES));
         Self {

@@ -84,7 +84,7 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         ));
     }
     let causes = Causes::of_waiting(&step.usage.detail.states);
-    let busiest = step.usage.tools.iter().max_by_key(|tool| tool.cpu);
+    let busiest = step.usage.busiest_tool();
     let seen = Seen {
         window,
         coverage: Some(coverage),

@@ -280,12 +280,7 @@ fn found_one(
     let price = part_of(facts, instance, asked, gpus_of(step));
     Some(Verdict::Waste(Box::new(Finding {
         cost: price.map(|price| price.wasted_over(finding.window)),
-        steps: vec![StepLink {
-            name: step.usage.name.clone(),
-            id: step.usage.id.clone(),
-            node: worker.node.to_string(),
-            job: None,
-        }],
+        steps: vec![StepLink::of(step, &step.usage.name, None)],
         ..finding
     })))
 }
