@@ -15,11 +15,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-cloud", &["ebb-domain"]),
     ("ebb-gpu", &["ebb-domain"]),
     ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
+    ("ebb-workflows", &["ebb-domain"]),
     (
         "ebb-sweep",
-        &["ebb-domain", "ebb-signal", "ebb-lake", "ebb-cloud"],
+        &[
+            "ebb-domain",
+            "ebb-signal",
+            "ebb-lake",
+            "ebb-cloud",
+            "ebb-workflows",
+        ],
     ),
-    ("ebb-cli", &["ebb-sweep", "ebb-domain", "ebb-cloud"]),
+    (
+        "ebb-cli",
+        &["ebb-sweep", "ebb-domain", "ebb-cloud", "ebb-workflows"],
+    ),
     (
         "ebb-sweeper-lambda",
         &["ebb-sweep", "ebb-domain", "ebb-cloud", "ebb-lake"],

@@ -14,7 +14,7 @@ use ebb_domain::units::{Usd, UsdPerHour};
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, Place, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use sweep::SweepArgs;
-pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, TuneArgs, TuneFormat};
+pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Sweep(SweepArgs),
     /// Say what each step should ask for, as a table or as text to paste
     Tune(TuneArgs),
-    /// Say the same from files of Nextflow, Snakemake or Slurm, without a probe
+    /// Advise on requests from Nextflow, Snakemake or Slurm records, without a probe
     Import(ImportArgs),
     /// Answer from a report over HTTP on this machine, as the deployed API does
     Serve(ServeArgs),

@@ -1,54 +1,199 @@
-//! `ebb import`: advice from files of workflow systems, for people without a probe.
+//! `ebb import`: what steps should ask for, from files of workflow systems and schedulers.
 
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use ebb_sweep::tune::import::{Imported, Kind};
+use ebb_domain::profile::advice::StepAdvice;
+use ebb_sweep::tune::summary::{self, Summary};
+use ebb_workflows::import::pattern::{FileNaming, PathPattern};
+use ebb_workflows::import::{BadLines, Import, Kind, Source};
+use jiff::Timestamp;
 
-use crate::args::{ImportArgs, ImportKind};
-use crate::output::Outcome;
+use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
+use crate::output::{self, Outcome};
 use crate::tune;
 
+/// A person waits this long without asking how far it is.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Bad lines of a file that are named one by one.
+const NAMED_LINES: usize = 5;
+
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
-    let mut imported = Imported::default();
+    let mut import = Import::new(naming(args)?);
+    let mut progress = Progress::new();
+    let mut failed = 0;
     for path in &args.files {
-        one(&mut imported, path, args.kind)?;
+        if let Err(error) = read(&mut import, path, args.kind, &mut progress) {
+            progress.clear();
+            eprintln!("ebb: {}: {error:#}", path.display());
+            failed += 1;
+        }
     }
-    if imported.skipped > 0 {
-        eprintln!(
-            "ebb: {} lines were skipped and {} runs read",
-            imported.skipped, imported.runs
-        );
+    progress.clear();
+    if import.records() == 0 {
+        bail!("no task could be read");
     }
-    if imported.runs == 0 {
-        bail!("no run could be read");
+    let imported = import.finish();
+    for note in &imported.notes {
+        eprintln!("ebb: {note}");
     }
-    tune::write(&imported.advice(args.input), &args.form)?;
-    Ok(Outcome::Done)
+    let mut steps = imported.advice(args.input);
+    summary::sort(&mut steps, args.sort.into());
+    let summary = Summary {
+        runs: &imported.runs,
+        totals: imported.totals(),
+        failures: imported.failures(),
+        skipped: imported.skipped,
+    };
+    write(args, &summary, &steps)?;
+    Ok(match failed {
+        0 => Outcome::Done,
+        _ => Outcome::Failed,
+    })
 }
 
-/// Reads one file; what it skipped is told with the file's name.
-fn one(imported: &mut Imported, path: &Path, kind: Option<ImportKind>) -> Result<()> {
-    let text = tune::read_text(path)?;
-    let kind = match kind {
-        Some(ImportKind::Nextflow) => Kind::Nextflow,
-        Some(ImportKind::Snakemake) => Kind::Snakemake,
-        Some(ImportKind::Sacct) => Kind::Sacct,
-        None => Kind::of(&text).with_context(|| {
-            format!(
-                "{}:1: neither a trace of Nextflow nor a benchmark of Snakemake nor output of \
-                 sacct: say which with --kind",
-                path.display()
-            )
-        })?,
-    };
-    let told = imported.bad.len();
-    let name = path.display().to_string();
-    imported
-        .read(kind, &name, &text)
-        .map_err(|error| anyhow::anyhow!("{name}:{error}"))?;
-    for bad in &imported.bad[told..] {
-        eprintln!("ebb: {name}:{bad}");
+fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Result<()> {
+    if let Some(name) = &args.step {
+        let named: Vec<StepAdvice> = steps.iter().filter(|s| s.step == *name).cloned().collect();
+        if named.is_empty() {
+            let known: Vec<&str> = steps.iter().take(20).map(|s| s.step.as_str()).collect();
+            bail!("there is no step '{name}'; steps are: {}", known.join(", "));
+        }
+        return tune::write(&named, &args.form);
     }
+    let columns = match args.form.output {
+        Some(_) => None,
+        None => output::look().columns,
+    };
+    let text = match args.form.format {
+        TuneFormat::Table => summary::table(summary, steps, columns),
+        TuneFormat::Json => summary::json(summary, steps),
+        _ => return tune::write(steps, &args.form),
+    };
+    output::write(&text, args.form.output.as_deref())
+}
+
+fn naming(args: &ImportArgs) -> Result<FileNaming> {
+    let mut naming = FileNaming::default();
+    if let Some(pattern) = &args.benchmark_pattern {
+        let read = PathPattern::new(pattern).context("--benchmark-pattern")?;
+        if !read.names_rule() {
+            bail!("--benchmark-pattern '{pattern}' has no wildcard {{rule}}");
+        }
+        naming.set_general(read);
+    }
+    Ok(naming)
+}
+
+/// Reads one file, or standard input for `-`.
+fn read(
+    import: &mut Import,
+    path: &Path,
+    kind: Option<ImportKind>,
+    progress: &mut Progress,
+) -> Result<()> {
+    let is_stdin = path.as_os_str() == "-";
+    let name = match is_stdin {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    };
+    let (bytes, modified): (Box<dyn Read>, Option<Timestamp>) = match is_stdin {
+        true => (Box::new(io::stdin()), None),
+        false => {
+            let file = File::open(path).context("failed to open")?;
+            let modified = file.metadata().and_then(|known| known.modified()).ok();
+            (
+                Box::new(file),
+                modified.and_then(|at| Timestamp::try_from(at).ok()),
+            )
+        }
+    };
+    let source = Source {
+        path: &name,
+        kind: kind.map(Kind::from),
+        modified,
+    };
+    let bad = import.read(&source, bytes, |lines| progress.show(&name, lines))?;
+    progress.clear();
+    report_bad_lines(&name, &bad);
     Ok(())
+}
+
+/// Names the first lines that were skipped, and counts the others by their problem.
+fn report_bad_lines(name: &str, bad: &BadLines) {
+    for line in bad.first.iter().take(NAMED_LINES) {
+        eprintln!("ebb: {name}:{line}; skipped");
+    }
+    if bad.count > NAMED_LINES as u64 {
+        for (problem, count) in &bad.by_problem {
+            eprintln!("ebb: {name}: {count} lines skipped: {problem}");
+        }
+    }
+}
+
+impl From<ImportKind> for Kind {
+    fn from(kind: ImportKind) -> Self {
+        match kind {
+            ImportKind::Nextflow => Self::Nextflow,
+            ImportKind::Snakemake => Self::Snakemake,
+            ImportKind::Sacct => Self::Sacct,
+        }
+    }
+}
+
+impl From<StepOrder> for summary::Order {
+    fn from(order: StepOrder) -> Self {
+        match order {
+            StepOrder::Saving => Self::Saving,
+            StepOrder::Name => Self::Name,
+            StepOrder::Cpu => Self::Cpu,
+            StepOrder::Memory => Self::Memory,
+            StepOrder::Failures => Self::Failures,
+        }
+    }
+}
+
+/// How far the reading is, on standard error, once it takes longer than a person waits.
+struct Progress {
+    begun: Instant,
+    shown: Option<Instant>,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            shown: None,
+            is_terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    fn show(&mut self, file: &str, lines: u64) {
+        let wait = match self.is_terminal {
+            true => Duration::from_millis(500),
+            false => Duration::from_secs(10),
+        };
+        let is_due = self.shown.is_none_or(|at| at.elapsed() >= wait);
+        if self.begun.elapsed() < PATIENCE || !is_due {
+            return;
+        }
+        let text = format!("ebb: {file}: {lines} lines read");
+        match self.is_terminal {
+            true => eprint!("\r\x1b[K{text}"),
+            false => eprintln!("{text}"),
+        }
+        let _ = io::stderr().flush();
+        self.shown = Some(Instant::now());
+    }
+
+    fn clear(&mut self) {
+        if self.is_terminal && self.shown.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
 }

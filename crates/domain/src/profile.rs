@@ -8,11 +8,13 @@
 
 pub mod advice;
 pub mod bound;
+pub mod failure;
 pub(crate) mod gather;
 pub(crate) mod learn;
 pub mod offer;
 pub mod place;
 pub(crate) mod seen;
+pub mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +27,12 @@ use serde::{Deserialize, Serialize};
 use crate::heartbeat::Origin;
 use crate::identity::InstanceType;
 use crate::policy::Policy;
+use crate::sizing::self_sizing::SelfSizing;
 use crate::sizing::{self, Need, Sample};
 use crate::step::{PeakMemory, PlacedStep, Requested, StepDetail, StepEnd, StepId};
 use crate::units::{Bytes, CpuTime, MilliCores};
+
+use tasks::AttemptRecord;
 
 /// Runs that are kept: enough for a chance of 1 % to be read from them.
 pub const MAX_RUNS: usize = 300;
@@ -88,6 +93,9 @@ pub struct Run {
     /// unknown.
     #[serde(default)]
     pub among_others: Option<bool>,
+    /// What an engine's or a scheduler's record adds; `None` where only a probe saw it.
+    #[serde(default)]
+    pub record: Option<Box<AttemptRecord>>,
 }
 
 impl Run {
@@ -115,6 +123,7 @@ impl Run {
             origin: step.origin,
             detail: usage.detail.clone(),
             among_others: None,
+            record: None,
         }
     }
 
@@ -139,6 +148,7 @@ impl Run {
             peak_memory: self.peak_memory,
             wall: self.wall,
             input: self.input,
+            ..Sample::default()
         }
     }
 }
@@ -215,7 +225,7 @@ impl StepProfile {
 
     /// Runs that were killed for want of memory.
     pub fn oom_kills(&self) -> usize {
-        let killed = |run: &&Run| run.end == StepEnd::OutOfMemory;
+        let killed = |run: &&Run| run.is_out_of_memory();
         self.runs.values().filter(killed).count()
     }
 
@@ -225,44 +235,20 @@ impl StepProfile {
         most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
     }
 
-    /// What the runs tell of its needs, in order of time. A run that was killed for
-    /// want of memory counts with what it would have needed at least; see
-    /// [`Self::needed_beyond`].
-    pub fn samples(&self, policy: &Policy) -> Vec<Sample> {
-        let runs = self.by_time();
-        let sample = |run: &&Run| match run.end {
-            StepEnd::OutOfMemory => {
-                let limit = run.requested.memory?;
-                Some(Sample {
-                    peak_memory: self.needed_beyond(limit),
-                    peak_cores: run.peak_cores,
-                    ..run.sample()
-                })
-            }
-            _ => run.tells(policy).then(|| run.sample()),
-        };
-        runs.iter().filter_map(sample).collect()
-    }
-
-    /// What a run needs that did not live with `limit`: the least that a run held
-    /// which was given more, else half as much again.
-    fn needed_beyond(&self, limit: Bytes) -> Option<PeakMemory> {
-        let well = self.runs.values().filter(|run| !run.end.is_bad());
-        let peaks = well.filter_map(|run| run.peak_memory);
-        let evident = peaks.filter(|peak| peak.bytes > limit);
-        let least = evident.min_by_key(|peak| peak.bytes);
-        least.or_else(|| {
-            let killed = self.runs.values().find_map(|run| run.peak_memory)?;
-            Some(PeakMemory {
-                bytes: Bytes(limit.0.saturating_add(limit.0 / 2)),
-                source: killed.source,
-            })
-        })
-    }
-
-    /// What a run needs whose input is known or not.
-    pub fn need(&self, input: Option<Bytes>, policy: &Policy) -> Need {
-        sizing::need(&self.samples(policy), input, &policy.sizing)
+    /// What a task needs whose input is known or not. What a tool took that sizes itself by
+    /// its request counts as the part of a request that such tools are given.
+    pub fn need(
+        &self,
+        input: Option<Bytes>,
+        self_sizing: Option<&SelfSizing>,
+        policy: &Policy,
+    ) -> Need {
+        let mut samples = self.samples(policy);
+        if self_sizing.is_some() {
+            let peaks = samples.iter_mut().filter_map(|s| s.peak_memory.as_mut());
+            peaks.for_each(|peak| peak.bytes = Bytes(SelfSizing::request_for(peak.bytes.0)));
+        }
+        sizing::need(&samples, input, &policy.sizing)
     }
 }
 

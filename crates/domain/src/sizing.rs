@@ -1,9 +1,12 @@
 //! What a step should ask for: from the peaks of its past runs.
 
+pub mod cores;
 pub mod fargate;
 pub mod input;
 mod interval;
 pub mod memory;
+pub mod self_sizing;
+mod spread;
 
 use std::time::Duration;
 
@@ -15,10 +18,12 @@ use crate::units::{Bytes, MilliCores};
 
 pub use input::SizedInput;
 pub use interval::ChanceRange;
-use memory::MemoryHistory;
+use memory::{MemoryAdvice, MemoryHistory};
+pub use spread::EstimateBasis;
+use spread::Spread;
 
 /// Cores and memory to ask for; `None` leaves the request as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct SizedRequest {
     /// Cores.
     pub cores: Option<MilliCores>,
@@ -35,8 +40,8 @@ impl From<Requested> for SizedRequest {
     }
 }
 
-/// What one past run of a step tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What one past task of a step shows of its needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// The most cores it kept busy over a sample interval; `None` when unknown.
     pub peak_cores: Option<MilliCores>,
@@ -46,22 +51,34 @@ pub struct Sample {
     pub wall: Duration,
     /// Bytes it read in; `None` when unknown.
     pub input: Option<Bytes>,
+    /// Which pipeline run it was of, or which day it ran on; tasks of `None` are taken for
+    /// those of one run.
+    pub pipeline_run: Option<u64>,
+    /// Which sample it worked on; `None` when unknown.
+    pub sample: Option<u64>,
+    /// Cores it kept busy on average; `None` when unknown.
+    pub mean_cores: Option<MilliCores>,
+    /// Cores it could use; `None` when unknown.
+    pub allowed_cores: Option<MilliCores>,
 }
 
 /// What is known of how a memory size may fail.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Risk {
-    /// The chance that a run needs more than the size, in parts per million;
-    /// `None` while too few runs were seen to tell.
+    /// The chance that a task needs more than the size, in parts per million; `None` with
+    /// fewer than 20 tasks, and where [`Risk::oom_between`] is wider than the chance.
     pub oom_ppm: Option<u32>,
     /// What to ask for after the size was too little, one after the other.
     pub attempts: Vec<Bytes>,
-    /// Runs that are still needed before the chance can be told.
+    /// Tasks missing to the number that [`SizingPolicy::confident_samples`] asks for.
     pub samples_needed: u32,
-    /// Between which bounds the chance lies, by the runs that needed more; `None`
-    /// where the chance is.
+    /// Bounds of that chance at 90 %, for a task of a new run; `None` where no peak is
+    /// known.
     #[serde(default)]
     pub oom_between: Option<ChanceRange>,
+    /// What both rest on; `None` where no peak is known.
+    #[serde(default)]
+    pub basis: Option<EstimateBasis>,
 }
 
 /// What a step needs, as its runs show it.
@@ -69,8 +86,11 @@ pub struct Risk {
 pub struct Need {
     /// Whole cores; `None` where a run's parallelism is unknown.
     pub cores: Option<MilliCores>,
-    /// Memory; `None` where a run's peak is unknown.
+    /// Memory by what was seen: the size to grow to; `None` where a task's peak is unknown.
     pub memory: Option<Bytes>,
+    /// The size that a larger request may shrink to, which also holds tasks of another run
+    /// and other samples; no less than [`Need::memory`].
+    pub shrink_to: Option<Bytes>,
     /// How that memory may fail.
     pub risk: Risk,
     /// Memory by the size of the input; empty where that explains nothing.
@@ -78,6 +98,58 @@ pub struct Need {
     /// What to ask for on Fargate; `None` where cores or memory are unknown, or nothing
     /// there is as large.
     pub on_fargate: Option<SizedRequest>,
+    /// How much longer tasks may take with those cores at the most, in parts per million;
+    /// `None` where the cores follow from a measured peak, which costs no time.
+    pub slowdown_ppm: Option<u32>,
+    /// How long a task may run; `None` with too few tasks.
+    pub time_limit: Option<Duration>,
+    /// Fewer tasks than [`SizingPolicy::min_runs`] were seen, so that no request shrinks.
+    pub too_few_tasks: bool,
+    /// Peaks of the tasks, the least first, and how many independent ones they amount to.
+    pub(crate) peaks: Vec<Bytes>,
+    pub(crate) effective_millis: u32,
+}
+
+impl Need {
+    /// Bounds at 90 % of the chance that a task of a new run needs more than `size`;
+    /// `None` where no peak is known.
+    pub fn chance_of_more_than(&self, size: Bytes) -> Option<ChanceRange> {
+        let all = self.peaks.len();
+        let more = all - self.peaks.partition_point(|peak| *peak <= size);
+        let effective = f64::from(self.effective_millis) / 1e3;
+        (all > 0).then(|| ChanceRange::of(more as f64 / all as f64, effective))
+    }
+
+    /// Whether tasks needed all of `size` or nearly: one was killed for want of memory, or
+    /// held 95 % of it.
+    pub fn comes_near(&self, size: Bytes, oom_kills: usize) -> bool {
+        let near = u128::from(size.0) * 95 / 100;
+        let greatest = self.peaks.last().map_or(0, |peak| u128::from(peak.0));
+        oom_kills > 0 || greatest >= near
+    }
+
+    /// The risk of asking for `size`, and then for the sizes that follow what is needed.
+    pub fn risk_after(&self, size: Bytes) -> Risk {
+        let larger = self.risk.attempts.iter().filter(|next| **next > size);
+        let mut attempts: Vec<Bytes> = larger.copied().collect();
+        if self.memory > Some(size) {
+            attempts.insert(0, self.memory.unwrap_or(size));
+        }
+        self.risk_of(size, self::attempts(size, &attempts))
+    }
+
+    /// The risk of asking for `size`, with what to ask for after it failed.
+    fn risk_of(&self, size: Bytes, attempts: Vec<Bytes>) -> Risk {
+        let between = self.chance_of_more_than(size);
+        let chance = self.risk.oom_ppm.filter(|_| self.memory == Some(size));
+        Risk {
+            oom_ppm: chance.filter(|ppm| between.is_some_and(|range| range.supports(*ppm))),
+            attempts,
+            samples_needed: self.risk.samples_needed,
+            oom_between: between,
+            basis: self.risk.basis,
+        }
+    }
 }
 
 /// A request, and how its memory may fail.
@@ -99,64 +171,173 @@ const COMPETING: usize = 40;
 /// Sizes told for after a failure; a third failure in a row asks for a person.
 const ATTEMPTS: usize = 2;
 
-/// What a step needs. Cores from the greatest parallelism, rounded up to whole
-/// ones. Memory from the models of [`memory`] once there are as many samples as the
-/// policy calls confident, and before that from the greatest peak with headroom.
+/// How often the longest task fits into a limit of time.
+const LIMIT_OF_LONGEST: u32 = 2;
+
+/// A shorter task may end before anybody looks at its memory; one without a peak is left
+/// out. Slurm and Snakemake look every 30 seconds.
+const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
+
+/// Limits are whole quarters of an hour, in seconds.
+const LIMIT_STEP: u64 = 900;
+
+/// What a step needs. Cores follow from the greatest parallelism, rounded up to whole
+/// ones, or where only averages are known from [`cores::from_averages`]. Memory follows
+/// from the models of [`memory`] from [`SizingPolicy::confident_samples`] tasks on, before
+/// that from the greatest peak with headroom. A request shrinks no further than to the size
+/// that a task of a new run exceeds with the chance that the policy allows, by how far runs,
+/// samples and tasks were apart.
+///
 /// `samples` are in order of time, the oldest first.
 ///
 /// Source of the headroom: HealthOmics Run Analyzer's `ceil(max x (1 + headroom))`.
 pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> Need {
-    let peak = greatest(samples, |sample| sample.peak_memory.map(|peak| peak.bytes));
-    let confident = policy.confident_samples as usize;
-    let missing = confident.saturating_sub(samples.len());
-    let risk = Risk {
-        samples_needed: u32::try_from(missing).unwrap_or(u32::MAX),
-        ..Risk::default()
-    };
-    let (memory, risk) = match peak {
-        None => (None, risk),
-        Some(peak) => match modelled(samples, input, missing, policy) {
-            Some((size, risk)) => (Some(size), risk),
-            None => {
-                let size = with_headroom(peak, policy);
-                let attempts = attempts(size, &[]);
-                (Some(size), Risk { attempts, ..risk })
-            }
+    let is_sampled = |s: &&Sample| s.peak_memory.is_some() || s.wall >= LONGEST_UNSAMPLED;
+    let sampled: Vec<Sample> = samples.iter().filter(is_sampled).copied().collect();
+    let all = samples;
+    let samples = sampled.as_slice();
+    let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
+    if peaks.len() < samples.len() {
+        // The unknown one could be the greatest.
+        peaks.clear();
+    }
+    peaks.sort_unstable();
+    let missing = (policy.confident_samples as usize).saturating_sub(samples.len());
+    let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
+    let sized = spread.map(|spread| sized_memory(samples, input, missing, &spread, policy));
+    let cores = needed_cores(all, policy);
+    let shrink_to = sized.as_ref().map(|sized| sized.shrink_to);
+    let on_fargate = cores.peak.zip(shrink_to);
+    let mut need = Need {
+        cores: cores.request,
+        memory: sized.as_ref().map(|sized| sized.size),
+        shrink_to,
+        risk: Risk {
+            oom_ppm: sized.as_ref().and_then(|sized| sized.oom_ppm),
+            samples_needed: u32::try_from(missing).unwrap_or(u32::MAX),
+            basis: spread.map(|spread| spread.basis()),
+            ..Risk::default()
         },
-    };
-    let peak_cores = greatest(samples, |sample| sample.peak_cores);
-    let on_fargate = peak_cores.zip(memory);
-    Need {
-        cores: peak_cores.map(whole),
-        memory,
-        risk,
         by_input: input::by_input(samples, policy),
         on_fargate: on_fargate.and_then(|(cores, memory)| fargate::pair(cores, memory)),
+        slowdown_ppm: cores.slowdown_ppm,
+        time_limit: time_limit(all, policy),
+        too_few_tasks: samples.len() < policy.min_runs as usize,
+        effective_millis: spread.map_or(0, |spread| spread.basis().effective_tasks_millis),
+        peaks,
+    };
+    if let Some(sized) = sized {
+        need.risk = need.risk_of(sized.size, sized.attempts);
+    }
+    need
+}
+
+/// A limit that no task came near: twice the longest one, in
+/// quarters of an hour. A limit that is too long costs nothing but a later start.
+fn time_limit(samples: &[Sample], policy: &SizingPolicy) -> Option<Duration> {
+    let longest = samples.iter().map(|sample| sample.wall).max()?;
+    let seconds = (longest * LIMIT_OF_LONGEST).as_secs();
+    let limit = Duration::from_secs(seconds.div_ceil(LIMIT_STEP) * LIMIT_STEP);
+    (samples.len() >= policy.min_runs as usize).then(|| limit.max(Duration::from_secs(LIMIT_STEP)))
+}
+
+fn peak_of(sample: &Sample) -> Option<Bytes> {
+    sample.peak_memory.map(|peak| peak.bytes)
+}
+
+/// Cores to ask for.
+#[derive(Default)]
+struct NeededCores {
+    request: Option<MilliCores>,
+    /// The greatest parallelism seen.
+    peak: Option<MilliCores>,
+    slowdown_ppm: Option<u32>,
+}
+
+fn needed_cores(samples: &[Sample], policy: &SizingPolicy) -> NeededCores {
+    let peak = greatest(samples, |sample| sample.peak_cores);
+    if peak.is_some() {
+        return NeededCores {
+            request: peak.map(whole),
+            peak,
+            slowdown_ppm: None,
+        };
+    }
+    let fewer = cores::from_averages(samples, policy);
+    fewer.map_or_else(NeededCores::default, |fewer| NeededCores {
+        request: Some(fewer.cores),
+        peak: None,
+        slowdown_ppm: Some(fewer.slowdown_ppm),
+    })
+}
+
+/// Memory to ask for; see [`Need`].
+struct SizedMemory {
+    size: Bytes,
+    shrink_to: Bytes,
+    /// The chance that a task needs more, by the tail of the model that chose the size;
+    /// `None` where no model did.
+    oom_ppm: Option<u32>,
+    attempts: Vec<Bytes>,
+}
+
+fn sized_memory(
+    samples: &[Sample],
+    input: Option<Bytes>,
+    missing: usize,
+    spread: &Spread,
+    policy: &SizingPolicy,
+) -> SizedMemory {
+    let modelled = match missing {
+        0 => modelled(samples, input, policy),
+        _ => None,
+    };
+    let least = match &modelled {
+        Some(advice) => advice.first(),
+        None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
+    };
+    let allowed = f64::from(policy.oom_ppm) / 1e6;
+    // With an input the models follow it, which the spread does not; where every chance is
+    // allowed, only the waste counts; and too few tasks have no spread.
+    let counts = input.is_none() && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
+    let by_spread = match counts {
+        true => spread
+            .exceeded_by(allowed)
+            .min(beyond_greatest(samples, spread)) as u64,
+        false => 0,
+    };
+    let size = in_steps(u128::from(least.0));
+    let named = modelled.as_ref().map_or(&[][..], |advice| &advice.attempts);
+    SizedMemory {
+        size,
+        shrink_to: in_steps(u128::from(by_spread)).max(size),
+        oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
+        attempts: attempts(size, named),
     }
 }
 
-/// Sizes a request by what is needed. It is never raised here; what the samples do
-/// not tell stays as it is.
-pub fn within(current: Requested, need: &Need) -> Sized {
-    let memory = match (current.memory, need.memory) {
-        (Some(now), Some(needed)) => Some(needed.min(now)),
+/// The greatest size in bytes that the spread may lead to: the more independent tasks there
+/// are, the less likely is a need far beyond the greatest of them. One task allows six
+/// times its peak, ten independent ones 1.7 times the greatest.
+fn beyond_greatest(samples: &[Sample], spread: &Spread) -> f64 {
+    let greatest = greatest(samples, peak_of).unwrap_or_default();
+    let multiple = 1.2 + 5.0 / spread.basis().effective_tasks().max(1.0);
+    greatest.max(MEMORY_STEP).0 as f64 * multiple
+}
+
+/// Sizes a request by what is needed. It is never raised here, and with too few tasks it
+/// does not shrink; what the samples do not show stays as it is.
+pub fn within(current: SizedRequest, need: &Need) -> Sized {
+    let fewer = |now: Option<u64>, needed: Option<u64>| match (now, needed) {
+        (Some(now), Some(needed)) if !need.too_few_tasks => Some(needed.min(now)),
         (now, _) => now,
     };
-    let cores = match (current.cores, need.cores) {
-        (Some(now), Some(needed)) => Some(needed.min(now)),
-        (now, _) => now,
-    };
-    let request = SizedRequest { cores, memory };
-    // The chance was told of the size needed; of a lesser one nothing is known.
-    let as_told = memory.is_some() && memory == need.memory;
-    let risk = match as_told {
-        true => need.risk.clone(),
-        false => Risk {
-            samples_needed: need.risk.samples_needed,
-            ..Risk::default()
-        },
-    };
-    Sized { request, risk }
+    let memory = fewer(current.memory.map(|m| m.0), need.shrink_to.map(|m| m.0)).map(Bytes);
+    let cores = fewer(current.cores.map(|c| c.0), need.cores.map(|c| c.0)).map(MilliCores);
+    Sized {
+        request: SizedRequest { cores, memory },
+        risk: memory.map_or_else(Risk::default, |size| need.risk_after(size)),
+    }
 }
 
 /// What models have learned from runs in order of time, of which the last compete.
@@ -172,16 +353,12 @@ fn learned(runs: Vec<memory::Run>, policy: &SizingPolicy) -> MemoryHistory {
     history
 }
 
-/// What the models say; `None` while there are too few samples.
+/// What the models say; `None` where a peak is unknown.
 fn modelled(
     samples: &[Sample],
     input: Option<Bytes>,
-    missing: usize,
     policy: &SizingPolicy,
-) -> Option<(Bytes, Risk)> {
-    if missing > 0 {
-        return None;
-    }
+) -> Option<MemoryAdvice> {
     let run = |sample: &Sample| {
         Some(memory::Run {
             // Without an input to ask for, models that need one have nothing to say.
@@ -191,15 +368,7 @@ fn modelled(
         })
     };
     let runs: Option<Vec<_>> = samples.iter().map(run).collect();
-    let advice = learned(runs?, policy).advise(input).ok()?;
-    let first = in_steps(u128::from(advice.first().0));
-    let risk = Risk {
-        oom_ppm: Some(advice.oom_ppm),
-        attempts: attempts(first, &advice.attempts),
-        samples_needed: 0,
-        oom_between: Some(ChanceRange::of(samples, first)),
-    };
-    Some((first, risk))
+    learned(runs?, policy).advise(input).ok()
 }
 
 /// The sizes after `first`: those that the evidence names, and past them half as
@@ -245,7 +414,7 @@ mod tests {
     use crate::step::MemorySource;
 
     fn size(current: Requested, samples: &[Sample], policy: &SizingPolicy) -> Sized {
-        within(current, &need(samples, None, policy))
+        within(current.into(), &need(samples, None, policy))
     }
 
     fn sample(milli_cores: Option<u64>, mib: Option<u64>) -> Sample {
@@ -257,8 +426,19 @@ mod tests {
             peak_cores: milli_cores.map(MilliCores),
             peak_memory: mib.map(peak),
             wall: Duration::from_secs(600),
-            input: None,
+            ..Sample::default()
         }
+    }
+
+    /// Each of a run of its own.
+    fn independent(samples: Vec<Sample>) -> Vec<Sample> {
+        let numbered = (0..).zip(samples);
+        numbered
+            .map(|(run, sample)| Sample {
+                pipeline_run: Some(run),
+                ..sample
+            })
+            .collect()
     }
 
     #[test]
@@ -275,61 +455,62 @@ mod tests {
             };
             assert_eq!(sized.request, expect);
         };
-        check(&[sample(Some(2_100), Some(4_000))], 3, 4_864);
-        check(
-            &[
-                sample(Some(2_100), Some(4_000)),
-                sample(Some(900), Some(100)),
-            ],
-            3,
-            4_864,
-        );
-        check(&[sample(Some(0), Some(0))], 1, 256);
-        check(&[sample(Some(20_000), Some(60_000))], 16, 32 << 10);
-        check(&[sample(None, Some(4_000))], 16, 4_864);
-        check(
-            &[sample(Some(2_100), Some(4_000)), sample(Some(900), None)],
-            3,
-            32 << 10,
-        );
+        let of = |milli_cores, mib| vec![sample(milli_cores, mib); 8];
+        check(&of(Some(2_100), Some(4_000)), 3, 5_632);
+        let mut one_smaller = of(Some(2_100), Some(4_000));
+        one_smaller[0] = sample(Some(900), Some(3_900));
+        check(&one_smaller, 3, 5_632);
+        check(&of(Some(0), Some(0)), 1, 512);
+        check(&of(Some(20_000), Some(60_000)), 16, 32 << 10);
+        check(&of(None, Some(4_000)), 16, 5_632);
+        let mut one_unknown = of(Some(2_100), Some(4_000));
+        one_unknown[0] = sample(Some(900), None);
+        check(&one_unknown, 3, 32 << 10);
+        check(&of(Some(2_100), Some(4_000))[..2], 16, 32 << 10);
         check(&[], 16, 32 << 10);
     }
 
     #[test]
-    fn the_chance_of_an_oom_kill_is_told_from_enough_runs_on_and_kept_by_policy() {
+    fn the_chance_of_an_oom_kill_is_a_range_that_narrows_with_independent_runs() {
         let current = Requested {
             cores: Some(MilliCores::cores(16)),
             memory: Some(Bytes::gib(32)),
         };
         let runs = |count: u64| -> Vec<Sample> {
             let one = |n: u64| sample(Some(900), Some(4_000 + n * 37 % 200));
-            (0..count).map(one).collect()
+            independent((0..count).map(one).collect())
         };
-        let check = |count: u64, mib: u64, needed: u32| {
+        let check = |count: u64, mib: u64, needed: u32, most_ppm: u32| {
             let sized = size(current, &runs(count), &SizingPolicy::default());
             assert_eq!(sized.request.memory, Some(Bytes::mib(mib)), "{count}");
             assert_eq!(sized.risk.samples_needed, needed);
-            assert_eq!(sized.risk.oom_ppm.is_some(), needed == 0);
-            assert!(sized.risk.oom_ppm.is_none_or(|ppm| ppm <= 10_000));
+            // None of them needed more: only many of them support a single figure.
+            assert_eq!(sized.risk.oom_ppm.is_some(), count == 300);
+            let between = sized.risk.oom_between.expect("peaks are known");
+            assert_eq!(between.from_ppm, 0);
+            assert!(between.to_ppm <= most_ppm, "{count}: {between:?}");
             assert_eq!(sized.risk.attempts.len(), ATTEMPTS);
             assert!(sized.risk.attempts[0] > Bytes::mib(mib));
             assert!(sized.risk.attempts[1] > sized.risk.attempts[0]);
         };
-        check(5, 5_120, 15);
-        check(19, 5_120, 1);
-        check(20, 4_352, 0);
-        check(300, 4_352, 0);
+        check(5, 5_120, 15, 400_000);
+        check(19, 5_120, 1, 130_000);
+        check(20, 4_608, 0, 125_000);
+        check(300, 4_352, 0, 10_000);
     }
 
     #[test]
-    fn what_is_asked_for_less_than_needed_has_no_chance_told() {
+    fn a_request_below_what_is_needed_is_likely_to_fail() {
         let current = Requested {
             cores: Some(MilliCores::cores(1)),
             memory: Some(Bytes::gib(2)),
         };
-        let runs = vec![sample(Some(900), Some(4_000)); 30];
+        let runs = independent(vec![sample(Some(900), Some(4_000)); 30]);
         let sized = size(current, &runs, &SizingPolicy::default());
         assert_eq!(sized.request.memory, Some(Bytes::gib(2)));
-        assert_eq!(sized.risk, Risk::default());
+        let between = sized.risk.oom_between.expect("peaks are known");
+        assert!(between.from_ppm > 900_000, "{between:?}");
+        assert_eq!(sized.risk.oom_ppm, None);
+        assert_eq!(sized.risk.attempts[0], Bytes::gib(4));
     }
 }

@@ -4,11 +4,10 @@
 
 pub mod api;
 pub mod hub;
-pub mod import;
 pub mod reasons;
+pub mod summary;
 mod table;
 pub mod targets;
-pub mod text;
 
 pub use table::table;
 
@@ -17,6 +16,7 @@ use std::borrow::Cow;
 use ebb_domain::finding::Finding;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::bound::Boundness;
+use ebb_domain::profile::tasks::PresentRequest;
 use ebb_domain::report::Report;
 use ebb_domain::step::StepKind;
 use serde::Serialize;
@@ -67,9 +67,17 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         oom_kills: 0,
         mean_wall: None,
         machines: resource.instance_type.iter().cloned().collect(),
+        mean_cores: None,
+        peak_memory: None,
         asks: told.current,
+        present: PresentRequest::default(),
         should_ask: told.recommended,
         risk: told.risk.clone(),
+        slowdown_ppm: None,
+        time_limit: None,
+        self_sizing: None,
+        failures: Vec::new(),
+        usage: None,
         by_input: Vec::new(),
         on_fargate: None,
         bound: Boundness::default(),

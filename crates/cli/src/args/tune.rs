@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use ebb_domain::units::Bytes;
-use ebb_sweep::tune::text;
+use ebb_workflows::export as text;
 
 const TUNE_MORE: &str = "\
 Examples:
@@ -133,46 +133,72 @@ pub(crate) struct ServeArgs {
 const IMPORT_MORE: &str = "\
 Examples:
   ebb import trace.txt
+  ebb import run-1/trace.txt run-2/trace.txt.gz  several runs show how far runs differ
+  ebb import trace.txt --step NFCORE_RNASEQ:RNASEQ:STAR_ALIGN
   ebb import --format nextflow trace-*.txt > tuned.config
-  ebb import benchmarks/*.tsv --format snakemake
-  sacct -a --parsable2 --format=JobID,JobName,State,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,Start,End > jobs.txt
-  ebb import jobs.txt
+  ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
+  sacct -a --parsable2 --format=JobID,JobName,Comment,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir | ebb import -
 
-These files tell of cores only how many were busy on average, so requests for cores stay
-as they are. A line that cannot be read is said on standard error, and the rest goes on.
+Files may be gzipped. These records hold only the average number of busy cores: fewer
+cores are advised where even the worst case costs little time. Lines that cannot be read
+are listed on standard error and skipped.
 
 Exit status:
   0  done
-  1  failed, or no line could be read
+  1  a file could not be used, or no task could be read
   2  the command line is wrong";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORT_MORE)]
 pub(crate) struct ImportArgs {
-    /// Nextflow traces, Snakemake benchmarks, or output of sacct --parsable2
+    /// Nextflow traces, Snakemake benchmark files, or sacct output; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Who wrote them [default: by the names in their first line]
+    /// Who wrote them [default: derived from their first line]
     #[arg(long, value_enum)]
     pub(crate) kind: Option<ImportKind>,
-    /// Advise for a run that reads so much, such as 12GiB, where that explains the need
+    /// How benchmark files are named, with {rule} for the rule's name
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) benchmark_pattern: Option<String>,
+    /// Advise for tasks that read this much, such as 12GiB, where that explains the need
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) input: Option<Bytes>,
+    /// Order of the steps
+    #[arg(long, value_enum, default_value = "saving")]
+    pub(crate) sort: StepOrder,
+    /// Show one step with the reasons for its advice
+    #[arg(long, value_name = "NAME")]
+    pub(crate) step: Option<String>,
     #[command(flatten)]
     pub(crate) form: Form,
 }
 
+/// The order of steps in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepOrder {
+    /// The greatest saving first
+    Saving,
+    /// By name
+    Name,
+    /// The most core hours asked for first
+    Cpu,
+    /// The most memory hours asked for first
+    Memory,
+    /// The most hours lost by failures first
+    Failures,
+}
+
 fn size(text: &str) -> Result<Bytes, String> {
-    ebb_sweep::tune::import::size(text)
+    ebb_workflows::import::read_size(text)
         .ok_or_else(|| "it is a number with a unit, such as 12GiB".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportKind {
-    /// Nextflow's trace
+    /// Nextflow trace
     Nextflow,
-    /// A `benchmark:` file of Snakemake
+    /// Snakemake benchmark file
     Snakemake,
-    /// Slurm's accounting
+    /// Output of Slurm's sacct
     Sacct,
 }

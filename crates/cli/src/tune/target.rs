@@ -4,7 +4,8 @@ use anyhow::{Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Report;
 use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
-use ebb_sweep::tune::{self, targets, text};
+use ebb_sweep::tune::{self, targets};
+use ebb_workflows::export as text;
 use serde_json::{Value, json};
 
 use crate::args::{Form, TuneFormat};

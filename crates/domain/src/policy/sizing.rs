@@ -15,9 +15,12 @@ pub struct SizingPolicy {
     /// 1 %, for a failed attempt costs its whole time again. A million means that
     /// only the waste counts, failed attempts included.
     pub oom_ppm: u32,
-    /// Runs below which no memory is advised: three are the fewest with a spread
-    /// and something beside it.
+    /// Tasks below which no request shrinks: three are the fewest with a spread and
+    /// something next to it.
     pub min_runs: u32,
+    /// How much longer a task may take with fewer cores, in parts per million, where only
+    /// its average use of cores is known: 10 %, in the worst case.
+    pub max_slowdown_ppm: u32,
 }
 
 impl Default for SizingPolicy {
@@ -27,6 +30,7 @@ impl Default for SizingPolicy {
             confident_samples: 20,
             oom_ppm: 10_000,
             min_runs: 3,
+            max_slowdown_ppm: 100_000,
         }
     }
 }

@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::bound::Boundness;
+use super::failure::FailureCount;
 use super::gather::{Profiled, Profiles, StepKey};
 use super::place::{self, Offers};
+use super::tasks::PresentRequest;
 use super::{Run, StepProfile};
 use crate::catalogue::Catalogue;
 use crate::finding::Finding;
@@ -18,9 +20,10 @@ use crate::heartbeat::Origin;
 use crate::identity::{AccountId, InstanceType, Region};
 use crate::judge::Facts;
 use crate::policy::Policy;
+use crate::sizing::self_sizing::SelfSizing;
 use crate::sizing::{Need, Risk, SizedInput, SizedRequest};
 use crate::step::StepKind;
-use crate::units::{Bytes, Usd};
+use crate::units::{Bytes, CpuTime, MilliCores, Usd};
 
 /// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
 pub const MAX_STEPS: usize = 10_000;
@@ -57,14 +60,41 @@ pub struct StepAdvice {
     pub oom_kills: u32,
     /// How long its runs that tell took on average; `None` where there is none.
     pub mean_wall: Option<Duration>,
+    /// Cores that those kept busy on average, the long ones counting more; `None` where
+    /// the CPU time of one is unknown.
+    #[serde(default)]
+    pub mean_cores: Option<MilliCores>,
+    /// The most memory that one of them held; `None` where no peak is known.
+    #[serde(default)]
+    pub peak_memory: Option<Bytes>,
     /// Machine types that it ran on, sorted.
     pub machines: Vec<InstanceType>,
-    /// What its newest run asked for.
+    /// What it asks for, by the first attempts of its tasks.
     pub asks: SizedRequest,
+    /// All that those asked for, and how many of them ended for want of memory.
+    #[serde(default)]
+    pub present: PresentRequest,
     /// What to ask for; more than now where it needs more.
     pub should_ask: SizedRequest,
     /// How that memory may fail.
     pub risk: Risk,
+    /// How much longer tasks take with the cores that it should ask for, at the most, in
+    /// parts per million; `None` where those cores were all that it kept busy at once.
+    #[serde(default)]
+    pub slowdown_ppm: Option<u32>,
+    /// How long its tasks are allowed to run, and should be; `None` where no limit is
+    /// known.
+    #[serde(default)]
+    pub time_limit: Option<TimeLimit>,
+    /// The tool of it that takes its memory from its request.
+    #[serde(default)]
+    pub self_sizing: Option<SelfSizing>,
+    /// How its attempts failed, the most time lost first.
+    #[serde(default)]
+    pub failures: Vec<FailureCount>,
+    /// What its tasks asked for and used in all; `None` where nobody counted.
+    #[serde(default)]
+    pub usage: Option<StepTotals>,
     /// Memory by the bytes that a run reads; empty where those explain nothing.
     #[serde(default)]
     pub by_input: Vec<SizedInput>,
@@ -83,15 +113,78 @@ pub struct StepAdvice {
     pub finding: Option<String>,
 }
 
+/// How long tasks may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TimeLimit {
+    /// What first attempts ask for.
+    pub asks: Duration,
+    /// What to ask for.
+    pub should_ask: Duration,
+}
+
+/// Sums over all attempts of a step's tasks. What a record does not hold is left out of
+/// both its sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct StepTotals {
+    /// Tasks.
+    pub tasks: u64,
+    /// Attempts.
+    pub attempts: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// How long the attempts ran.
+    pub wall_seconds: u64,
+    /// How long failed attempts ran.
+    pub lost_seconds: u64,
+    /// Cores asked for, times how long.
+    pub asked_core_seconds: u64,
+    /// CPU time of the attempts whose request for cores is known.
+    pub used_core_seconds: u64,
+    /// Memory asked for in GiB, times how long.
+    pub asked_gib_seconds: u64,
+    /// Peak memory in GiB, times how long, of the attempts whose request is known.
+    pub used_gib_seconds: u64,
+}
+
+impl StepTotals {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let add = u64::saturating_add;
+        Self {
+            tasks: add(self.tasks, other.tasks),
+            attempts: add(self.attempts, other.attempts),
+            failed: add(self.failed, other.failed),
+            wall_seconds: add(self.wall_seconds, other.wall_seconds),
+            lost_seconds: add(self.lost_seconds, other.lost_seconds),
+            asked_core_seconds: add(self.asked_core_seconds, other.asked_core_seconds),
+            used_core_seconds: add(self.used_core_seconds, other.used_core_seconds),
+            asked_gib_seconds: add(self.asked_gib_seconds, other.asked_gib_seconds),
+            used_gib_seconds: add(self.used_gib_seconds, other.used_gib_seconds),
+        }
+    }
+}
+
+/// A step and what is known of its runs.
+#[derive(Debug, Clone, Copy)]
+pub struct StepSubject<'a> {
+    /// What people call it.
+    pub name: &'a str,
+    /// What kind of thing its newest run was.
+    pub kind: StepKind,
+    /// Its runs.
+    pub profile: &'a StepProfile,
+    /// What they need.
+    pub need: &'a Need,
+    /// The tool of it that takes its memory from its request.
+    pub self_sizing: Option<&'a SelfSizing>,
+}
+
 impl StepAdvice {
     /// From a profile alone; `None` for one without runs. Owner, offers and money
     /// are left open.
-    pub fn of(
-        step: &str,
-        kind: StepKind,
-        (profile, need): (&StepProfile, &Need),
-        (policy, catalogue): (&Policy, &Catalogue),
-    ) -> Option<Self> {
+    pub fn of(subject: StepSubject<'_>, policy: &Policy, catalogue: &Catalogue) -> Option<Self> {
+        let (profile, need) = (subject.profile, subject.need);
         let runs = profile.by_time();
         let newest = *runs.last()?;
         let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
@@ -101,13 +194,15 @@ impl StepAdvice {
         machines.sort();
         machines.dedup();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let asks = SizedRequest::from(newest.requested);
+        let present = profile.present_request();
+        let asks = present.request;
         let (should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+        let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
         Some(Self {
-            step: step.to_owned(),
+            step: subject.name.to_owned(),
             region: None,
             account: None,
-            kind,
+            kind: subject.kind,
             owner: None,
             origin: runs.iter().map(|run| run.origin).max()?,
             last_seen: newest.observed_at,
@@ -116,10 +211,21 @@ impl StepAdvice {
             failed: count(profile.failed()),
             oom_kills: count(profile.oom_kills()),
             mean_wall: all.checked_div(many),
+            mean_cores: mean_cores(&telling),
+            peak_memory: (telling.iter())
+                .filter_map(|run| run.peak_memory)
+                .map(|peak| peak.bytes)
+                .max(),
             machines,
             asks,
+            present,
             should_ask,
             risk,
+            slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
+            time_limit: time_limit(&runs, need),
+            self_sizing: subject.self_sizing.cloned(),
+            failures: profile.failures(),
+            usage: None,
             by_input: need.by_input.clone(),
             on_fargate: need.on_fargate,
             bound: Boundness::of(profile, policy, catalogue),
@@ -130,35 +236,56 @@ impl StepAdvice {
     }
 }
 
-/// What to ask for, and the risk of it. Headroom on few runs is no reason to ask for
-/// more than has been enough.
+/// Cores kept busy on average; `None` as soon as the CPU time of one is unknown.
+fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
+    let cpu: Option<Vec<CpuTime>> = runs.iter().map(|run| run.cpu).collect();
+    let cpu = cpu?.into_iter().fold(CpuTime(0), CpuTime::saturating_add);
+    cpu.cores_over(runs.iter().map(|run| run.wall).sum())
+}
+
+/// Where tasks have a limit: that of the newest first attempt.
+fn time_limit(runs: &[&Run], need: &Need) -> Option<TimeLimit> {
+    let records = runs.iter().rev().filter_map(|run| run.record.as_ref());
+    let mut firsts = records.filter(|record| record.attempt <= 1);
+    let asks = firsts.find_map(|record| record.time_limit)?;
+    Some(TimeLimit {
+        asks,
+        should_ask: need.time_limit.unwrap_or(asks),
+    })
+}
+
+/// What to ask for, and the risk of it. A request shrinks only where enough tasks were
+/// seen, and grows only where that rests on enough tasks, or on tasks that were killed.
 pub(crate) fn should_ask(
     asks: SizedRequest,
     need: &Need,
     oom_kills: usize,
 ) -> (SizedRequest, Risk) {
     let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
-    let (memory, risk) = match (asks.memory, need.memory) {
-        // What is enough with less is enough with more, so the chance told still bounds it.
-        (Some(now), Some(needed)) if needed <= now && !is_worth_it(now, needed) => {
-            let mut risk = need.risk.clone();
-            risk.attempts.retain(|size| *size > now);
-            (Some(now), risk)
+    let memory = match (asks.memory, need.memory.zip(need.shrink_to)) {
+        (now, None) => now,
+        (None, Some((_, shrink_to))) => Some(shrink_to).filter(|_| !need.too_few_tasks),
+        (Some(now), Some((_, shrink_to))) if shrink_to <= now => {
+            let shrinks = is_worth_it(now, shrink_to) && !need.too_few_tasks;
+            Some(if shrinks { shrink_to } else { now })
         }
-        (Some(now), Some(needed)) if !(is_guess && needed > now) => {
-            (Some(needed), need.risk.clone())
-        }
-        (None, Some(needed)) => (Some(needed), need.risk.clone()),
-        (now, _) => {
-            let samples_needed = need.risk.samples_needed;
-            let risk = Risk {
-                samples_needed,
-                ..Risk::default()
-            };
-            (now, risk)
+        (Some(now), Some((needed, _))) => {
+            let grows = !is_guess && need.comes_near(now, oom_kills);
+            Some(if grows { needed.max(now) } else { now })
         }
     };
-    let cores = need.cores.or(asks.cores);
+    let risk = memory.map_or_else(
+        || Risk {
+            samples_needed: need.risk.samples_needed,
+            ..Risk::default()
+        },
+        |size| need.risk_after(size),
+    );
+    let cores = match (asks.cores, need.cores) {
+        (Some(now), Some(needed)) if needed < now && need.too_few_tasks => Some(now),
+        (None, Some(_)) if need.too_few_tasks => None,
+        (now, needed) => needed.or(now),
+    };
     (SizedRequest { cores, memory }, risk)
 }
 
@@ -223,8 +350,14 @@ fn told(
 ) -> Option<StepAdvice> {
     let newest = profiled.newest()?;
     let kind = newest.step.usage.id.kind;
-    let known = (&profiled.profile, &profiled.need);
-    let mut advice = StepAdvice::of(&key.name, kind, known, (facts.policy, facts.catalogue))?;
+    let subject = StepSubject {
+        name: &key.name,
+        kind,
+        profile: &profiled.profile,
+        need: &profiled.need,
+        self_sizing: profiled.self_sizing.as_ref(),
+    };
+    let mut advice = StepAdvice::of(subject, facts.policy, facts.catalogue)?;
     let account = key.account.as_ref();
     let id = Finding::id_in(OverprovisionedStep, account, &key.region, &key.name);
     let finding = of_step.get(id.as_str());
@@ -245,31 +378,60 @@ fn told(
 mod tests {
     use super::*;
 
+    /// A need of so many mebibytes by 30 tasks, of which the greatest held 900 MiB.
+    fn need(mib: u64) -> Need {
+        Need {
+            memory: Some(Bytes::mib(mib)),
+            shrink_to: Some(Bytes::mib(mib)),
+            risk: Risk {
+                attempts: vec![Bytes::mib(1_024), Bytes::mib(2_048)],
+                ..Risk::default()
+            },
+            peaks: vec![Bytes::mib(900); 30],
+            effective_millis: 30_000,
+            ..Need::default()
+        }
+    }
+
+    fn asks(mib: u64) -> SizedRequest {
+        SizedRequest {
+            cores: None,
+            memory: Some(Bytes::mib(mib)),
+        }
+    }
+
     #[test]
     fn a_change_for_less_than_a_tenth_is_not_asked_for() {
         let check = |now: u64, needed: u64, expect: u64, attempts: &[u64]| {
-            let asks = SizedRequest {
-                cores: None,
-                memory: Some(Bytes::mib(now)),
-            };
-            let need = Need {
-                memory: Some(Bytes::mib(needed)),
-                risk: Risk {
-                    oom_ppm: Some(5_000),
-                    attempts: vec![Bytes::mib(1_000), Bytes::mib(2_000)],
-                    samples_needed: 0,
-                    ..Risk::default()
-                },
-                ..Need::default()
-            };
-            let (told, risk) = should_ask(asks, &need, 0);
+            let (told, risk) = should_ask(asks(now), &need(needed), 0);
             assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
             let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
-            assert_eq!((risk.oom_ppm, risk.attempts), (Some(5_000), sizes));
+            assert_eq!(risk.attempts, sizes, "{now} {needed}");
+            let between = risk.oom_between.expect("peaks are known");
+            assert!(between.to_ppm < 90_000, "{between:?}");
         };
-        check(1_000, 950, 1_000, &[2_000]);
-        check(1_000, 1_000, 1_000, &[2_000]);
-        check(1_000, 900, 900, &[1_000, 2_000]);
-        check(900, 950, 950, &[1_000, 2_000]);
+        check(1_024, 950, 1_024, &[2_048, 3_072]);
+        check(1_024, 1_000, 1_024, &[2_048, 3_072]);
+        check(1_024, 900, 900, &[1_024, 2_048]);
+        // Tasks held all of it, so that a larger request is worth asking for.
+        check(900, 950, 950, &[1_024, 2_048]);
+        // Nothing came near it.
+        check(1_200, 1_300, 1_200, &[1_536, 2_048]);
+    }
+
+    #[test]
+    fn a_request_changes_only_by_enough_tasks_or_by_kills() {
+        let check = |few: bool, missing: u32, kills, now: u64, needed: u64, expect: u64| {
+            let mut need = need(needed);
+            need.too_few_tasks = few;
+            need.risk.samples_needed = missing;
+            let (told, _) = should_ask(asks(now), &need, kills);
+            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+        };
+        check(true, 19, 0, 4_000, 1_000, 4_000);
+        check(false, 15, 0, 4_000, 1_000, 1_000);
+        check(false, 15, 0, 900, 1_100, 900);
+        check(false, 0, 0, 900, 1_100, 1_100);
+        check(true, 19, 1, 900, 1_400, 1_400);
     }
 }

@@ -6,6 +6,7 @@ mod neighbours;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::tasks::PresentRequest;
 use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
 use crate::finding::StepLink;
@@ -14,6 +15,7 @@ use crate::identity::{AccountId, Region};
 use crate::judge::Facts;
 use crate::placement::share_of_price;
 use crate::placement::speed::Speeds;
+use crate::sizing::self_sizing::SelfSizing;
 use crate::sizing::{Need, SizedRequest};
 use crate::step::{PlacedStep, Requested, StepKind};
 use crate::units::UsdPerHour;
@@ -109,6 +111,10 @@ pub(crate) struct Profiled<'a> {
     pub(crate) runs: Vec<SeenRun<'a>>,
     pub(crate) profile: StepProfile,
     pub(crate) need: Need,
+    /// What its first attempts ask for.
+    pub(crate) present: PresentRequest,
+    /// The tool of it that takes its memory from its request.
+    pub(crate) self_sizing: Option<SelfSizing>,
     /// Executables that it ran, as far as finished runs tell.
     pub(crate) tools: BTreeSet<String>,
 }
@@ -118,10 +124,9 @@ impl Profiled<'_> {
         self.runs.iter().max_by_key(|run| run.step.observed_at)
     }
 
-    /// What its newest run asked for.
+    /// What its first attempts ask for.
     pub(crate) fn requested(&self) -> SizedRequest {
-        let newest = self.newest();
-        SizedRequest::from(newest.map_or_else(Requested::default, SeenRun::requested))
+        self.present.request
     }
 
     /// The tags of its newest run's machine and job, of which the job's hold.
@@ -187,12 +192,16 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                 };
                 (RunKey::of(run.step), profiled)
             }));
-            let need = profile.need(None, facts.policy);
+            let tools = tools(runs.iter());
+            let self_sizing = SelfSizing::of(&key.name, tools.iter().map(String::as_str));
+            let need = profile.need(None, self_sizing.as_ref(), facts.policy);
             let profiled = Profiled {
-                tools: tools(runs.iter()),
+                tools,
                 runs,
+                present: profile.present_request(),
                 profile,
                 need,
+                self_sizing,
             };
             (key, profiled)
         })

@@ -56,6 +56,7 @@ pub(super) fn run(seconds: u64) -> Run {
         origin: Origin::Measured,
         detail: StepDetail::default(),
         among_others: None,
+        record: None,
     }
 }
 
@@ -112,7 +113,7 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
     let check = |others: Vec<Run>, mib: u64| {
         let profile = profile(others.into_iter().chain([killed.clone()]));
         assert_eq!((profile.failed(), profile.oom_kills()), (1, 1));
-        let need = profile.need(None, &Policy::default());
+        let need = profile.need(None, None, &Policy::default());
         assert_eq!(need.memory, Some(Bytes::mib(mib)));
     };
     // Half as much again as the 8 GiB that were too little, and headroom.

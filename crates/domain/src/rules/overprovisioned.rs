@@ -74,7 +74,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
         (!runs.is_empty()).then_some(true),
     );
     let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
-    let requested = newest.requested();
+    let requested = step.profiled.1.requested();
     let Sized {
         request: sized,
         risk,
@@ -83,7 +83,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     if !q.holds(
         "what does it need, with headroom, of what it asks for?",
         (
-            format_args!("{} of {}", worded(sized), worded(requested.into())),
+            format_args!("{} of {}", worded(sized), worded(requested)),
             format_args!("at most {bound} of both"),
         ),
         far_less(bound, requested, sized),
@@ -105,7 +105,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
             format!("no price is known for {kind}"),
         ));
     };
-    let now = newest.part_of(facts, price.per_hour, requested.into())?;
+    let now = newest.part_of(facts, price.per_hour, requested)?;
     let then = newest.part_of(facts, price.per_hour, sized)?;
     let saved = UsdPerHour(now.0 - then.0);
     let saving = price.scaled(saved, price.per_hour);
@@ -116,7 +116,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
     }
     let offers = offers(facts, step.profiles, step.profiled, sized);
     let recommendation = Recommendation {
-        current: requested.into(),
+        current: requested,
         recommended: sized,
         samples: seen.samples,
         placement: best(&offers).or_else(|| place(facts, newest.instance, sized)),
@@ -142,7 +142,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
 
 /// True when both cores and memory needed are a small enough part of what was
 /// asked for: only then does a machine hold more of such steps.
-fn far_less(bound: Share, asked: Requested, needed: SizedRequest) -> bool {
+fn far_less(bound: Share, asked: SizedRequest, needed: SizedRequest) -> bool {
     let small = |needed: Option<u64>, asked: Option<u64>| match (needed, asked) {
         (Some(needed), Some(asked)) => Share::of(needed, asked).map(|share| share <= bound),
         _ => None,

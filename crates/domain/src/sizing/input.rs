@@ -102,6 +102,7 @@ mod tests {
                 }),
                 wall: Duration::from_secs(600),
                 input: Some(Bytes::mib(100 + n * 7_919 % 4_000)),
+                ..Sample::default()
             };
             let samples: Vec<Sample> = (0..count).map(sample).collect();
             let sizes = by_input(&samples, &SizingPolicy::default());
@@ -133,6 +134,7 @@ mod tests {
                 }),
                 wall: Duration::from_secs(600),
                 input: (n > 0).then(|| Bytes::mib(n + 1)),
+                ..Sample::default()
             });
         }
         assert_eq!(by_input(&samples, &SizingPolicy::default()), []);

@@ -16,6 +16,7 @@ fn sample(milli_cores: u64, mib: u64, input: Option<u64>) -> Sample {
         }),
         wall: Duration::from_secs(600),
         input: input.map(Bytes::mib),
+        ..Sample::default()
     }
 }
 
@@ -70,7 +71,13 @@ fn spread(seed: u64, count: u64) -> Vec<Sample> {
         .map(|_| {
             let (u, v): (f64, f64) = (next().max(1e-12), next());
             let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-            sample(1_000, (4_000.0 * (0.3 * normal).exp()) as u64, None)
+            normal
+        })
+        .enumerate()
+        .map(|(n, normal)| Sample {
+            // Each of a run of its own, so that all are independent.
+            pipeline_run: Some(n as u64),
+            ..sample(1_000, (4_000.0 * (0.3 * normal).exp()) as u64, None)
         })
         .collect()
 }

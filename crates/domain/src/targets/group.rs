@@ -276,7 +276,7 @@ impl<'p, 'a> Step<'p, 'a> {
         // Of one that asks for nothing, what it used says how it could be placed.
         let size = |request: SizedRequest| {
             let cores = request.cores.or(need.cores);
-            cores.zip(request.memory.or(need.memory))
+            cores.zip(request.memory.or(need.shrink_to))
         };
         let confident = facts.policy.sizing.confident_samples;
         let samples = profiled.profile.samples(facts.policy).len();

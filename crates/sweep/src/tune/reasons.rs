@@ -193,8 +193,8 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::tests::step;
     use ebb_domain::units::{Bytes, MilliCores};
+    use ebb_workflows::testing::step;
 
     #[test]
     fn reasons_follow_from_what_is_asked_and_what_should_be() {

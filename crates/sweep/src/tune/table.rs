@@ -80,7 +80,7 @@ pub(super) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Opti
 
 /// At most `max` characters, the last ones: what sets a process of a pipeline apart
 /// stands at the end of its name.
-fn end_of(text: &str, max: usize) -> String {
+pub(super) fn end_of(text: &str, max: usize) -> String {
     let all = text.chars().count();
     match all <= max {
         true => text.to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn request(request: SizedRequest) -> String {
     }
 }
 
-fn chance(step: &StepAdvice) -> String {
+pub(super) fn chance(step: &StepAdvice) -> String {
     match step.risk.oom_ppm {
         Some(ppm) => format!("{:.1} %", f64::from(ppm) / 10_000.0),
         None => "unknown".to_owned(),

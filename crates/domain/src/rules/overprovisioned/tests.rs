@@ -15,8 +15,8 @@ fn peak(mib: u64) -> Option<PeakMemory> {
     })
 }
 
-/// A world whose one job asked for `requested` on an m5.4xlarge and whose step
-/// ran for half an hour.
+/// A world whose jobs asked for `requested` on an m5.4xlarge: one that has run for half an
+/// hour, and two of its definition that ended before.
 fn world(requested: Requested, change: impl Fn(&mut StepUsage)) -> World {
     let mut machine = instance(1);
     machine.instance_type = crate::identity::InstanceType::new("m5.4xlarge").expect("a type");
@@ -28,7 +28,24 @@ fn world(requested: Requested, change: impl Fn(&mut StepUsage)) -> World {
             change(s);
         })];
     });
+    add_ended(&mut world, requested, change);
     world
+}
+
+/// Two tasks of the same definition that ended well after a minute.
+fn add_ended(world: &mut World, requested: Requested, change: impl Fn(&mut StepUsage)) {
+    for n in 0..2 {
+        let mut ended = placed_step(1, 100 + 10 * n);
+        (ended.started_at, ended.observed_at) = (at(0), at(60));
+        (ended.usage.started, ended.usage.observed) = (clock(0), clock(60));
+        ended.usage.requested = requested;
+        ended.usage.name = "align-def".into();
+        ended.usage.peak_cores = Some(MilliCores(1_900));
+        ended.usage.peak_memory = peak(2_000);
+        change(&mut ended.usage);
+        ended.usage.end = StepEnd::Exited(0);
+        world.finished.push(ended);
+    }
 }
 
 #[test]
@@ -46,7 +63,7 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
         all,
         "asked for 16 vCPU and 32.0 GiB, used at most 1.9 cores and 2.0 GiB",
     );
-    check(asked(16, 32), all, "Ask for 2 vCPU and 2.5 GiB instead.");
+    check(asked(16, 32), all, "Ask for 2 vCPU and 3.0 GiB instead.");
     check(asked(16, 4), all, "well");
     check(asked(2, 32), all, "well");
     check(asked(16, 32), |s| s.peak_memory = None, "well");
@@ -54,7 +71,7 @@ fn a_step_is_overprovisioned_only_when_cores_and_memory_are_far_below_its_reques
     check(
         asked(16, 32),
         |s| s.end = StepEnd::OutOfMemory,
-        "killed for want of memory in 1 of 1 runs",
+        "killed for want of memory in 1 of 3 runs",
     );
     check(asked(16, 32), |s| s.started = s.observed, "well");
     check(Requested::default(), all, "well");
@@ -77,12 +94,12 @@ fn the_saving_is_the_part_of_the_machine_that_is_freed() {
         .verdict()
         .expect("it is overprovisioned");
     let cost = finding.cost.expect("m5.4xlarge has a price");
-    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h for half an hour, of one
-    // day as far as is known.
-    assert_eq!(cost.per_hour.to_string(), "$0.0140/h");
-    assert_eq!(cost.spent.to_string(), "$0.34");
+    // 16 of 16 vCPU before, 2 of 16 after: 14/16 of 0.768 USD/h for 32 minutes, of one day
+    // as far as is known.
+    assert_eq!(cost.per_hour.to_string(), "$0.0149/h");
+    assert_eq!(cost.spent.to_string(), "$0.36");
     let advice = finding.recommendation.expect("it says what to ask for");
-    assert_eq!(advice.samples, 1);
+    assert_eq!(advice.samples, 3);
     let placed = advice.placement.expect("something fits");
     assert!(
         placed.per_hour < crate::units::UsdPerHour::from_micros(150_000),
@@ -102,11 +119,11 @@ fn a_month_is_as_the_time_since_the_first_run_and_never_as_less_than_a_day() {
         let cost = costs.next().and_then(|finding| finding.cost.clone());
         let cost = cost.expect("it is overprovisioned");
         assert_eq!(cost.saving_a_month.to_string(), expect, "{hours} h");
-        assert_eq!(cost.spent.to_string(), "$0.34");
+        assert_eq!(cost.spent.to_string(), "$0.36");
     };
-    check(1, "$10.22");
-    check(24, "$10.22");
-    check(48, "$5.11");
+    check(1, "$10.90");
+    check(24, "$10.90");
+    check(48, "$5.45");
 }
 
 #[test]
@@ -123,7 +140,7 @@ fn runs_that_ended_count_once_and_make_it_surer() {
     }
     let finding = world.verdict().expect("it is overprovisioned");
     assert_eq!(finding.steps.len(), Finding::MAX_STEPS);
-    assert_eq!(finding.recommendation.expect("advice").samples, 26);
+    assert_eq!(finding.recommendation.expect("advice").samples, 28);
     assert_eq!(finding.confidence.level, Level::High);
 }
 
@@ -164,6 +181,7 @@ fn a_step_that_holds_the_gpus_of_its_machine_saves_nothing_by_fewer_cores() {
                 });
             })];
         });
+        add_ended(&mut world, asked(16, 32), |_| ());
         let found = world.judge().findings.into_iter();
         let found = found.filter(|found| found.kind == super::KIND).count() == 1;
         assert_eq!(found, expect, "{sees} {devices:?}");

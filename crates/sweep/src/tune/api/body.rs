@@ -10,6 +10,7 @@ use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
 use ebb_domain::runs::{HandedStep, RunSeen};
+use ebb_workflows::export::Form;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -18,7 +19,6 @@ use super::problem::Problem;
 use super::route::{Only, Page};
 use crate::tune::hub::Hub;
 use crate::tune::reasons::Reasons;
-use crate::tune::text::Form;
 use crate::tune::{self, Reasoned};
 
 /// What every answer says of the report that it is from.

@@ -5,13 +5,13 @@ mod schemas;
 mod write;
 
 use ebb_domain::decision::MAX_REASON_CHARS;
+use ebb_workflows::export::Form;
 use serde_json::{Map, Value, json};
 
 use super::decide::Act;
 use super::list::{Filter, List};
 use super::route::{ADVICE, DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
 use super::target::Target;
-use crate::tune::text::Form;
 use schemas::schemas;
 use write::reference;
 

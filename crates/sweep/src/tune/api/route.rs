@@ -1,5 +1,6 @@
 //! From path and query to what is asked for.
 
+use ebb_workflows::export::Form;
 use url::form_urlencoded;
 
 use super::decide::Act;
@@ -7,7 +8,6 @@ use super::http::{Request, unescape};
 use super::list::List;
 use super::problem::Problem;
 use super::target::Target;
-use crate::tune::text::Form;
 
 pub(super) const DEFAULT_LIMIT: usize = 100;
 

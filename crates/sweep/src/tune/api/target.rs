@@ -10,7 +10,7 @@ use super::body::{OfReport, cut, head, json};
 use super::list::List;
 use super::problem::Problem;
 use super::route::{Only, PLACE, Page};
-use crate::tune::text;
+use ebb_workflows::export as text;
 
 /// What is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -105,8 +105,8 @@ async fn what_saves_nothing_is_no_change_to_make() {
 #[tokio::test]
 async fn a_step_without_a_finding_is_answered_or_says_how_many_runs_it_takes() {
     let mut report = report();
-    let told = crate::tune::tests::step("align");
-    let mut hung = crate::tune::tests::step("hung");
+    let told = ebb_workflows::testing::step("align");
+    let mut hung = ebb_workflows::testing::step("hung");
     (hung.samples, hung.risk.samples_needed) = (0, 20);
     report.steps = vec![told, hung];
     let bucket = bucket(&report);

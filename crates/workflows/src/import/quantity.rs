@@ -1,4 +1,4 @@
-//! Quantities as these files write them.
+//! Quantities as the files of engines and schedulers write them.
 
 use std::time::Duration;
 
@@ -13,6 +13,11 @@ pub(super) fn number(text: &str) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
+/// A whole number, positive or not.
+pub(super) fn whole(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
 /// `98.5%` or `98.5`.
 pub(super) fn percent(text: &str) -> Option<f64> {
     number(text.trim_end_matches('%').trim())
@@ -25,7 +30,7 @@ pub(super) fn cores(text: &str) -> Option<MilliCores> {
 }
 
 /// `1.2 GB`, `512M`, `1048576`: bytes, by factors of 1024.
-pub(super) fn bytes(text: &str) -> Option<Bytes> {
+pub fn bytes(text: &str) -> Option<Bytes> {
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
     let (value, unit) = text.split_at(digits.unwrap_or(text.len()));
     let unit = unit
@@ -35,10 +40,10 @@ pub(super) fn bytes(text: &str) -> Option<Bytes> {
     let power = match unit {
         "" => 0,
         "K" | "k" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        "P" => 5,
+        "M" | "m" => 2,
+        "G" | "g" => 3,
+        "T" | "t" => 4,
+        "P" | "p" => 5,
         _ => return None,
     };
     scaled(number(value)?, 1024_f64.powi(power))
@@ -115,6 +120,14 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
     }
     let civil: DateTime = text.parse().ok()?;
     civil.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp())
+}
+
+/// The same as sacct writes it: with `SLURM_TIME_FORMAT=%s` in seconds of the epoch.
+pub(super) fn slurm_time(text: &str) -> Option<Timestamp> {
+    match text.parse::<i64>() {
+        Ok(seconds) => Timestamp::from_second(seconds).ok(),
+        Err(_) => time(text),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod machines;
 mod nextflow;
 mod snakemake;
 mod terraform;
+#[cfg(test)]
+mod tests;
 
 pub use environment::update as environment_update;
 

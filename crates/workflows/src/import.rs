@@ -1,0 +1,358 @@
+//! Tasks from files that engines and schedulers write, for people without a probe:
+//! Nextflow's trace, Snakemake's benchmark files, Slurm's accounting.
+//!
+//! These files state how many cores were busy on average only. A line that cannot be read
+//! is reported with its field, and the rest goes on. Reading is bounded: it keeps sums over
+//! all lines, and of each step the newest attempts.
+
+mod fold;
+mod job_name;
+mod lines;
+mod nextflow;
+pub mod pattern;
+mod python_literal;
+mod quantity;
+mod record;
+mod sacct;
+mod snakemake;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::policy::Policy;
+use ebb_domain::profile::advice::{StepAdvice, StepSubject, StepTotals};
+use ebb_domain::profile::failure::FailureCount;
+use ebb_domain::sizing::self_sizing::SelfSizing;
+use ebb_domain::step::StepKind;
+use ebb_domain::units::Bytes;
+use jiff::Timestamp;
+use thiserror::Error;
+
+use self::fold::{Fold, Full};
+use self::lines::{Line, Lines};
+use self::pattern::FileNaming;
+use self::record::Record;
+
+pub use self::fold::ImportedStep;
+pub use self::quantity::bytes as read_size;
+pub use self::record::BadLine;
+
+/// Bad lines that are kept of each file.
+const MAX_BAD_LINES: usize = 20;
+
+/// Lines between two reports of progress.
+const LINES_A_REPORT: u64 = 50_000;
+
+/// Who wrote a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nextflow's `trace.txt`.
+    Nextflow,
+    /// A `benchmark:` file of Snakemake.
+    Snakemake,
+    /// `sacct --parsable2`.
+    Sacct,
+}
+
+impl Kind {
+    /// By a file's first line; `None` where it is nobody's.
+    fn of(line: &str) -> Option<Self> {
+        if sacct::Accounting::is_header(line) {
+            Some(Self::Sacct)
+        } else if snakemake::Benchmark::is_header(line) {
+            Some(Self::Snakemake)
+        } else if nextflow::Trace::is_header(line) {
+            Some(Self::Nextflow)
+        } else {
+            None
+        }
+    }
+
+    fn of_step(self) -> StepKind {
+        match self {
+            Self::Nextflow => StepKind::NextflowTask,
+            Self::Snakemake => StepKind::SnakemakeJob,
+            Self::Sacct => StepKind::SlurmJob,
+        }
+    }
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// It has no line.
+    #[error("the file is empty")]
+    Empty,
+    /// It could not be read on.
+    #[error("cannot read it")]
+    Io(#[from] io::Error),
+    /// Its first line is that of no known format.
+    #[error(
+        "line 1 is neither a Nextflow trace nor a Snakemake benchmark nor sacct output; name \
+         the format with --kind"
+    )]
+    Unknown,
+    /// A column without which a line says nothing.
+    #[error("line 1: there is no column {column}: {remedy}")]
+    MissingColumn {
+        /// The column.
+        column: &'static str,
+        /// Where it comes from.
+        remedy: &'static str,
+    },
+    /// sacct's form for people cuts names and numbers.
+    #[error("line 1: aligned columns cut names: run sacct with --parsable2")]
+    AlignedColumns,
+    /// A benchmark file does not hold the name of its rule, and no pattern matches it.
+    #[error(
+        "the file does not hold the name of its rule, and no pattern matches its path: give \
+         --snakefile Snakefile, or a pattern such as --benchmark-pattern \
+         'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
+    )]
+    NoRule,
+}
+
+/// A file to read.
+pub struct Source<'a> {
+    /// Its path, for messages and for patterns of benchmark files.
+    pub path: &'a str,
+    /// Who wrote it; `None` to find out by its first line.
+    pub kind: Option<Kind>,
+    /// When it was written; benchmark files hold no time.
+    pub modified: Option<Timestamp>,
+}
+
+/// Reads records of one format.
+trait Parser {
+    fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>);
+    fn finish(&mut self, sink: &mut Sink<'_>);
+    /// What the file lacks, for the reader of the advice.
+    fn notes(&self) -> Vec<String>;
+}
+
+/// Where records of one file go.
+struct Sink<'a> {
+    import: &'a mut Import,
+    file: &'a str,
+    kind: StepKind,
+    bad: &'a mut BadLines,
+}
+
+impl Sink<'_> {
+    fn file(&self) -> &str {
+        self.file
+    }
+
+    fn take(&mut self, line: u64, record: Result<Record, BadLine>) {
+        match record {
+            Ok(record) => {
+                let taken = self.import.fold.take(self.kind, self.file, line, record);
+                match taken {
+                    Ok(()) => self.import.records += 1,
+                    Err(Full(what)) => self.bad.add(BadLine {
+                        line,
+                        field: "name".to_owned(),
+                        problem: format!("there is no room for more {what}"),
+                    }),
+                }
+            }
+            Err(bad) => self.bad.add(bad),
+        }
+    }
+}
+
+/// Lines of one file that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BadLines {
+    /// The first of them, at most 20.
+    pub first: Vec<BadLine>,
+    /// How many there were in all.
+    pub count: u64,
+    /// How many of each problem.
+    pub by_problem: BTreeMap<String, u64>,
+}
+
+impl BadLines {
+    fn add(&mut self, bad: BadLine) {
+        self.count += 1;
+        // What a value was is not part of the problem.
+        let problem = bad.problem.split('\'').next().unwrap_or_default();
+        let problem = format!("{}: {}", bad.field, problem.trim());
+        if self.by_problem.len() < MAX_BAD_LINES || self.by_problem.contains_key(&problem) {
+            *self.by_problem.entry(problem).or_default() += 1;
+        }
+        if self.first.len() < MAX_BAD_LINES {
+            self.first.push(bad);
+        }
+    }
+}
+
+/// Files as they are read.
+#[derive(Default)]
+pub struct Import {
+    fold: Fold,
+    naming: FileNaming,
+    notes: BTreeSet<String>,
+    records: u64,
+    skipped: u64,
+}
+
+impl Import {
+    /// With how benchmark files are named.
+    pub fn new(naming: FileNaming) -> Self {
+        Self {
+            naming,
+            ..Self::default()
+        }
+    }
+
+    /// Records read so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Reads one file, plain or gzipped. Calls `progress` now and then with the lines read.
+    ///
+    /// # Errors
+    /// Where no line of it can be used.
+    pub fn read(
+        &mut self,
+        source: &Source<'_>,
+        bytes: impl Read + 'static,
+        mut progress: impl FnMut(u64),
+    ) -> Result<BadLines, ImportError> {
+        let mut lines = Lines::of(bytes)?;
+        let mut bad = BadLines::default();
+        let first = first_line(&mut lines)?;
+        let kind = source.kind.or_else(|| Kind::of(&first));
+        let kind = kind.ok_or(ImportError::Unknown)?;
+        let mut parser = self.parser(kind, source, &first)?;
+        let mut sink = Sink {
+            import: self,
+            file: source.path,
+            kind: kind.of_step(),
+            bad: &mut bad,
+        };
+        if first.starts_with('{') {
+            parser.line(1, &first, &mut sink);
+        }
+        while let Some(Line { number, text }) = lines.next()? {
+            match text {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => parser.line(number, line, &mut sink),
+                Err(unusable) => sink.bad.add(BadLine {
+                    line: number,
+                    field: "line".to_owned(),
+                    problem: unusable.problem(),
+                }),
+            }
+            if number % LINES_A_REPORT == 0 {
+                progress(number);
+            }
+        }
+        parser.finish(&mut sink);
+        self.notes.extend(parser.notes());
+        self.skipped += bad.count;
+        Ok(bad)
+    }
+
+    fn parser(
+        &self,
+        kind: Kind,
+        source: &Source<'_>,
+        first: &str,
+    ) -> Result<Box<dyn Parser>, ImportError> {
+        Ok(match kind {
+            Kind::Nextflow => Box::new(nextflow::Trace::of(first)?),
+            Kind::Sacct => Box::new(sacct::Accounting::of(first)?),
+            Kind::Snakemake => {
+                let (path, naming) = (source.path, &self.naming);
+                Box::new(snakemake::Benchmark::of(
+                    path,
+                    first,
+                    naming,
+                    source.modified,
+                )?)
+            }
+        })
+    }
+
+    /// All that was read.
+    pub fn finish(self) -> Imported {
+        let (steps, runs) = self.fold.finish();
+        Imported {
+            steps,
+            runs,
+            notes: self.notes.into_iter().collect(),
+            records: self.records,
+            skipped: self.skipped,
+        }
+    }
+}
+
+fn first_line(lines: &mut Lines) -> Result<String, ImportError> {
+    while let Some(line) = lines.next()? {
+        match line.text {
+            Ok(text) if text.trim().is_empty() => {}
+            Ok(text) => return Ok(text.to_owned()),
+            Err(_) => return Err(ImportError::Unknown),
+        }
+    }
+    Err(ImportError::Empty)
+}
+
+/// What files state.
+#[derive(Debug)]
+pub struct Imported {
+    /// Steps by name.
+    pub steps: Vec<ImportedStep>,
+    /// The names of the pipeline runs, or of the days where no run is known.
+    pub runs: Vec<String>,
+    /// What the files lack.
+    pub notes: Vec<String>,
+    /// Records read, those of one attempt counted once.
+    pub records: u64,
+    /// Lines that could not be used.
+    pub skipped: u64,
+}
+
+impl Imported {
+    /// Sums over all steps.
+    pub fn totals(&self) -> StepTotals {
+        self.steps
+            .iter()
+            .fold(StepTotals::default(), |sum, step| sum.plus(&step.totals))
+    }
+
+    /// How attempts of all steps failed, the most time lost first.
+    pub fn failures(&self) -> Vec<FailureCount> {
+        FailureCount::merge(self.steps.iter().flat_map(|step| &step.failures))
+    }
+
+    /// What each step should ask for, by name; for an input of this size, where sizes are
+    /// known to explain the need.
+    pub fn advice(&self, input: Option<Bytes>) -> Vec<StepAdvice> {
+        let mut policy = Policy::default();
+        // These files hold tasks that ended, and a short one is as whole as a long one.
+        policy.overprovisioned.min_wall_seconds = 0;
+        let advice = self.steps.iter().filter_map(|step| {
+            let self_sizing = SelfSizing::of(&step.name, []);
+            let need = step.profile.need(input, self_sizing.as_ref(), &policy);
+            let subject = StepSubject {
+                name: &step.name,
+                kind: step.kind,
+                profile: &step.profile,
+                need: &need,
+                self_sizing: self_sizing.as_ref(),
+            };
+            let mut advice = StepAdvice::of(subject, &policy, Catalogue::built_in())?;
+            advice.usage = Some(step.totals);
+            advice.failures.clone_from(&step.failures);
+            Some(advice)
+        });
+        advice.collect()
+    }
+}

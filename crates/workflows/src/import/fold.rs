@@ -1,0 +1,480 @@
+//! Records into steps: each attempt once, attempts of a task together, sums over all of
+//! them and the newest in full.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::profile::advice::StepTotals;
+use ebb_domain::profile::failure::{FailureCount, FailureKind};
+use ebb_domain::profile::tasks::AttemptRecord;
+use ebb_domain::profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_domain::step::{
+    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepKind,
+};
+use ebb_domain::units::{Bytes, CpuTime};
+use jiff::Timestamp;
+
+use super::record::{Ending, Record, identity_of};
+
+/// Names that are kept; a real pipeline has hundreds.
+const MAX_STEPS: usize = 10_000;
+
+/// Runs that are told apart.
+const MAX_RUNS_OF_PIPELINES: usize = 100_000;
+
+/// Attempts that are known again, at 16 bytes each: more than a year of a large pipeline.
+const MAX_IDENTITIES: usize = 8_000_000;
+
+/// Failed attempts that wait for the next one of their task.
+const MAX_PENDING: usize = 100_000;
+
+/// A tool that failed by itself would have needed more memory where its next attempt held
+/// this share of what the failed one had.
+const NEARLY_ALL_PERCENT: u128 = 75;
+
+/// What did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Full(pub(super) &'static str);
+
+/// Steps as they grow.
+#[derive(Debug, Default)]
+pub(super) struct Fold {
+    steps: Vec<StepRecords>,
+    by_name: HashMap<(StepKind, String), u32>,
+    runs: PipelineRuns,
+    known: HashMap<u64, u32>,
+    pending: HashMap<TaskKey, Vec<Attempt>>,
+    tasks: u64,
+}
+
+/// What has in common what may be attempts of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct TaskKey {
+    step: u32,
+    run: u32,
+    task: u64,
+}
+
+/// Runs by name; a resumed run is the same as the one that it resumes.
+#[derive(Debug, Default)]
+struct PipelineRuns {
+    names: Vec<String>,
+    same_as: Vec<u32>,
+    by_name: HashMap<String, u32>,
+}
+
+impl PipelineRuns {
+    fn number(&mut self, name: &str) -> Result<u32, Full> {
+        if let Some(known) = self.by_name.get(name) {
+            return Ok(self.first(*known));
+        }
+        if self.names.len() >= MAX_RUNS_OF_PIPELINES {
+            return Err(Full("runs"));
+        }
+        let number = u32::try_from(self.names.len()).map_err(|_| Full("runs"))?;
+        self.names.push(name.to_owned());
+        self.same_as.push(number);
+        self.by_name.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    fn first(&self, mut run: u32) -> u32 {
+        while let Some(next) = self.same_as.get(run as usize).filter(|next| **next != run) {
+            run = *next;
+        }
+        run
+    }
+
+    fn join(&mut self, one: u32, other: u32) {
+        let (one, other) = (self.first(one), self.first(other));
+        if let Some(same) = self.same_as.get_mut(one.max(other) as usize) {
+            *same = one.min(other);
+        }
+    }
+}
+
+/// One step.
+#[derive(Debug)]
+struct StepRecords {
+    name: String,
+    kind: StepKind,
+    totals: StepTotals,
+    failures: BTreeMap<(FailureKind, Option<i64>), FailureCount>,
+    /// The newest attempts, at most twice [`MAX_RUNS`].
+    attempts: Vec<Attempt>,
+    sums: Sums,
+}
+
+/// Sums that are shown in seconds.
+#[derive(Debug, Default)]
+struct Sums {
+    wall: Duration,
+    lost: Duration,
+    asked_core_nanos: u128,
+    used_core_nanos: u128,
+    asked_byte_millis: u128,
+    used_byte_millis: u128,
+}
+
+/// One attempt, in as little memory as it takes.
+#[derive(Debug, Clone)]
+struct Attempt {
+    observed_at: Timestamp,
+    submitted: Option<Timestamp>,
+    started_at: Timestamp,
+    wall: Duration,
+    cpu: Option<CpuTime>,
+    peak: Option<Bytes>,
+    peak_is_bound: bool,
+    disk: Option<Bytes>,
+    input: Option<Bytes>,
+    requested: Requested,
+    time_limit: Option<Duration>,
+    exit_status: Option<i64>,
+    failure: Option<FailureKind>,
+    is_retried: bool,
+    run: u32,
+    sample: Option<u64>,
+    task: u64,
+    number: u32,
+}
+
+/// A step with all that its records state.
+#[derive(Debug)]
+pub struct ImportedStep {
+    /// The process, rule or job name.
+    pub name: String,
+    /// What kind of thing its tasks are.
+    pub kind: StepKind,
+    /// Its newest attempts.
+    pub profile: StepProfile,
+    /// Sums over all attempts.
+    pub totals: StepTotals,
+    /// How attempts failed, the most time lost first.
+    pub failures: Vec<FailureCount>,
+}
+
+impl Fold {
+    /// Takes in a record of the file `file`, whose line is `line`.
+    pub(super) fn take(
+        &mut self,
+        kind: StepKind,
+        file: &str,
+        line: u64,
+        record: Record,
+    ) -> Result<(), Full> {
+        let run = self.runs.number(record.run.as_deref().unwrap_or(file))?;
+        if let Some(identity) = record.identity {
+            if let Some(first) = self.known.get(&identity) {
+                // A resumed run lists what the run before it did.
+                self.runs.join(*first, run);
+                return Ok(());
+            }
+            if self.known.len() >= MAX_IDENTITIES {
+                return Err(Full("attempts"));
+            }
+            self.known.insert(identity, run);
+        }
+        let step = self.step(kind, &record.step)?;
+        let key = TaskKey {
+            step,
+            run,
+            task: identity_of(&[&record.task]),
+        };
+        let attempt = Attempt::of(&record, run, line);
+        match record.ending {
+            Ending::Failed(_) => self.failed(key, attempt, record.attempt),
+            Ending::Completed => self.completed(key, attempt, record.attempt),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, kind: StepKind, name: &str) -> Result<u32, Full> {
+        let key = (kind, name.to_owned());
+        if let Some(known) = self.by_name.get(&key) {
+            return Ok(*known);
+        }
+        if self.steps.len() >= MAX_STEPS {
+            return Err(Full("steps"));
+        }
+        let number = u32::try_from(self.steps.len()).map_err(|_| Full("steps"))?;
+        self.steps.push(StepRecords {
+            name: name.to_owned(),
+            kind,
+            totals: StepTotals::default(),
+            failures: BTreeMap::new(),
+            attempts: Vec::new(),
+            sums: Sums::default(),
+        });
+        self.by_name.insert(key, number);
+        Ok(number)
+    }
+
+    /// A failed attempt waits for the next one of its task, which shows why it failed.
+    fn failed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
+        if self.pending.len() >= MAX_PENDING {
+            self.give_up_waiting();
+        }
+        let earlier = self.pending.entry(key).or_default();
+        attempt.number = number.unwrap_or_else(|| next_number(earlier));
+        if let Some(before) = earlier
+            .iter_mut()
+            .rfind(|one| one.number + 1 == attempt.number)
+        {
+            before.is_retried = true;
+        }
+        earlier.push(attempt);
+    }
+
+    fn completed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
+        let mut attempts: Vec<Attempt> = Vec::new();
+        if let Some(earlier) = self.pending.get_mut(&key) {
+            let is_before = |one: &Attempt| match number {
+                Some(number) => one.number < number,
+                // Submitted before the other ended, it cannot be its retry.
+                None => attempt.submitted.is_none_or(|at| at >= one.observed_at),
+            };
+            attempts = earlier.extract_if(.., |one| is_before(one)).collect();
+            if earlier.is_empty() {
+                self.pending.remove(&key);
+            }
+        }
+        attempt.number = number.unwrap_or_else(|| next_number(&attempts));
+        for failed in &mut attempts {
+            failed.is_retried = true;
+            failed.failure = failed
+                .failure
+                .map(|kind| after_retry(kind, failed, &attempt));
+        }
+        attempts.push(attempt);
+        self.keep(key.step, attempts);
+    }
+
+    /// Failed attempts that nothing followed are tasks that failed.
+    fn give_up_waiting(&mut self) {
+        for (key, attempts) in std::mem::take(&mut self.pending) {
+            self.keep(key.step, attempts);
+        }
+    }
+
+    /// Takes in all attempts of one task.
+    fn keep(&mut self, step: u32, attempts: Vec<Attempt>) {
+        self.tasks += 1;
+        let Some(records) = self.steps.get_mut(step as usize) else {
+            return;
+        };
+        records.totals.tasks += 1;
+        for attempt in attempts {
+            records.add(&attempt);
+            records.attempts.push(Attempt {
+                task: self.tasks,
+                ..attempt
+            });
+        }
+        if records.attempts.len() >= 2 * MAX_RUNS {
+            records.forget_oldest();
+        }
+    }
+
+    /// All steps by name, and the names of the runs.
+    pub(super) fn finish(mut self) -> (Vec<ImportedStep>, Vec<String>) {
+        self.give_up_waiting();
+        let mut steps: Vec<ImportedStep> = Vec::with_capacity(self.steps.len());
+        for mut records in std::mem::take(&mut self.steps) {
+            records.forget_oldest();
+            steps.push(records.finish(&self.runs));
+        }
+        steps.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        let runs = self.runs.names.iter().enumerate();
+        let own = runs.filter(|(number, _)| self.runs.first(*number as u32) as usize == *number);
+        let names = own.map(|(_, name)| name.clone()).collect();
+        (steps, names)
+    }
+}
+
+fn next_number(earlier: &[Attempt]) -> u32 {
+    earlier.iter().map(|one| one.number).max().unwrap_or(0) + 1
+}
+
+/// Why an attempt failed, as the attempt shows that ended well.
+fn after_retry(kind: FailureKind, failed: &Attempt, well: &Attempt) -> FailureKind {
+    let (Some(had), Some(then)) = (failed.requested.memory, well.requested.memory) else {
+        return kind;
+    };
+    let held_nearly_all = well
+        .peak
+        .is_some_and(|peak| u128::from(peak.0) * 100 >= u128::from(had.0) * NEARLY_ALL_PERCENT);
+    match kind {
+        FailureKind::OutOfMemory if then <= had => FailureKind::Killed,
+        FailureKind::Error if then > had && held_nearly_all => FailureKind::SuspectedOutOfMemory,
+        kind => kind,
+    }
+}
+
+impl Attempt {
+    /// Files without times are in the order of time.
+    fn of(record: &Record, run: u32, line: u64) -> Self {
+        let by_line = i64::try_from(line).ok();
+        let by_line = by_line.and_then(|line| Timestamp::from_second(line).ok());
+        let ended = record
+            .ended
+            .or_else(|| record.started?.checked_add(record.wall).ok())
+            .or(by_line)
+            .unwrap_or(Timestamp::UNIX_EPOCH);
+        Self {
+            observed_at: ended,
+            submitted: record.submitted,
+            started_at: record
+                .started
+                .or_else(|| ended.checked_sub(record.wall).ok())
+                .unwrap_or(ended),
+            wall: record.wall,
+            cpu: record.cpu,
+            peak: record.peak,
+            peak_is_bound: record.peak_is_bound,
+            disk: record.disk,
+            input: record.input,
+            requested: record.requested,
+            time_limit: record.time_limit,
+            exit_status: record.exit_status,
+            failure: match record.ending {
+                Ending::Completed => None,
+                Ending::Failed(kind) => Some(kind),
+            },
+            is_retried: record.is_retried == Some(true),
+            run,
+            sample: record
+                .sample
+                .as_deref()
+                .map(|sample| identity_of(&[sample])),
+            task: 0,
+            number: 1,
+        }
+    }
+
+    fn end(&self) -> StepEnd {
+        match (self.failure, self.exit_status) {
+            (None, _) => StepEnd::Exited(0),
+            (Some(kind), _) if kind.is_out_of_memory() => StepEnd::OutOfMemory,
+            // It failed, whatever its own status was.
+            (Some(_), status) => {
+                let status = status.and_then(|status| u8::try_from(status).ok());
+                StepEnd::Exited(status.filter(|status| *status > 0).unwrap_or(u8::MAX))
+            }
+        }
+    }
+
+    fn into_run(self, runs: &PipelineRuns) -> Run {
+        let end = self.end();
+        Run {
+            observed_at: self.observed_at,
+            started_at: self.started_at,
+            wall: self.wall,
+            quiet: Duration::ZERO,
+            end,
+            cpu: self.cpu,
+            peak_cores: None,
+            peak_memory: self.peak.map(|bytes| PeakMemory {
+                bytes,
+                source: match self.peak_is_bound {
+                    true => MemorySource::MaxRssUpperBound,
+                    false => MemorySource::ProcessesSampled,
+                },
+            }),
+            disk: self.disk,
+            input: self.input,
+            requested: self.requested,
+            machine: None,
+            origin: Origin::Measured,
+            detail: StepDetail::default(),
+            among_others: None,
+            record: Some(Box::new(AttemptRecord {
+                pipeline_run: format!("{:06}", runs.first(self.run)),
+                task: self.task.to_string(),
+                sample: self.sample.map(|sample| format!("{sample:016x}")),
+                attempt: self.number,
+                exit_status: self.exit_status,
+                failure: self.failure,
+                time_limit: self.time_limit,
+            })),
+        }
+    }
+}
+
+impl StepRecords {
+    fn add(&mut self, attempt: &Attempt) {
+        let (totals, sums) = (&mut self.totals, &mut self.sums);
+        totals.attempts += 1;
+        sums.wall = sums.wall.saturating_add(attempt.wall);
+        let nanos = attempt.wall.as_nanos();
+        let millis = attempt.wall.as_millis();
+        if let (Some(asked), Some(cpu)) = (attempt.requested.cores, attempt.cpu) {
+            sums.asked_core_nanos += nanos * u128::from(asked.0) / 1000;
+            sums.used_core_nanos += u128::from(cpu.0);
+        }
+        if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
+            sums.asked_byte_millis += millis * u128::from(asked.0);
+            sums.used_byte_millis += millis * u128::from(peak.0);
+        }
+        let Some(kind) = attempt.failure else {
+            return;
+        };
+        totals.failed += 1;
+        sums.lost = sums.lost.saturating_add(attempt.wall);
+        let count = self
+            .failures
+            .entry((kind, attempt.exit_status))
+            .or_insert(FailureCount {
+                kind,
+                exit_status: attempt.exit_status,
+                attempts: 0,
+                retried: 0,
+                lost_seconds: 0,
+            });
+        count.attempts = count.attempts.saturating_add(1);
+        count.retried = count.retried.saturating_add(u32::from(attempt.is_retried));
+        count.lost_seconds = count.lost_seconds.saturating_add(attempt.wall.as_secs());
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(old) = self.attempts.len().checked_sub(MAX_RUNS + 1) else {
+            return;
+        };
+        let newest = |attempt: &Attempt| (attempt.observed_at, attempt.task, attempt.number);
+        self.attempts.select_nth_unstable_by_key(old, newest);
+        self.attempts.drain(..=old);
+    }
+
+    fn finish(self, runs: &PipelineRuns) -> ImportedStep {
+        let (mut totals, sums) = (self.totals, self.sums);
+        let seconds = |n: u128, of: u128| u64::try_from(n / of).unwrap_or(u64::MAX);
+        totals.wall_seconds = sums.wall.as_secs();
+        totals.lost_seconds = sums.lost.as_secs();
+        totals.asked_core_seconds = seconds(sums.asked_core_nanos, 1_000_000_000);
+        totals.used_core_seconds = seconds(sums.used_core_nanos, 1_000_000_000);
+        totals.asked_gib_seconds = seconds(sums.asked_byte_millis, 1000 << 30);
+        totals.used_gib_seconds = seconds(sums.used_byte_millis, 1000 << 30);
+        let mut profile = StepProfile::default();
+        let kind = self.kind;
+        profile.extend((0_u32..).zip(self.attempts).map(|(number, attempt)| {
+            let key = RunKey {
+                seen_on: String::new(),
+                step: StepId {
+                    kind,
+                    key: number.to_string(),
+                },
+            };
+            (key, attempt.into_run(runs))
+        }));
+        let mut failures: Vec<FailureCount> = self.failures.into_values().collect();
+        failures.sort_by(|a, b| (b.lost_seconds, a).cmp(&(a.lost_seconds, b)));
+        ImportedStep {
+            name: self.name,
+            kind: self.kind,
+            profile,
+            totals,
+            failures,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What engines put into the names and comments of Slurm jobs.
+//!
+//! Sources: nextflow `AbstractGridExecutor` (`nf-` and the task's name, in which blanks and
+//! `/:@*?=` are `_`); snakemake-executor-plugin-slurm (the run's UUID as name, rule and
+//! wildcards as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell
+//! (`cromwell_ID_TASK`); Toil (`toil_job_N_STEP`).
+
+/// What a job is called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct JobName {
+    /// The process, rule or job name.
+    pub(super) step: String,
+    /// The pipeline run.
+    pub(super) run: Option<String>,
+    /// What the attempts of one task have in common; `None` where each job is its own.
+    pub(super) task: Option<String>,
+    pub(super) sample: Option<String>,
+}
+
+impl JobName {
+    /// By a job's name and comment; errs where the name is an engine's run and the comment
+    /// that would name the rule is not there.
+    pub(super) fn of(name: &str, comment: Option<&str>) -> Result<Self, String> {
+        if let Some(rest) = name.strip_prefix("nf-") {
+            return Ok(Self::of_nextflow(rest));
+        }
+        if ends_with_uuid(name) {
+            return Self::of_snakemake(name, comment);
+        }
+        if let Some(rule) = name.strip_prefix("snakejob.").and_then(rule_of_script) {
+            return Ok(Self::named(rule));
+        }
+        if let Some(named) = name.strip_prefix("cromwell_").and_then(Self::of_cromwell) {
+            return Ok(named);
+        }
+        if let Some(step) = name.strip_prefix("toil_job_").and_then(after_number) {
+            return Ok(Self::named(step));
+        }
+        Ok(Self::named(name))
+    }
+
+    fn named(step: &str) -> Self {
+        Self {
+            step: step.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// `PROCESS_(tag)`, or `PROCESS_(3)` without a tag.
+    fn of_nextflow(name: &str) -> Self {
+        let Some((process, tag)) = name.split_once("_(") else {
+            return Self::named(name);
+        };
+        let tag = tag.strip_suffix(')').unwrap_or(tag);
+        let is_index = tag.bytes().all(|byte| byte.is_ascii_digit());
+        Self {
+            step: process.to_owned(),
+            task: Some(name.to_owned()),
+            sample: (!is_index).then(|| tag.to_owned()),
+            run: None,
+        }
+    }
+
+    /// `rule_NAME_wildcards_VALUES` as comment.
+    fn of_snakemake(name: &str, comment: Option<&str>) -> Result<Self, String> {
+        let rule = comment.and_then(|comment| comment.strip_prefix("rule_"));
+        let Some(rule) = rule else {
+            return Err(
+                "it is the UUID of a Snakemake run, and no Comment names the rule: add \
+                 Comment to sacct --format (Slurm stores it with \
+                 AccountingStoreFlags=job_comment), or import the rules' benchmark files"
+                    .to_owned(),
+            );
+        };
+        let (rule, wildcards) = match rule.split_once("_wildcards_") {
+            Some((rule, wildcards)) => (rule, Some(wildcards)),
+            None => (rule, None),
+        };
+        Ok(Self {
+            step: rule.to_owned(),
+            run: Some(name.to_owned()),
+            task: comment.map(str::to_owned),
+            sample: wildcards.map(str::to_owned),
+        })
+    }
+
+    /// `ab12cd34_TASK`.
+    fn of_cromwell(rest: &str) -> Option<Self> {
+        let (run, task) = rest.split_once('_')?;
+        let is_id = run.len() == 8 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| Self {
+            step: task.to_owned(),
+            run: Some(run.to_owned()),
+            ..Self::default()
+        })
+    }
+}
+
+/// `RULE.ID.sh`.
+fn rule_of_script(rest: &str) -> Option<&str> {
+    let (rule, id) = rest.strip_suffix(".sh")?.rsplit_once('.')?;
+    id.bytes().all(|byte| byte.is_ascii_digit()).then_some(rule)
+}
+
+fn after_number(rest: &str) -> Option<&str> {
+    let (number, step) = rest.split_once('_')?;
+    number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then_some(step)
+}
+
+/// `550e8400-e29b-41d4-a716-446655440000`, alone or behind a prefix.
+fn ends_with_uuid(name: &str) -> bool {
+    let Some(start) = name.len().checked_sub(36) else {
+        return false;
+    };
+    let Some(uuid) = name.get(start..) else {
+        return false;
+    };
+    let groups: Vec<&str> = uuid.split('-').collect();
+    let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
+    let is_apart = start == 0 || name[..start].ends_with('_');
+    is_apart
+        && lengths == [8, 4, 4, 4, 12]
+        && groups
+            .iter()
+            .all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The folder of a project: Nextflow's task folders `work/ab/0123…` are all of one.
+pub(super) fn project_of(work_dir: &str) -> &str {
+    let mut parts = work_dir.rsplitn(3, '/');
+    let (task, group, rest) = (parts.next(), parts.next(), parts.next());
+    let is_hex = |text: Option<&str>, least: usize| {
+        text.is_some_and(|text| {
+            text.len() >= least && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    match rest {
+        Some(rest)
+            if is_hex(task, 28) && group.is_some_and(|g| g.len() == 2) && is_hex(group, 2) =>
+        {
+            rest
+        }
+        _ => work_dir,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_of_a_job_is_known_by_its_name() {
+        const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
+        let check = |name: &str, comment: Option<&str>, expect: [&str; 3]| {
+            let named = JobName::of(name, comment).expect("a name");
+            let text = |value: &Option<String>| value.clone().unwrap_or_default();
+            let got = [named.step.clone(), text(&named.run), text(&named.sample)];
+            assert_eq!(got, expect, "{name}");
+        };
+        check("align", None, ["align", "", ""]);
+        check("nf-RNASEQ_STAR_(S1)", None, ["RNASEQ_STAR", "", "S1"]);
+        check("nf-FASTQC_(12)", None, ["FASTQC", "", ""]);
+        check("nf-MULTIQC", None, ["MULTIQC", "", ""]);
+        check(UUID, Some("rule_bwa_wildcards_A"), ["bwa", UUID, "A"]);
+        check(UUID, Some("rule_all"), ["all", UUID, ""]);
+        let prefixed = format!("mine_{UUID}");
+        check(
+            &prefixed,
+            Some("rule_x_wildcards_a_b"),
+            ["x", &prefixed, "a_b"],
+        );
+        check(
+            "snakejob.call_variants.17.sh",
+            None,
+            ["call_variants", "", ""],
+        );
+        check("cromwell_ab12cd34_Align", None, ["Align", "ab12cd34", ""]);
+        check("toil_job_17_sort.cwl", None, ["sort.cwl", "", ""]);
+        assert!(JobName::of(UUID, None).is_err());
+        assert!(JobName::of(UUID, Some("nightly")).is_err());
+    }
+
+    #[test]
+    fn task_folders_of_nextflow_are_of_one_project() {
+        let task = "/scratch/p/work/ab/0123456789abcdef0123456789abcd";
+        assert_eq!(project_of(task), "/scratch/p/work");
+        assert_eq!(project_of("/home/ana/align"), "/home/ana/align");
+    }
+}

@@ -1,0 +1,264 @@
+//! Nextflow's trace: tab separated, amounts for people or, with `trace.raw`, in bytes and
+//! milliseconds. With `trace.sep` the separator may be a comma or a semicolon.
+//!
+//! Source: "Execution log and tracing", Nextflow's documentation. A process's name is
+//! `PROCESS (tag)`, or `PROCESS (index)` without a tag, so that a number in the brackets is
+//! no sample unless a column `tag` says so.
+
+use std::time::Duration;
+
+use ebb_domain::profile::failure::FailureKind;
+use ebb_domain::step::Requested;
+
+use super::quantity::{busy, bytes, cores, percent, spoken, time, whole};
+use super::record::{BadLine, Column, Ending, Header, Record, Row, identity_of};
+use super::{ImportError, Parser, Sink};
+
+/// Reads one trace.
+pub(super) struct Trace {
+    separator: char,
+    header: String,
+    columns: Columns,
+    /// Traces that were put one after the other into one file: how many headers came.
+    part: u32,
+}
+
+struct Columns {
+    task_id: Column,
+    hash: Column,
+    native_id: Column,
+    process: Column,
+    tag: Column,
+    name: Column,
+    status: Column,
+    exit: Column,
+    submit: Column,
+    start: Column,
+    complete: Column,
+    duration: Column,
+    realtime: Column,
+    cpu_percent: Column,
+    cpus: Column,
+    memory: Column,
+    time: Column,
+    attempt: Column,
+    error_action: Column,
+    rss: Column,
+    peak_rss: Column,
+    rchar: Column,
+    read_bytes: Column,
+    write_bytes: Column,
+}
+
+impl Trace {
+    /// Whether this first line is one of a trace.
+    pub(super) fn is_header(line: &str) -> bool {
+        separator_of(line).is_some()
+    }
+
+    pub(super) fn of(line: &str) -> Result<Self, ImportError> {
+        let separator = separator_of(line).unwrap_or('\t');
+        let header = Header::of(line, separator);
+        if !header.has("process") && !header.has("name") {
+            return Err(ImportError::MissingColumn {
+                column: "name",
+                remedy: "add it to trace.fields",
+            });
+        }
+        if !header.has("realtime") && !header.has("duration") {
+            return Err(ImportError::MissingColumn {
+                column: "realtime",
+                remedy: "add it to trace.fields",
+            });
+        }
+        let at = |name| header.column(name);
+        Ok(Self {
+            separator,
+            columns: Columns {
+                task_id: at("task_id"),
+                hash: at("hash"),
+                native_id: at("native_id"),
+                process: at("process"),
+                tag: at("tag"),
+                name: at("name"),
+                status: at("status"),
+                exit: at("exit"),
+                submit: at("submit"),
+                start: at("start"),
+                complete: at("complete"),
+                duration: at("duration"),
+                realtime: at("realtime"),
+                cpu_percent: at("%cpu"),
+                cpus: at("cpus"),
+                memory: at("memory"),
+                time: at("time"),
+                attempt: at("attempt"),
+                error_action: at("error_action"),
+                rss: at("rss"),
+                peak_rss: at("peak_rss"),
+                rchar: at("rchar"),
+                read_bytes: at("read_bytes"),
+                write_bytes: at("write_bytes"),
+            },
+            header: line.to_owned(),
+            part: 1,
+        })
+    }
+}
+
+fn separator_of(line: &str) -> Option<char> {
+    ['\t', ',', ';'].into_iter().find(|separator| {
+        let header = Header::of(line, *separator);
+        ["realtime", "%cpu", "duration", "native_id"]
+            .iter()
+            .any(|name| header.has(name))
+    })
+}
+
+impl Parser for Trace {
+    fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
+        if line == self.header {
+            self.part += 1;
+            return;
+        }
+        let row = Row::of(number, line, self.separator);
+        let record = self.columns.record(&row).map(|mut record| {
+            if self.part > 1 {
+                record.run = Some(format!("{} part {}", sink.file(), self.part));
+            }
+            record
+        });
+        sink.take(number, record);
+    }
+
+    fn finish(&mut self, _: &mut Sink<'_>) {}
+
+    fn notes(&self) -> Vec<String> {
+        let columns = &self.columns;
+        let mut notes = Vec::new();
+        if !columns.memory.is_there() || !columns.cpus.is_there() {
+            notes.push(
+                "the trace has no requests: add cpus, memory and attempt to trace.fields, or \
+                 nothing can be compared with what tasks asked for"
+                    .to_owned(),
+            );
+        } else if !columns.attempt.is_there() {
+            notes.push(
+                "the trace has no column attempt: retries are known by their names only".to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+impl Columns {
+    fn record(&self, row: &Row<'_>) -> Result<Record, BadLine> {
+        let name = row.text(self.name);
+        let (of_name, in_brackets) = name.map_or((None, None), split_name);
+        let process = row.text(self.process).or(of_name);
+        let process = process.ok_or_else(|| row.bad(self.name, "it is missing"))?;
+        let tag = row.text(self.tag).or_else(|| {
+            // Without a tag the brackets hold the task's index.
+            in_brackets.filter(|tag| !tag.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        let status = row.text(self.status);
+        let is_cached = status == Some("CACHED");
+        let exit_status = row.get(self.exit, whole)?;
+        let ending = ending(status, exit_status);
+        let wall = match row.get(self.realtime, spoken)? {
+            Some(wall) => Some(wall),
+            None => row.get(self.duration, spoken)?,
+        };
+        let wall = match (wall, ending) {
+            (Some(wall), _) => wall,
+            // Of a task that was lost nobody knows how long it ran.
+            (None, Ending::Failed(_)) => Duration::ZERO,
+            (None, Ending::Completed) => return Err(row.bad(self.realtime, "it is missing")),
+        };
+        let peak = match row.get(self.peak_rss, bytes)? {
+            Some(peak) => Some(peak),
+            None => row.get(self.rss, bytes)?,
+        };
+        let (read, written) = (
+            row.get(self.read_bytes, bytes)?,
+            row.get(self.write_bytes, bytes)?,
+        );
+        let cpu = row.get(self.cpu_percent, percent)?;
+        Ok(Record {
+            step: process.to_owned(),
+            task: name.map_or_else(|| tag.unwrap_or_default().to_owned(), str::to_owned),
+            identity: self.identity(row, process),
+            is_cached,
+            attempt: row
+                .get(self.attempt, whole)?
+                .and_then(|n| u32::try_from(n).ok()),
+            sample: tag.map(str::to_owned),
+            submitted: row.get(self.submit, time)?,
+            started: row.get(self.start, time)?,
+            ended: self.ended(row)?,
+            wall,
+            ending,
+            exit_status,
+            is_retried: row.text(self.error_action).map(|action| action == "RETRY"),
+            cpu: cpu.map(|percent| busy(wall, percent)),
+            // A sampler that came too late finds nothing.
+            peak: peak.filter(|peak| peak.0 > 0),
+            disk: read.zip(written).map(|(a, b)| a.saturating_add(b)),
+            // All that it read, from the page cache too; `read_bytes` is only what came
+            // from a disk.
+            input: row.get(self.rchar, bytes)?.or(read),
+            requested: Requested {
+                cores: row.get(self.cpus, cores)?,
+                memory: row.get(self.memory, bytes)?,
+            },
+            time_limit: row.get(self.time, spoken)?,
+            ..Record::default()
+        })
+    }
+
+    /// When it completed; without that column by its duration, which begins at submission.
+    fn ended(&self, row: &Row<'_>) -> Result<Option<jiff::Timestamp>, BadLine> {
+        if let Some(complete) = row.get(self.complete, time)? {
+            return Ok(Some(complete));
+        }
+        let submitted = row.get(self.submit, time)?;
+        let lasted = row.get(self.duration, spoken)?;
+        Ok(submitted
+            .zip(lasted)
+            .and_then(|(at, lasted)| at.checked_add(lasted).ok()))
+    }
+
+    /// By the hash of the work folder, which a resumed run takes over; else by the id that
+    /// the executor gave it.
+    fn identity(&self, row: &Row<'_>, process: &str) -> Option<u64> {
+        if let Some(hash) = row.text(self.hash) {
+            return Some(identity_of(&["hash", hash, process]));
+        }
+        let native = row.text(self.native_id)?;
+        let submitted = row.text(self.submit)?;
+        let id = row.text(self.task_id).unwrap_or_default();
+        Some(identity_of(&["native", native, submitted, id]))
+    }
+}
+
+/// `PROCESS (tag)` as process and tag.
+fn split_name(name: &str) -> (Option<&str>, Option<&str>) {
+    match name.split_once(" (") {
+        Some((process, tag)) => (Some(process), Some(tag.strip_suffix(')').unwrap_or(tag))),
+        None => (Some(name), None),
+    }
+}
+
+fn ending(status: Option<&str>, exit_status: Option<i64>) -> Ending {
+    match (status, exit_status) {
+        (Some("COMPLETED" | "CACHED"), None | Some(0)) | (None, None | Some(0)) => {
+            Ending::Completed
+        }
+        (Some("ABORTED"), _) => Ending::Failed(FailureKind::Cancelled),
+        // Some pipelines accept other statuses of a tool.
+        (Some("COMPLETED" | "CACHED"), Some(_)) => Ending::Completed,
+        // It failed without a status: its machine was lost, or it never began.
+        (Some("FAILED"), None) => Ending::Failed(FailureKind::MachineLost),
+        (_, exit_status) => Ending::Failed(FailureKind::of_exit_status(exit_status)),
+    }
+}

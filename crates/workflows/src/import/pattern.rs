@@ -1,0 +1,248 @@
+//! Paths of files by patterns with wildcards, as Snakemake writes them:
+//! `benchmarks/{sample}.bwa.benchmark.txt`, or `{sample,[A-Z]+}` with an expression.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use thiserror::Error;
+
+/// The wildcard that names the rule, in a pattern that a person gives.
+const RULE: &str = "rule";
+
+/// A pattern of paths.
+#[derive(Debug, Clone)]
+pub struct PathPattern {
+    expression: Regex,
+    wildcards: Vec<String>,
+    /// Characters outside wildcards: the more, the more a match says.
+    literal: usize,
+}
+
+/// Why a pattern cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PatternError {
+    /// A bracket has no partner.
+    #[error("'{0}' has a bracket without its partner")]
+    Bracket(String),
+    /// A wildcard's expression is none.
+    #[error("'{0}': the expression of a wildcard cannot be read")]
+    Expression(String),
+}
+
+impl PathPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// Where a bracket has no partner or a wildcard's expression cannot be read.
+    pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        let mut expression = String::from("(?:^|/)");
+        let mut wildcards: Vec<String> = Vec::new();
+        let mut literal = 0;
+        let mut rest = pattern.trim_start_matches("./");
+        while let Some(open) = rest.find('{') {
+            let (before, from) = rest.split_at(open);
+            let close = closing(from).ok_or_else(|| PatternError::Bracket(pattern.to_owned()))?;
+            let inner = &from[1..close];
+            let (name, own) = match inner.split_once(',') {
+                Some((name, own)) => (name.trim(), own.trim()),
+                None => (inner.trim(), ".+"),
+            };
+            literal += before.chars().count();
+            expression.push_str(&regex::escape(before));
+            // A name that comes again must match the same, which this kind of expression
+            // cannot ask for; it is compared afterwards.
+            expression.push_str(&format!("({own})"));
+            wildcards.push(name.to_owned());
+            rest = &from[close + 1..];
+        }
+        literal += rest.chars().count();
+        expression.push_str(&regex::escape(rest));
+        expression.push('$');
+        let expression =
+            Regex::new(&expression).map_err(|_| PatternError::Expression(pattern.to_owned()))?;
+        Ok(Self {
+            expression,
+            wildcards,
+            literal,
+        })
+    }
+
+    /// Whether it has a wildcard that names the rule.
+    pub fn names_rule(&self) -> bool {
+        self.wildcards.iter().any(|name| name == RULE)
+    }
+
+    /// What the wildcards stand for in a path that it matches at its end.
+    fn matches(&self, path: &str) -> Option<PathMatch> {
+        let found = self.expression.captures(path)?;
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in self.wildcards.iter().zip(found.iter().skip(1)) {
+            let value = value.map_or("", |value| value.as_str()).to_owned();
+            match values.get(name) {
+                Some(known) if *known != value => return None,
+                _ => values.insert(name.clone(), value),
+            };
+        }
+        let start = found.get(0).map_or(0, |whole| whole.start());
+        Some(PathMatch {
+            folder: path[..start].to_owned(),
+            values,
+        })
+    }
+}
+
+/// The bracket that closes the first one.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (index, c) in text.char_indices() {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return Some(index);
+        }
+    }
+    None
+}
+
+struct PathMatch {
+    folder: String,
+    values: BTreeMap<String, String>,
+}
+
+/// What a path says of a benchmark file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The rule.
+    pub rule: String,
+    /// The folder in front of the pattern: that of the run.
+    pub folder: String,
+    /// The wildcards other than the rule, as `name=value`.
+    pub sample: Option<String>,
+}
+
+/// How benchmark files are named, by rule or with the wildcard `{rule}`.
+#[derive(Debug, Clone, Default)]
+pub struct FileNaming {
+    of_rules: Vec<(String, PathPattern)>,
+    general: Option<PathPattern>,
+}
+
+impl FileNaming {
+    /// Adds the pattern of a rule's `benchmark:`.
+    pub fn add_rule(&mut self, rule: &str, pattern: PathPattern) {
+        self.of_rules.push((rule.to_owned(), pattern));
+    }
+
+    /// Sets the pattern that holds `{rule}`.
+    pub fn set_general(&mut self, pattern: PathPattern) {
+        self.general = Some(pattern);
+    }
+
+    /// The rule of a file by its path; of several patterns that match, the one with the
+    /// most text outside wildcards. `None` where none matches, or two rules equally.
+    pub fn name(&self, path: &str) -> Option<NamedFile> {
+        let matching = self.of_rules.iter().filter_map(|(rule, pattern)| {
+            Some((pattern.literal, rule.as_str(), pattern.matches(path)?))
+        });
+        let mut matching: Vec<_> = matching.collect();
+        matching.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        let is_tie =
+            matching.len() > 1 && matching[0].0 == matching[1].0 && matching[0].1 != matching[1].1;
+        if is_tie {
+            return None;
+        }
+        if let Some((_, rule, found)) = matching.into_iter().next() {
+            return Some(named(rule.to_owned(), found));
+        }
+        let mut found = self.general.as_ref()?.matches(path)?;
+        let rule = found.values.remove(RULE)?;
+        Some(named(rule, found))
+    }
+}
+
+fn named(rule: String, found: PathMatch) -> NamedFile {
+    let values = found.values.iter();
+    let pairs: Vec<String> = values
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    NamedFile {
+        rule,
+        folder: found.folder,
+        sample: (!pairs.is_empty()).then(|| pairs.join(",")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naming(rules: &[(&str, &str)]) -> FileNaming {
+        let mut naming = FileNaming::default();
+        for (rule, pattern) in rules {
+            naming.add_rule(rule, PathPattern::new(pattern).expect("a pattern"));
+        }
+        naming
+    }
+
+    #[test]
+    fn a_file_is_named_by_the_pattern_of_its_rule_wherever_the_wildcards_are() {
+        let naming = naming(&[
+            ("bwa", "benchmarks/{sample}.bwa.benchmark.txt"),
+            ("sort", "benchmarks/{sample}.sort.benchmark.txt"),
+            ("call", "bench/{chrom,chr[0-9]+}/{sample}.txt"),
+            ("a", "same/{x}.txt"),
+            ("b", "same/{y}.txt"),
+        ]);
+        let check = |path: &str, expect: Option<(&str, &str, &str)>| {
+            let named = naming.name(path);
+            let named = named.as_ref().map(|file| {
+                let sample = file.sample.as_deref().unwrap_or("");
+                (file.rule.as_str(), file.folder.as_str(), sample)
+            });
+            assert_eq!(named, expect, "{path}");
+        };
+        check(
+            "benchmarks/A.bwa.benchmark.txt",
+            Some(("bwa", "", "sample=A")),
+        );
+        check(
+            "/data/run 1/benchmarks/A.sort.benchmark.txt",
+            Some(("sort", "/data/run 1", "sample=A")),
+        );
+        check(
+            "bench/chr7/S.x.txt",
+            Some(("call", "", "chrom=chr7,sample=S.x")),
+        );
+        check("bench/7/S.txt", None);
+        check("same/q.txt", None);
+        check("A.bwa.benchmark.txt", None);
+    }
+
+    #[test]
+    fn a_persons_pattern_names_the_rule_itself() {
+        let mut naming = FileNaming::default();
+        let pattern = PathPattern::new("bench/{sample}/{rule}.tsv").expect("a pattern");
+        assert!(pattern.names_rule());
+        naming.set_general(pattern);
+        let named = naming.name("x/bench/A/align.tsv").expect("it matches");
+        assert_eq!(
+            (named.rule.as_str(), named.sample.as_deref()),
+            ("align", Some("sample=A"))
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_says_why() {
+        assert!(matches!(
+            PathPattern::new("a{b"),
+            Err(PatternError::Bracket(_))
+        ));
+        assert!(matches!(
+            PathPattern::new("{a,[}"),
+            Err(PatternError::Expression(_))
+        ));
+    }
+}

@@ -1,0 +1,165 @@
+//! A record: one attempt of one task, as a file states it. And rows of a file by the names
+//! of their columns.
+
+use std::time::Duration;
+
+use ebb_domain::profile::failure::FailureKind;
+use ebb_domain::safe_text::{clip, one_line};
+use ebb_domain::step::Requested;
+use ebb_domain::units::{Bytes, CpuTime};
+use jiff::Timestamp;
+use thiserror::Error;
+
+/// Why a line was skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{line}: {field}: {problem}")]
+pub struct BadLine {
+    /// The line, from 1.
+    pub line: u64,
+    /// The field.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Ending {
+    #[default]
+    Completed,
+    Failed(FailureKind),
+}
+
+/// One attempt of one task; what the file does not state is `None`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Record {
+    /// The process, rule or job name.
+    pub(super) step: String,
+    /// The pipeline run; `None` where it is the file's.
+    pub(super) run: Option<String>,
+    /// What all attempts of the task have in common, in its step and run.
+    pub(super) task: String,
+    /// What tells the attempt from all others, in any file; `None` where nothing does.
+    pub(super) identity: Option<u64>,
+    /// The engine took its result from an earlier run.
+    pub(super) is_cached: bool,
+    /// Counted from 1; `None` where the file does not say.
+    pub(super) attempt: Option<u32>,
+    pub(super) sample: Option<String>,
+    pub(super) submitted: Option<Timestamp>,
+    pub(super) started: Option<Timestamp>,
+    pub(super) ended: Option<Timestamp>,
+    pub(super) wall: Duration,
+    pub(super) ending: Ending,
+    pub(super) exit_status: Option<i64>,
+    /// Whether the engine ran it again; `None` where the file does not say.
+    pub(super) is_retried: Option<bool>,
+    pub(super) cpu: Option<CpuTime>,
+    pub(super) peak: Option<Bytes>,
+    /// The peak is an upper bound.
+    pub(super) peak_is_bound: bool,
+    pub(super) disk: Option<Bytes>,
+    pub(super) input: Option<Bytes>,
+    pub(super) requested: Requested,
+    pub(super) time_limit: Option<Duration>,
+}
+
+/// A column by its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    index: Option<usize>,
+}
+
+impl Column {
+    pub(super) fn is_there(self) -> bool {
+        self.index.is_some()
+    }
+}
+
+/// The names of a file's columns.
+#[derive(Debug, Clone)]
+pub(super) struct Header {
+    names: Vec<String>,
+}
+
+impl Header {
+    pub(super) fn of(line: &str, separator: char) -> Self {
+        let names = line.trim_start_matches('\u{feff}').split(separator);
+        Self {
+            names: names.map(|name| name.trim().to_owned()).collect(),
+        }
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    pub(super) fn column(&self, name: &'static str) -> Column {
+        Column {
+            name,
+            index: self.names.iter().position(|known| known == name),
+        }
+    }
+}
+
+/// A line by its columns.
+pub(super) struct Row<'a> {
+    pub(super) line: u64,
+    values: Vec<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn of(line: u64, text: &'a str, separator: char) -> Self {
+        Self {
+            line,
+            values: text.split(separator).collect(),
+        }
+    }
+
+    /// A field; `None` where it is missing or the file says that it is not known.
+    pub(super) fn text(&self, column: Column) -> Option<&'a str> {
+        let value = self.values.get(column.index?)?.trim();
+        let unknown = ["", "-", "NA", "null", "Unknown", "None"];
+        (!unknown.contains(&value)).then_some(value)
+    }
+
+    /// A field by a function of [`super::quantity`]; errs where it is there and unreadable.
+    pub(super) fn get<T>(
+        &self,
+        column: Column,
+        read: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadLine> {
+        let Some(text) = self.text(column) else {
+            return Ok(None);
+        };
+        let unreadable = || self.bad(column, format!("cannot read '{}'", excerpt(text)));
+        read(text).map(Some).ok_or_else(unreadable)
+    }
+
+    pub(super) fn required(&self, column: Column) -> Result<&'a str, BadLine> {
+        self.text(column)
+            .ok_or_else(|| self.bad(column, "it is missing"))
+    }
+
+    pub(super) fn bad(&self, column: Column, problem: impl Into<String>) -> BadLine {
+        BadLine {
+            line: self.line,
+            field: column.name.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// As much of a value as a message needs, with nothing in it that moves a cursor.
+pub(super) fn excerpt(text: &str) -> String {
+    clip(&one_line(text), 40).into_owned()
+}
+
+/// A number for texts, the same in every run of the program. FNV-1a with a mark between.
+pub(super) fn identity_of(parts: &[&str]) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    parts.iter().fold(0xcbf2_9ce4_8422_2325, |hash, part| {
+        step(part.bytes().fold(hash, step), 0xff)
+    })
+}

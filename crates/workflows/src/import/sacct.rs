@@ -1,0 +1,442 @@
+//! Slurm's accounting, as `sacct --parsable2` or `--parsable` writes it. The line of a job
+//! states what it asked for, the lines of its steps (`7.batch`, `7.0`) what they held.
+//!
+//! Source: "sacct", Slurm's manual. `MaxRSS` is the greatest of a step's tasks, so that a
+//! step holds at most that much times its tasks on the fullest node.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_domain::profile::failure::FailureKind;
+use ebb_domain::step::Requested;
+use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use jiff::Timestamp;
+
+use super::job_name::JobName;
+use super::quantity::{bytes, clock, cores, slurm_time, whole};
+use super::record::{BadLine, Column, Ending, Header, Record, Row, excerpt, identity_of};
+use super::{ImportError, Parser, Sink};
+
+/// Slurm's status of a step that its cgroup killed for want of memory.
+const OUT_OF_MEMORY: i64 = 125;
+
+/// Reads one output of sacct.
+pub(super) struct Accounting {
+    header: String,
+    columns: Columns,
+    open: Option<Job>,
+    jobs: u64,
+    notes: BTreeSet<&'static str>,
+}
+
+struct Columns {
+    job_id: Column,
+    job_name: Column,
+    comment: Column,
+    state: Column,
+    exit_code: Column,
+    elapsed: Column,
+    total_cpu: Column,
+    max_rss: Column,
+    req_mem: Column,
+    alloc_cpus: Column,
+    req_cpus: Column,
+    ntasks: Column,
+    nnodes: Column,
+    submit: Column,
+    start: Column,
+    end: Column,
+    time_limit: Column,
+    work_dir: Column,
+}
+
+/// A job whose lines are being read.
+struct Job {
+    id: String,
+    line: u64,
+    /// `None` before the line of the job itself, or where it says nothing yet.
+    record: Option<Result<Record, BadLine>>,
+    nodes: u64,
+    steps: Vec<Step>,
+    killed_for_memory: bool,
+}
+
+/// What a step of a job held.
+struct Step {
+    is_numbered: bool,
+    held: Bytes,
+    tasks: u64,
+    started: Option<Timestamp>,
+    ended: Option<Timestamp>,
+}
+
+impl Accounting {
+    /// Whether this first line is one of sacct, in whatever form.
+    pub(super) fn is_header(line: &str) -> bool {
+        Header::of(line, '|').has("JobID") || is_aligned(line)
+    }
+
+    pub(super) fn of(line: &str) -> Result<Self, ImportError> {
+        if is_aligned(line) {
+            return Err(ImportError::AlignedColumns);
+        }
+        let header = Header::of(line, '|');
+        for column in ["JobID", "State", "Elapsed"] {
+            if !header.has(column) {
+                let remedy = "add it to sacct --format";
+                return Err(ImportError::MissingColumn { column, remedy });
+            }
+        }
+        let at = |name| header.column(name);
+        let (alloc_cpus, ncpus) = (at("AllocCPUS"), at("NCPUS"));
+        let columns = Columns {
+            job_id: at("JobID"),
+            job_name: at("JobName"),
+            comment: at("Comment"),
+            state: at("State"),
+            exit_code: at("ExitCode"),
+            elapsed: at("Elapsed"),
+            total_cpu: at("TotalCPU"),
+            max_rss: at("MaxRSS"),
+            req_mem: at("ReqMem"),
+            alloc_cpus: if alloc_cpus.is_there() {
+                alloc_cpus
+            } else {
+                ncpus
+            },
+            req_cpus: at("ReqCPUS"),
+            ntasks: at("NTasks"),
+            nnodes: at("NNodes"),
+            submit: at("Submit"),
+            start: at("Start"),
+            end: at("End"),
+            time_limit: at("Timelimit"),
+            work_dir: at("WorkDir"),
+        };
+        let mut notes = BTreeSet::new();
+        if !columns.max_rss.is_there() {
+            notes.insert("no memory data: add MaxRSS to sacct --format");
+        }
+        if columns.max_rss.is_there() && !columns.ntasks.is_there() {
+            notes.insert(
+                "without NTasks each step is taken for one task; a step of several holds more \
+                 than MaxRSS",
+            );
+        }
+        Ok(Self {
+            header: line.to_owned(),
+            columns,
+            open: None,
+            jobs: 0,
+            notes,
+        })
+    }
+
+    fn close(&mut self, sink: &mut Sink<'_>) {
+        let Some(job) = self.open.take() else {
+            return;
+        };
+        let Some(record) = job.record else {
+            return;
+        };
+        self.jobs += 1;
+        let record = record.map(|mut record| {
+            let held = self.held(&job.steps, job.nodes);
+            (record.peak, record.peak_is_bound) = match held {
+                Some(held) => (Some(held.bytes), held.is_bound),
+                None => (None, false),
+            };
+            if job.killed_for_memory && record.ending != Ending::Completed {
+                record.ending = Ending::Failed(FailureKind::OutOfMemory);
+            }
+            record
+        });
+        sink.take(job.line, record);
+    }
+
+    /// The most that the steps of a job held at one time on its fullest node.
+    fn held(&mut self, steps: &[Step], nodes: u64) -> Option<Held> {
+        let on_fullest = |step: &Step| {
+            let tasks = step.tasks.div_ceil(nodes.max(1)).max(1);
+            step.held.0.saturating_mul(tasks)
+        };
+        let (numbered, others): (Vec<&Step>, Vec<&Step>) =
+            steps.iter().partition(|step| step.is_numbered);
+        let all_along: u64 = others.iter().map(|step| on_fullest(step)).sum();
+        let times: Option<Vec<_>> = numbered
+            .iter()
+            .map(|step| Some((step.started?, step.ended?, on_fullest(step))))
+            .collect();
+        let at_once = match times {
+            Some(times) => most_at_once(times),
+            None => {
+                self.notes.insert(
+                    "without Start and End of steps, the steps of a job are taken to run one \
+                     after the other",
+                );
+                numbered
+                    .iter()
+                    .map(|step| on_fullest(step))
+                    .max()
+                    .unwrap_or(0)
+            }
+        };
+        let is_bound = steps.len() > 1 || steps.iter().any(|step| step.tasks > 1);
+        (!steps.is_empty()).then_some(Held {
+            bytes: Bytes(all_along.saturating_add(at_once)),
+            is_bound,
+        })
+    }
+}
+
+struct Held {
+    bytes: Bytes,
+    is_bound: bool,
+}
+
+/// Columns that are cut and filled with blanks, as sacct writes them by default.
+fn is_aligned(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    !line.contains('|') && words.next() == Some("JobID") && words.next().is_some()
+}
+
+/// The greatest sum of what overlaps; what ends when another begins does not.
+fn most_at_once(times: Vec<(Timestamp, Timestamp, u64)>) -> u64 {
+    let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * times.len());
+    for (from, to, bytes) in times {
+        turns.push((from, true, bytes));
+        turns.push((to.max(from), false, bytes));
+    }
+    turns.sort_unstable();
+    let (mut now, mut most) = (0_u64, 0);
+    for (_, begins, bytes) in turns {
+        now = match begins {
+            true => now.saturating_add(bytes),
+            false => now.saturating_sub(bytes),
+        };
+        most = most.max(now);
+    }
+    most
+}
+
+impl Parser for Accounting {
+    fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
+        if line == self.header {
+            return;
+        }
+        let row = Row::of(number, line, '|');
+        let id = match row.required(self.columns.job_id) {
+            Ok(id) => id,
+            Err(bad) => return sink.take(number, Err(bad)),
+        };
+        let (job_id, step) = match id.split_once('.') {
+            Some((job_id, step)) => (job_id, Some(step)),
+            None => (id, None),
+        };
+        let is_open = self.open.as_ref().is_some_and(|job| job.id == job_id);
+        if !is_open || step.is_none() {
+            self.close(sink);
+            self.open = Some(Job {
+                id: job_id.to_owned(),
+                line: number,
+                record: None,
+                nodes: 1,
+                steps: Vec::new(),
+                killed_for_memory: false,
+            });
+        }
+        match step {
+            Some(step) => match self.columns.step(&row, step) {
+                Ok(read) => self.add_step(read),
+                Err(bad) => sink.take(number, Err(bad)),
+            },
+            None => {
+                let record = self.columns.record(&row, id).transpose();
+                let nodes = row.get(self.columns.nnodes, whole).ok().flatten();
+                if let Some(job) = &mut self.open {
+                    job.record = record;
+                    job.nodes = nodes.and_then(|n| n.try_into().ok()).unwrap_or(1);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) {
+        self.close(sink);
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.iter().map(|note| (*note).to_owned()).collect()
+    }
+}
+
+/// A line of a step.
+struct ReadStep {
+    step: Option<Step>,
+    killed_for_memory: bool,
+}
+
+impl Accounting {
+    fn add_step(&mut self, read: ReadStep) {
+        if let Some(job) = &mut self.open {
+            job.steps.extend(read.step);
+            job.killed_for_memory |= read.killed_for_memory;
+        }
+    }
+}
+
+impl Columns {
+    fn step(&self, row: &Row<'_>, step: &str) -> Result<ReadStep, BadLine> {
+        let state = row.text(self.state).unwrap_or_default();
+        let held = row.get(self.max_rss, bytes)?;
+        let tasks = row
+            .get(self.ntasks, whole)?
+            .and_then(|n| u64::try_from(n).ok());
+        Ok(ReadStep {
+            step: match held {
+                Some(held) => Some(Step {
+                    is_numbered: step.bytes().all(|byte| byte.is_ascii_digit()),
+                    held,
+                    tasks: tasks.unwrap_or(1),
+                    started: row.get(self.start, slurm_time)?,
+                    ended: row.get(self.end, slurm_time)?,
+                }),
+                None => None,
+            },
+            killed_for_memory: state.starts_with("OUT_OF_ME"),
+        })
+    }
+
+    /// `None` of a job that still runs or waits.
+    fn record(&self, row: &Row<'_>, id: &str) -> Result<Option<Record>, BadLine> {
+        let state = row.required(self.state)?;
+        let exit_status = self.exit_status(row)?;
+        let Some(ending) = ending(state, exit_status) else {
+            return Ok(None);
+        };
+        let name = JobName::of(
+            row.text(self.job_name).unwrap_or(id),
+            row.text(self.comment),
+        );
+        let name = name.map_err(|problem| row.bad(self.job_name, problem))?;
+        let wall = row.get(self.elapsed, clock)?;
+        let wall = wall.ok_or_else(|| row.bad(self.elapsed, "it is missing"))?;
+        let asked = row.get(self.alloc_cpus, cores)?.filter(|cores| cores.0 > 0);
+        let asked = match asked {
+            Some(asked) => Some(asked),
+            None => row.get(self.req_cpus, cores)?,
+        };
+        let cpu = row.get(self.total_cpu, clock)?;
+        let (submitted, started) = (
+            row.get(self.submit, slurm_time)?,
+            row.get(self.start, slurm_time)?,
+        );
+        let first_time = row.text(self.submit).or(row.text(self.start));
+        let task = match name.task {
+            Some(task) => task,
+            None => id.to_owned(),
+        };
+        Ok(Some(Record {
+            step: name.step,
+            run: Some(run(name.run, row.text(self.work_dir), started)),
+            task,
+            identity: first_time.map(|at| identity_of(&["sacct", id, at])),
+            sample: name.sample.or_else(|| array_index(id)),
+            submitted,
+            started,
+            ended: row.get(self.end, slurm_time)?,
+            wall,
+            ending,
+            exit_status,
+            cpu: cpu.map(|cpu| CpuTime(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX))),
+            requested: Requested {
+                cores: asked,
+                memory: self.requested_memory(row, asked)?,
+            },
+            time_limit: self.time_limit(row)?,
+            ..Record::default()
+        }))
+    }
+
+    /// `status:signal`, as a shell would state both in one number.
+    fn exit_status(&self, row: &Row<'_>) -> Result<Option<i64>, BadLine> {
+        let Some(text) = row.text(self.exit_code) else {
+            return Ok(None);
+        };
+        let (status, signal) = text.split_once(':').unwrap_or((text, "0"));
+        match (status.parse::<i64>(), signal.parse::<i64>()) {
+            (Ok(0), Ok(OUT_OF_MEMORY)) => Ok(Some(OUT_OF_MEMORY)),
+            (Ok(_), Ok(signal)) if signal > 0 => Ok(Some(128 + signal)),
+            (Ok(status), Ok(_)) => Ok(Some(status)),
+            _ => Err(row.bad(self.exit_code, format!("cannot read '{}'", excerpt(text)))),
+        }
+    }
+
+    fn time_limit(&self, row: &Row<'_>) -> Result<Option<Duration>, BadLine> {
+        match row.text(self.time_limit) {
+            Some("UNLIMITED" | "Partition_Limit" | "INVALID") => Ok(None),
+            _ => row.get(self.time_limit, clock),
+        }
+    }
+
+    /// On one node. `16G` is for the whole job; earlier releases write `4Gc` for each core
+    /// and `16Gn` for each node.
+    fn requested_memory(
+        &self,
+        row: &Row<'_>,
+        cores: Option<MilliCores>,
+    ) -> Result<Option<Bytes>, BadLine> {
+        let Some(text) = row.text(self.req_mem) else {
+            return Ok(None);
+        };
+        let bad = || row.bad(self.req_mem, format!("cannot read '{}'", excerpt(text)));
+        let each = bytes(text.trim_end_matches(['c', 'n'])).ok_or_else(bad)?;
+        // No request at all is written as 0.
+        if each.0 == 0 {
+            return Ok(None);
+        }
+        let nodes = row
+            .get(self.nnodes, whole)?
+            .and_then(|n| u64::try_from(n).ok());
+        let nodes = nodes.unwrap_or(1).max(1);
+        let of_cores = |cores: MilliCores| each.0.saturating_mul(cores.0) / 1000;
+        Ok(match text.chars().last() {
+            Some('n') => Some(each),
+            Some('c') => cores.map(|cores| Bytes(of_cores(cores) / nodes)),
+            _ => Some(Bytes(each.0 / nodes)),
+        })
+    }
+}
+
+/// `None` where it has not ended.
+fn ending(state: &str, exit_status: Option<i64>) -> Option<Ending> {
+    // `CANCELLED by 1000`, and `CANCELLED+` where the column was cut.
+    let word = state.split(|c: char| c.is_whitespace() || c == '+').next();
+    Some(match word.unwrap_or(state) {
+        "COMPLETED" => Ending::Completed,
+        state if state.starts_with("OUT_OF_ME") => Ending::Failed(FailureKind::OutOfMemory),
+        "TIMEOUT" | "DEADLINE" => Ending::Failed(FailureKind::TimeLimit),
+        "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" => Ending::Failed(FailureKind::MachineLost),
+        "CANCELLED" | "REVOKED" => Ending::Failed(FailureKind::Cancelled),
+        "FAILED" if exit_status == Some(OUT_OF_MEMORY) => Ending::Failed(FailureKind::OutOfMemory),
+        "FAILED" => Ending::Failed(FailureKind::of_exit_status(exit_status)),
+        _ => return None,
+    })
+}
+
+/// The run by its name, else the day on which the job began: jobs of one day that work in
+/// one folder are not independent.
+fn run(named: Option<String>, work_dir: Option<&str>, started: Option<Timestamp>) -> String {
+    if let Some(run) = named {
+        return run;
+    }
+    let folder = work_dir.map_or("", super::job_name::project_of);
+    let day = started.map_or_else(String::new, |at| at.strftime("%F").to_string());
+    format!("{folder} {day}").trim().to_owned()
+}
+
+/// `17_4`: the fourth of an array, which commonly works on the fourth input.
+fn array_index(id: &str) -> Option<String> {
+    let (_, index) = id.split_once('_')?;
+    Some(format!("array index {index}"))
+}

@@ -1,0 +1,661 @@
+//! Files as engines and schedulers write them, made here from their documented formats.
+
+use ebb_domain::profile::bound::Binding;
+use ebb_domain::profile::failure::FailureKind;
+use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::units::MilliCores;
+
+use super::pattern::PathPattern;
+use super::*;
+
+/// Files with their names, as one import.
+struct Files {
+    import: Import,
+    bad: Vec<BadLine>,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            import: Import::default(),
+            bad: Vec::new(),
+        }
+    }
+
+    fn with(mut self, kind: Kind, path: &str, text: &str) -> Self {
+        let source = Source {
+            path,
+            kind: Some(kind),
+            modified: None,
+        };
+        let bytes = io::Cursor::new(text.to_owned().into_bytes());
+        let bad = self.import.read(&source, bytes, |_| ()).expect("a file");
+        self.bad.extend(bad.first);
+        self
+    }
+
+    fn advice(self) -> Vec<StepAdvice> {
+        self.import.finish().advice(None)
+    }
+
+    fn only(self) -> StepAdvice {
+        let advice = self.advice();
+        assert_eq!(advice.len(), 1, "{advice:?}");
+        advice.into_iter().next().expect("one")
+    }
+}
+
+const HEAD: &str = "task_id\thash\tname\tstatus\texit\tsubmit\tduration\trealtime\t%cpu\t\
+    peak_rss\tcpus\tmemory\ttime\tattempt\trchar\n";
+
+/// A row of a trace.
+#[derive(Clone)]
+struct Task {
+    number: u32,
+    hash: String,
+    name: String,
+    status: &'static str,
+    exit: &'static str,
+    minutes: u32,
+    cpu_percent: f64,
+    peak: String,
+    cpus: u32,
+    memory: &'static str,
+    attempt: u32,
+}
+
+impl Task {
+    fn well(number: u32, name: &str) -> Self {
+        Self {
+            number,
+            hash: format!("ab/{number:06x}"),
+            name: name.to_owned(),
+            status: "COMPLETED",
+            exit: "0",
+            minutes: 10,
+            cpu_percent: 98.0,
+            peak: "2 GB".to_owned(),
+            cpus: 4,
+            memory: "8 GB",
+            attempt: 1,
+        }
+    }
+
+    fn failed(number: u32, name: &str, exit: &'static str) -> Self {
+        Self {
+            status: "FAILED",
+            exit,
+            ..Self::well(number, name)
+        }
+    }
+
+    fn row(&self) -> String {
+        let hour = 8 + self.number / 60;
+        format!(
+            "{}\t{}\t{}\t{}\t{}\t2026-03-01 {hour:02}:{:02}:00.000\t{}m\t{}m\t{}%\t{}\t{}\t{}\t4h\t{}\t1 GB\n",
+            self.number,
+            self.hash,
+            self.name,
+            self.status,
+            self.exit,
+            self.number % 60,
+            self.minutes,
+            self.minutes,
+            self.cpu_percent,
+            self.peak,
+            self.cpus,
+            self.memory,
+            self.attempt,
+        )
+    }
+}
+
+fn trace(tasks: &[Task]) -> String {
+    let rows: String = tasks.iter().map(Task::row).collect();
+    format!("{HEAD}{rows}")
+}
+
+fn read(tasks: &[Task]) -> Files {
+    Files::new().with(Kind::Nextflow, "trace.txt", &trace(tasks))
+}
+
+#[test]
+fn a_request_is_that_of_first_attempts_and_not_of_the_newest_row() {
+    let mut tasks: Vec<Task> = (0..21)
+        .map(|n| Task {
+            cpus: 12,
+            memory: "36 GB",
+            ..Task::well(n, &format!("CALL (s{n})"))
+        })
+        .collect();
+    for n in 0..12 {
+        let name = format!("CALL (s{n})");
+        tasks[n as usize] = Task {
+            cpus: 12,
+            memory: "36 GB",
+            ..Task::failed(n, &name, "143")
+        };
+        tasks.push(Task {
+            attempt: 2,
+            cpus: 24,
+            memory: "72 GB",
+            ..Task::well(100 + n, &name)
+        });
+    }
+    let step = read(&tasks).only();
+    assert_eq!(step.asks.cores, Some(MilliCores::cores(12)));
+    assert_eq!(step.asks.memory, Some(Bytes::gib(36)));
+    assert_eq!(step.present.basis, RequestBasis::Same);
+    assert!(step.should_ask.cores <= step.asks.cores);
+    let failures = &step.failures;
+    assert_eq!(
+        (failures[0].kind, failures[0].attempts, failures[0].retried),
+        (FailureKind::Terminated, 12, 12)
+    );
+    assert_eq!(failures[0].lost_seconds, 12 * 600);
+    assert_eq!((step.usage.map(|u| (u.tasks, u.attempts))), Some((21, 33)));
+}
+
+#[test]
+fn first_attempts_that_were_killed_count_against_the_request() {
+    let mut tasks = Vec::new();
+    for n in 0..30 {
+        let name = format!("SORT (s{n})");
+        if n % 3 > 0 {
+            tasks.push(Task {
+                peak: format!("{} MB", 5_000 + 40 * n),
+                ..Task::well(n, &name)
+            });
+            continue;
+        }
+        tasks.push(Task::failed(n, &name, "137"));
+        tasks.push(Task {
+            attempt: 2,
+            memory: "16 GB",
+            peak: format!("{} MB", 9_000 + 60 * n),
+            ..Task::well(100 + n, &name)
+        });
+    }
+    let step = read(&tasks).only();
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+    assert_eq!(
+        (step.present.tasks(), step.present.out_of_memory()),
+        (30, 10)
+    );
+    // All tasks fit into what is advised, which is less than the retry's doubled request.
+    let advised = step.should_ask.memory.expect("a size");
+    assert!(
+        advised > Bytes::mib(10_740) && advised < Bytes::gib(16),
+        "{advised}"
+    );
+    assert_eq!(step.bound.by, Some(Binding::Memory));
+}
+
+#[test]
+fn why_an_attempt_failed_shows_in_its_status_and_its_retry() {
+    let check = |exit: &'static str, memory: &'static str, peak: &str, expect: FailureKind| {
+        let first = Task::failed(1, "CALL (a)", exit);
+        let second = Task {
+            attempt: 2,
+            memory,
+            peak: peak.to_owned(),
+            ..Task::well(2, "CALL (a)")
+        };
+        let step = read(&[first, second]).only();
+        let kinds: Vec<_> = step.failures.iter().map(|count| count.kind).collect();
+        assert_eq!(kinds, [expect], "{exit} {memory} {peak}");
+    };
+    check("137", "16 GB", "9 GB", FailureKind::OutOfMemory);
+    // The same memory was enough: something else killed it.
+    check("137", "8 GB", "2 GB", FailureKind::Killed);
+    // A Java heap error ends with 1.
+    check("1", "16 GB", "9 GB", FailureKind::SuspectedOutOfMemory);
+    check("1", "16 GB", "1 GB", FailureKind::Error);
+    check("1", "8 GB", "7 GB", FailureKind::Error);
+    check("143", "16 GB", "9 GB", FailureKind::Terminated);
+    check("104", "8 GB", "1 GB", FailureKind::ConnectionReset);
+    check("175", "8 GB", "1 GB", FailureKind::StorageFailed);
+    check("2147483647", "8 GB", "1 GB", FailureKind::MachineLost);
+    check("-", "8 GB", "1 GB", FailureKind::MachineLost);
+}
+
+#[test]
+fn three_resumes_are_one_run_of_the_same_tasks() {
+    let first: Vec<Task> = (0..6)
+        .map(|n| Task::well(n, &format!("QC (s{n})")))
+        .collect();
+    let cached: Vec<Task> = first
+        .iter()
+        .map(|task| Task {
+            status: "CACHED",
+            ..task.clone()
+        })
+        .collect();
+    let mut files = read(&first);
+    for n in 2..5 {
+        files = files.with(Kind::Nextflow, &format!("trace-{n}.txt"), &trace(&cached));
+    }
+    let imported = files.import.finish();
+    assert_eq!(imported.runs, ["trace.txt"]);
+    let step = &imported.advice(None)[0];
+    assert_eq!((step.runs, step.usage.map(|u| u.tasks)), (6, Some(6)));
+    assert_eq!(step.risk.basis.map(|basis| basis.runs), Some(1));
+}
+
+#[test]
+fn cached_rows_alone_are_tasks_too() {
+    let cached: Vec<Task> = (0..3)
+        .map(|n| Task {
+            status: "CACHED",
+            ..Task::well(n, &format!("QC (s{n})"))
+        })
+        .collect();
+    assert_eq!(read(&cached).only().runs, 3);
+}
+
+#[test]
+fn without_a_column_attempt_retries_are_known_by_name_and_time() {
+    let without = |tasks: &[Task]| {
+        let rows = trace(tasks);
+        let cut = rows.lines().map(|line| {
+            let mut fields: Vec<&str> = line.split('\t').collect();
+            fields.remove(13);
+            fields.join("\t") + "\n"
+        });
+        Files::new().with(Kind::Nextflow, "t", &cut.collect::<String>())
+    };
+    // Two tasks of one name: the second began before the first failed.
+    let tasks = [
+        Task::failed(1, "CALL (a)", "137"),
+        Task::well(2, "CALL (a)"),
+        Task {
+            memory: "16 GB",
+            ..Task::well(40, "CALL (a)")
+        },
+    ];
+    let step = without(&tasks).only();
+    assert_eq!(
+        step.usage.map(|u| (u.tasks, u.attempts, u.failed)),
+        Some((2, 3, 1))
+    );
+    assert_eq!(step.asks.memory, Some(Bytes::gib(8)));
+}
+
+#[test]
+fn no_request_shrinks_on_fewer_than_three_tasks_and_samples_count_more_than_tasks() {
+    let of = |count: u32, tag: fn(u32) -> u32| {
+        let tasks: Vec<Task> = (0..count)
+            .map(|n| Task {
+                memory: "64 GB",
+                ..Task::well(n, &format!("CALL (s{})", tag(n)))
+            })
+            .collect();
+        read(&tasks).only()
+    };
+    assert_eq!(of(1, |n| n).should_ask.memory, Some(Bytes::gib(64)));
+    assert_eq!(of(2, |n| n).should_ask.memory, Some(Bytes::gib(64)));
+    assert!(of(3, |n| n).should_ask.memory < Some(Bytes::gib(64)));
+    // Intervals of one sample show less than as many samples.
+    let (one, many) = (of(21, |_| 1), of(21, |n| n));
+    assert!(one.should_ask.memory > many.should_ask.memory);
+    let to = |step: &StepAdvice| step.risk.oom_between.map(|range| range.to_ppm);
+    assert!(to(&one) > to(&many));
+    assert_eq!((one.risk.oom_ppm, many.risk.oom_ppm), (None, None));
+    let basis = one.risk.basis.expect("peaks are known");
+    assert_eq!((basis.tasks, basis.samples, basis.runs), (21, 1, 1));
+}
+
+#[test]
+fn several_present_requests_are_counted_and_their_median_is_advised_on() {
+    let sizes = ["6 GB", "6 GB", "12 GB", "12 GB", "12 GB", "24 GB"];
+    let tasks: Vec<Task> = (0_u32..)
+        .zip(sizes)
+        .map(|(n, memory)| Task {
+            memory,
+            ..Task::well(n, &format!("CALL (s{n})"))
+        })
+        .collect();
+    let step = read(&tasks).only();
+    assert_eq!(step.present.basis, RequestBasis::Median);
+    assert_eq!(step.asks.memory, Some(Bytes::gib(12)));
+    let counts: Vec<u32> = step
+        .present
+        .counts
+        .iter()
+        .map(|count| count.tasks)
+        .collect();
+    assert_eq!(counts, [3, 2, 1]);
+}
+
+#[test]
+fn tools_that_size_themselves_keep_their_reserve() {
+    let of = |name: &str| {
+        let tasks: Vec<Task> = (0..8)
+            .map(|n| Task {
+                memory: "64 GB",
+                peak: "8 GB".to_owned(),
+                ..Task::well(n, &format!("{name} (s{n})"))
+            })
+            .collect();
+        read(&tasks).only()
+    };
+    let (plain, java) = (of("BWA_MEM"), of("GATK4_APPLYBQSR"));
+    assert_eq!(plain.self_sizing, None);
+    assert_eq!(
+        java.self_sizing.as_ref().map(|s| s.tool.as_str()),
+        Some("GATK")
+    );
+    assert!(java.should_ask.memory > plain.should_ask.memory);
+}
+
+#[test]
+fn a_trace_is_read_by_its_names_and_a_bad_line_is_named() {
+    let mut bad = Task::well(5, "ALIGN (e)");
+    bad.peak = "much".to_owned();
+    let files = read(&[Task::well(1, "ALIGN (a)"), bad, Task::well(2, "ALIGN (b)")]);
+    assert_eq!(files.bad[0].to_string(), "3: peak_rss: cannot read 'much'");
+    assert_eq!(files.only().runs, 2);
+    // Default columns, comma separated, and two traces one after the other.
+    let text = "task_id,hash,name,status,exit,submit,duration,realtime,%cpu,peak_rss\n\
+        1,aa/1,ALIGN (a),COMPLETED,0,2026-03-01 10:00:00,5m,4m,90.0%,1 GB\n\
+        task_id,hash,name,status,exit,submit,duration,realtime,%cpu,peak_rss\n\
+        1,aa/2,ALIGN (a),COMPLETED,0,2026-03-02 10:00:00,5m,4m,90.0%,1 GB\n";
+    let imported = Files::new()
+        .with(Kind::Nextflow, "two.csv", text)
+        .import
+        .finish();
+    assert_eq!(imported.runs, ["two.csv", "two.csv part 2"]);
+    assert!(
+        imported.notes[0].contains("no requests"),
+        "{:?}",
+        imported.notes
+    );
+}
+
+#[test]
+fn a_raw_trace_is_in_bytes_and_milliseconds() {
+    let text = "hash\tname\tstatus\texit\trealtime\t%cpu\tpeak_rss\tcpus\tmemory\tattempt\tstart\n\
+        aa/1\tA\tCOMPLETED\t0\t600000\t150.0\t1073741824\t2\t4294967296\t1\t1709290800000\n";
+    let step = Files::new().with(Kind::Nextflow, "t", text).only();
+    assert_eq!(step.asks.memory, Some(Bytes::gib(4)));
+    assert_eq!(step.mean_cores, Some(MilliCores(1_500)));
+    assert_eq!(step.last_seen.to_string(), "2024-03-01T11:10:00Z");
+}
+
+const PLAIN: &str = "s\th:m:s\tmax_rss\tmax_vms\tmax_uss\tmax_pss\tio_in\tio_out\tmean_load\tcpu_time\n\
+    61.5\t0:01:01\t512.00\t900\t510\t511\t10\t2\t180.00\t110\n\
+    63.5\t0:01:03\t530.00\t900\t510\t511\t10\t2\t180.00\t110\n\
+    60.5\t0:01:00\t520.00\t900\t510\t511\t10\t2\t180.00\t110\n";
+
+fn named(patterns: &[(&str, &str)]) -> Files {
+    let mut naming = FileNaming::default();
+    for (rule, pattern) in patterns {
+        naming.add_rule(rule, PathPattern::new(pattern).expect("a pattern"));
+    }
+    Files {
+        import: Import::new(naming),
+        bad: Vec::new(),
+    }
+}
+
+#[test]
+fn plain_benchmark_files_are_named_by_the_pattern_of_their_rule() {
+    let naming = [
+        ("bwa", "benchmarks/{sample}.bwa.benchmark.txt"),
+        ("sort", "benchmarks/{sample}.sort.benchmark.txt"),
+    ];
+    let files = named(&naming)
+        .with(Kind::Snakemake, "benchmarks/A.bwa.benchmark.txt", PLAIN)
+        .with(Kind::Snakemake, "benchmarks/B.bwa.benchmark.txt", PLAIN)
+        .with(Kind::Snakemake, "benchmarks/A.sort.benchmark.txt", PLAIN);
+    let advice = files.advice();
+    let names: Vec<&str> = advice.iter().map(|step| step.step.as_str()).collect();
+    assert_eq!(names, ["bwa", "sort"]);
+    // Repetitions of two samples in one run.
+    let basis = advice[0].risk.basis.expect("peaks are known");
+    assert_eq!((basis.tasks, basis.samples, basis.runs), (6, 2, 1));
+    assert_eq!(advice[0].bound.by, Some(Binding::Compute));
+}
+
+#[test]
+fn a_benchmark_file_that_nothing_names_is_refused() {
+    let source = Source {
+        path: "benchmarks/A.bwa.benchmark.txt",
+        kind: None,
+        modified: None,
+    };
+    let bytes = io::Cursor::new(PLAIN.as_bytes());
+    let error = Import::default().read(&source, bytes, |_| ());
+    let error = error.expect_err("no rule").to_string();
+    assert!(error.contains("--snakefile"), "{error}");
+}
+
+#[test]
+fn extended_benchmarks_name_rule_wildcards_and_requests_in_both_forms() {
+    let tsv = "s\th:m:s\tmax_rss\tjobid\trule_name\twildcards\tparams\tthreads\tcpu_usage\tresources\tinput_size_mb\n\
+        61.5\t0:01:01\t700.0\t3\tsort\t{'sample': 'A'}\t{}\t4\t90\t{'_cores': 4, 'mem_mb': 2000, 'mem_mib': 1908, 'tmpdir': <TBDString>, 'runtime': 30}\t{'a': 1.5}\n";
+    let jsonl = "{\"h:m:s\": \"0:01:01\", \"s\": 61.5, \"max_rss\": 700.0, \"rule_name\": \"sort\", \
+        \"wildcards\": {\"sample\": \"B\"}, \"threads\": 4, \"resources\": {\"mem_mb\": 2000, \
+        \"mem_mib\": 1908, \"runtime\": 30}, \"input_size_mb\": {\"a\": 1.5}, \"cpu_time\": \"NA\", \
+        \"mean_load\": \"NA\", \"io_in\": 1.0, \"io_out\": 1.0}\n";
+    let step = Files::new()
+        .with(Kind::Snakemake, "x/benchmarks/a.tsv", tsv)
+        .with(Kind::Snakemake, "x/benchmarks/b.jsonl", jsonl)
+        .only();
+    assert_eq!(step.step, "sort");
+    assert_eq!(step.asks.cores, Some(MilliCores::cores(4)));
+    assert_eq!(step.asks.memory, Some(Bytes::mib(1_908)));
+    let basis = step.risk.basis.expect("peaks are known");
+    assert_eq!((basis.tasks, basis.samples, basis.runs), (2, 2, 1));
+    assert_eq!(
+        step.time_limit.map(|limit| limit.asks.as_secs()),
+        Some(1_800)
+    );
+}
+
+const SACCT: &str = "JobID|JobName|Comment|State|ExitCode|Elapsed|TotalCPU|MaxRSS|ReqMem|AllocCPUS|NTasks|NNodes|Submit|Start|End|Timelimit|WorkDir\n";
+
+fn sacct(rows: &str) -> Files {
+    Files::new().with(Kind::Sacct, "jobs.txt", &format!("{SACCT}{rows}"))
+}
+
+#[test]
+fn a_job_holds_what_its_steps_held_at_one_time_on_its_fullest_node() {
+    let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
+    let check = |steps: &str, gib: f64| {
+        let imported = sacct(&format!("{job}{steps}")).import.finish();
+        let runs = imported.steps[0].profile.by_time();
+        let peak = runs[0].peak_memory.expect("a peak");
+        assert!(
+            (peak.bytes.as_gib() - gib).abs() < 0.01,
+            "{steps}: {}",
+            peak.bytes
+        );
+    };
+    check(
+        "7.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|1048576K||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n",
+        1.0,
+    );
+    // Eight tasks on two nodes: four on each.
+    check(
+        "7.0|mpi||COMPLETED|0:0|01:00:00|00:01:00|1G||16|8|2||2024-03-01T10:00:00|2024-03-01T11:00:00||\n",
+        4.0,
+    );
+    // One after the other, and at the same time.
+    check(
+        "7.0|a||COMPLETED|0:0|00:30:00|00:01:00|2G||2|1|1||2024-03-01T10:00:00|2024-03-01T10:30:00||\n\
+         7.1|b||COMPLETED|0:0|00:30:00|00:01:00|3G||2|1|1||2024-03-01T10:30:00|2024-03-01T11:00:00||\n",
+        3.0,
+    );
+    check(
+        "7.0|a||COMPLETED|0:0|00:30:00|00:01:00|2G||2|1|1||2024-03-01T10:00:00|2024-03-01T10:40:00||\n\
+         7.1|b||COMPLETED|0:0|00:30:00|00:01:00|3G||2|1|1||2024-03-01T10:30:00|2024-03-01T11:00:00||\n",
+        5.0,
+    );
+    // The batch script runs next to the steps that it starts.
+    check(
+        "7.batch|batch||COMPLETED|0:0|01:00:00|00:01:00|1G||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n\
+         7.extern|extern||COMPLETED|0:0|01:00:00|00:01:00|0||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n\
+         7.0|a||COMPLETED|0:0|00:30:00|00:01:00|2G||2|1|1||2024-03-01T10:00:00|2024-03-01T10:40:00||\n",
+        3.0,
+    );
+}
+
+#[test]
+fn jobs_of_engines_are_named_by_what_the_engine_calls_them() {
+    const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
+    let row = |id: &str, name: &str, comment: &str| {
+        format!(
+            "{id}|{name}|{comment}|COMPLETED|0:0|00:10:00|00:09:00||16G|4||1|2024-03-01T09:00:00|\
+             2024-03-01T10:00:00|2024-03-01T10:10:00|04:00:00|/scratch/work/ab/0123456789abcdef0123456789abcd\n\
+             {id}.batch|batch||COMPLETED|0:0|00:10:00|00:09:00|2G||4|1|1||||||\n"
+        )
+    };
+    let rows = [
+        row("1", UUID, "rule_bwa_wildcards_A"),
+        row("2", UUID, "rule_bwa_wildcards_B"),
+        row("3", "nf-RNASEQ_STAR_(S1)", ""),
+        row("4_1", "sweep", ""),
+        row("4_2", "sweep", ""),
+        row("5", UUID, ""),
+    ];
+    let files = sacct(&rows.concat());
+    assert_eq!(files.bad.len(), 1);
+    assert!(files.bad[0].problem.contains("UUID"), "{}", files.bad[0]);
+    let imported = files.import.finish();
+    let steps: Vec<(&str, usize)> = imported
+        .steps
+        .iter()
+        .map(|step| (step.name.as_str(), step.profile.by_time().len()))
+        .collect();
+    assert_eq!(steps, [("RNASEQ_STAR", 1), ("bwa", 2), ("sweep", 2)]);
+    assert_eq!(imported.runs, [UUID, "/scratch/work 2024-03-01"]);
+    let limits: Vec<_> = imported
+        .advice(None)
+        .iter()
+        .filter_map(|s| s.time_limit)
+        .collect();
+    assert_eq!(limits.len(), 3);
+}
+
+#[test]
+fn states_exit_codes_and_units_of_sacct_are_read_as_it_writes_them() {
+    let check = |state: &str, exit: &str, expect: Option<FailureKind>| {
+        let row = format!(
+            "9|a||{state}|{exit}|00:10:00|00:09:00||4Gc|2||1|Unknown|Unknown|Unknown|UNLIMITED|/w\n"
+        );
+        let imported = sacct(&row).import.finish();
+        let failures = imported.steps.first().map(|step| step.failures.clone());
+        let kind = failures.unwrap_or_default().first().map(|count| count.kind);
+        assert_eq!(kind, expect, "{state} {exit}");
+    };
+    check("COMPLETED", "0:0", None);
+    check("OUT_OF_MEMORY", "0:125", Some(FailureKind::OutOfMemory));
+    check("OUT_OF_ME+", "0:125", Some(FailureKind::OutOfMemory));
+    check("FAILED", "137:0", Some(FailureKind::OutOfMemory));
+    check("FAILED", "0:9", Some(FailureKind::OutOfMemory));
+    check("FAILED", "0:15", Some(FailureKind::Terminated));
+    check("FAILED", "1:0", Some(FailureKind::Error));
+    check("TIMEOUT", "0:0", Some(FailureKind::TimeLimit));
+    check("NODE_FAIL", "0:0", Some(FailureKind::MachineLost));
+    check("PREEMPTED", "0:0", Some(FailureKind::MachineLost));
+    check("CANCELLED by 1000", "0:0", Some(FailureKind::Cancelled));
+    check("RUNNING", "0:0", None);
+    let asked = |mem: &str| {
+        let row = format!(
+            "9|a||COMPLETED|0:0|00:10:00|00:09:00||{mem}|4||2|Unknown|Unknown|Unknown||/w\n"
+        );
+        sacct(&row).only().asks.memory
+    };
+    assert_eq!(asked("4Gc"), Some(Bytes::gib(8)));
+    assert_eq!(asked("16Gn"), Some(Bytes::gib(16)));
+    assert_eq!(asked("16G"), Some(Bytes::gib(8)));
+    assert_eq!(asked("1T"), Some(Bytes::gib(512)));
+    assert_eq!(asked("0"), None);
+}
+
+#[test]
+fn both_parsable_forms_are_read_and_the_aligned_one_says_what_to_do() {
+    let rows = "JobID|JobName|State|Elapsed|\n7|align|COMPLETED|01:00:00|\n";
+    let imported = Files::new()
+        .with(Kind::Sacct, "jobs.txt", rows)
+        .import
+        .finish();
+    assert_eq!(imported.steps[0].name, "align");
+    assert!(
+        imported.notes.iter().any(|note| note.contains("MaxRSS")),
+        "{:?}",
+        imported.notes
+    );
+    let step = &imported.advice(None)[0];
+    assert_eq!((step.should_ask.memory, step.risk.basis), (None, None));
+    let aligned = "       JobID    JobName      State    Elapsed \n\
+        ------------ ---------- ---------- ---------- \n\
+        7                 align  COMPLETED   01:00:00 \n";
+    let source = Source {
+        path: "jobs.txt",
+        kind: None,
+        modified: None,
+    };
+    let bytes = io::Cursor::new(aligned.as_bytes());
+    let error = Import::default()
+        .read(&source, bytes, |_| ())
+        .expect_err("aligned");
+    assert!(error.to_string().contains("--parsable2"), "{error}");
+}
+
+#[test]
+fn who_wrote_a_file_is_read_from_its_first_line() {
+    let check = |head, expect| assert_eq!(Kind::of(head), expect, "{head}");
+    check("task_id\tname\trealtime", Some(Kind::Nextflow));
+    check("s\th:m:s\tmax_rss", Some(Kind::Snakemake));
+    check("{\"h:m:s\": \"0:00:01\"}", Some(Kind::Snakemake));
+    check("JobID|State|Elapsed", Some(Kind::Sacct));
+    check("JobID JobName", Some(Kind::Sacct));
+    check("a,b,c", None);
+    check("", None);
+}
+
+#[test]
+fn a_file_without_what_is_needed_says_what() {
+    let check = |kind, text: &'static str, expect: &str| {
+        let source = Source {
+            path: "f",
+            kind: Some(kind),
+            modified: None,
+        };
+        let bytes = io::Cursor::new(text.as_bytes());
+        let error = Import::default().read(&source, bytes, |_| ());
+        let error = error.expect_err(expect).to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(Kind::Nextflow, "", "empty");
+    check(
+        Kind::Nextflow,
+        "realtime\n",
+        "no column name: add it to trace.fields",
+    );
+    check(Kind::Nextflow, "name\texit\n", "no column realtime");
+    check(Kind::Snakemake, "max_rss\n", "no column s");
+    check(Kind::Sacct, "JobID|State\n", "no column Elapsed");
+}
+
+#[test]
+fn bad_lines_are_counted_and_only_some_are_kept() {
+    let mut text = "name\trealtime\tstatus\n".to_owned();
+    text.extend(std::iter::repeat_n("x\tsoon\tCOMPLETED\n", 500));
+    let source = Source {
+        path: "t",
+        kind: None,
+        modified: None,
+    };
+    let mut import = Import::default();
+    let bad = import.read(&source, io::Cursor::new(text.into_bytes()), |_| ());
+    let bad = bad.expect("a file");
+    assert_eq!((bad.count, bad.first.len()), (500, MAX_BAD_LINES));
+    assert_eq!(
+        bad.by_problem.into_iter().next(),
+        Some(("realtime: cannot read".to_owned(), 500))
+    );
+    assert!(import.finish().advice(None).is_empty());
+}

@@ -1,0 +1,77 @@
+//! Steps and offers made by hand, for tests.
+
+use std::time::Duration;
+
+use ebb_domain::heartbeat::Origin;
+use ebb_domain::identity::Region;
+use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::bound::Boundness;
+use ebb_domain::profile::place::Offers;
+use ebb_domain::profile::tasks::PresentRequest;
+use ebb_domain::sizing::{Risk, SizedRequest};
+use ebb_domain::step::StepKind;
+use ebb_domain::units::{Bytes, MilliCores, Usd};
+use jiff::Timestamp;
+
+/// A step that asks for 16 vCPU and 56 GiB, and should for 3 and 4.75 GiB.
+pub fn step(name: &str) -> StepAdvice {
+    let request = |cores, mib| SizedRequest {
+        cores: Some(MilliCores::cores(cores)),
+        memory: Some(Bytes::mib(mib)),
+    };
+    StepAdvice {
+        step: name.to_owned(),
+        region: Region::new("us-east-1").ok(),
+        account: None,
+        kind: StepKind::EcsTask,
+        owner: None,
+        origin: Origin::Measured,
+        last_seen: Timestamp::UNIX_EPOCH,
+        runs: 30,
+        samples: 25,
+        failed: 5,
+        oom_kills: 0,
+        mean_wall: Some(Duration::from_secs(60)),
+        mean_cores: Some(MilliCores(1_900)),
+        peak_memory: Some(Bytes::mib(4_000)),
+        machines: Vec::new(),
+        asks: request(16, 57_344),
+        present: PresentRequest::default(),
+        should_ask: request(3, 4_864),
+        risk: Risk {
+            oom_ppm: Some(8_300),
+            attempts: vec![Bytes::mib(5_120), Bytes::mib(7_680)],
+            samples_needed: 0,
+            oom_between: None,
+            basis: None,
+        },
+        slowdown_ppm: None,
+        time_limit: None,
+        self_sizing: None,
+        failures: Vec::new(),
+        usage: None,
+        by_input: Vec::new(),
+        on_fargate: None,
+        bound: Boundness::default(),
+        offers: Offers::default(),
+        saving_a_month: Some(Usd::from_micros(12_000_000)),
+        finding: None,
+    }
+}
+
+/// The types a step would run on, the best first.
+pub fn offers(types: &[&str]) -> Offers {
+    let offered = |name: &&str| {
+        serde_json::json!({
+            "instance_type": name, "region": "us-east-1", "per_hour": 80_000,
+            "wall": {"secs": 60, "nanos": 0}, "usd_a_run": 1_300, "runs_a_machine": 1,
+            "held_up_by": "work", "basis": "published",
+        })
+    };
+    let best: Vec<_> = types.iter().map(offered).collect();
+    let all = serde_json::json!({"best": best, "left_out": {"memory": 12}});
+    serde_json::from_value(all).expect("offers")
+}
+
+/// What nobody calls a step, to break out of a string with.
+pub const HOSTILE: &str = "x'}\"; ${rm}\n\\ \u{1b}[31m\u{202e}<é>";
