@@ -2,6 +2,7 @@
 //! published. Nothing here is part of what runs in an account.
 
 mod idle;
+mod import;
 mod memory_sizing;
 mod placement;
 mod prices;
@@ -36,6 +37,8 @@ enum Study {
     MemorySizing(Input),
     /// Wall time on a machine that a task was never seen on.
     RuntimeTransfer(Input),
+    /// Requests advised from one run of a pipeline, applied to another run of it.
+    Import(Input),
     /// Idle machines by CPU alone, beside published rules.
     Idle(Input),
     /// The built-in list prices of us-east-1 and the Spot Instance Advisor's reader, on
@@ -76,7 +79,7 @@ struct Input {
     /// Folder of gzipped CSV files; each file is one workflow, or one workflow and
     /// machine as WORKFLOW-MACHINE.csv.gz. For idle machines, archives *.tar.gz with
     /// a folder a day and a file a machine: 288 percentages, one every 5 minutes. For
-    /// verdicts, what eval/histories/README.md says.
+    /// import, traces PIPELINE-RUN.trace.txt.gz of Nextflow. For verdicts, what eval/histories/README.md says.
     #[arg(long)]
     data: PathBuf,
     /// Prints JSON instead of tables.
@@ -93,6 +96,10 @@ fn main() -> Result<()> {
         Study::RuntimeTransfer(input) => {
             let results = runtime_transfer::score_all(&input.data)?;
             show(input.json, &results, runtime_transfer::tables)
+        }
+        Study::Import(input) => {
+            let results = import::apply_all(&input.data)?;
+            show(input.json, &results, import::tables)
         }
         Study::Idle(input) => {
             let results = idle::score_all(&input.data)?;

@@ -11,7 +11,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use self::family::Families;
+pub(crate) use self::family::Families;
 use crate::heartbeat::Origin;
 use crate::identity::NodeId;
 use crate::judge::Facts;
@@ -159,7 +159,7 @@ impl Runs {
             if let Some((by, _)) = &run {
                 *told.joined.entry(*by).or_default() += 1;
             }
-            let sample = drawn(Drawn::Sample, "sample", seen, facts.policy);
+            let sample = sample_of(seen, facts.policy);
             if let Some(handed) = &seen.step.usage.detail.handed {
                 told.handed.push(HandedStep {
                     node: seen.step.node.clone(),
@@ -250,7 +250,7 @@ impl Sum {
 }
 
 /// Of which run a step is, by the surest of what joins it.
-fn run_of(
+pub(crate) fn run_of(
     seen: &SeenRun<'_>,
     policy: &Policy,
     families: &Families<'_>,
@@ -275,6 +275,11 @@ fn run_of(
         .or_else(launched)
         .or_else(of_family)
         .or_else(named)
+}
+
+/// The sample that a step works on, by a label or a rule of the policy.
+pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    drawn(Drawn::Sample, "sample", seen, policy)
 }
 
 /// By the tag that is ours, or by what Nextflow calls its run.

@@ -178,6 +178,9 @@ const LIMIT_OF_LONGEST: u32 = 2;
 /// out. Slurm and Snakemake look every 30 seconds.
 const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
 
+/// With fewer of the peaks known, the others may be what matters.
+const LEAST_KNOWN_PERCENT: usize = 95;
+
 /// Limits are whole quarters of an hour, in seconds.
 const LIMIT_STEP: u64 = 900;
 
@@ -197,12 +200,18 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
     let all = samples;
     let samples = sampled.as_slice();
     let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
-    if peaks.len() < samples.len() {
-        // The unknown one could be the greatest.
+    if peaks.len() * 100 < samples.len() * LEAST_KNOWN_PERCENT {
+        // The unknown ones could be the greatest.
         peaks.clear();
     }
+    let known: Vec<Sample> = samples
+        .iter()
+        .filter(|s| s.peak_memory.is_some())
+        .copied()
+        .collect();
+    let samples = known.as_slice();
     peaks.sort_unstable();
-    let missing = (policy.confident_samples as usize).saturating_sub(samples.len());
+    let missing = (policy.confident_samples as usize).saturating_sub(all.len());
     let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
     let sized = spread.map(|spread| sized_memory(samples, input, missing, &spread, policy));
     let cores = needed_cores(all, policy);
@@ -218,11 +227,11 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
             basis: spread.map(|spread| spread.basis()),
             ..Risk::default()
         },
-        by_input: input::by_input(samples, policy),
+        by_input: input::by_input(all, policy),
         on_fargate: on_fargate.and_then(|(cores, memory)| fargate::pair(cores, memory)),
         slowdown_ppm: cores.slowdown_ppm,
         time_limit: time_limit(all, policy),
-        too_few_tasks: samples.len() < policy.min_runs as usize,
+        too_few_tasks: all.len() < policy.min_runs as usize,
         effective_millis: spread.map_or(0, |spread| spread.basis().effective_tasks_millis),
         peaks,
     };

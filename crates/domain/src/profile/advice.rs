@@ -281,12 +281,25 @@ pub(crate) fn should_ask(
         },
         |size| need.risk_after(size),
     );
-    let cores = match (asks.cores, need.cores) {
-        (Some(now), Some(needed)) if needed < now && need.too_few_tasks => Some(now),
-        (None, Some(_)) if need.too_few_tasks => None,
-        (now, needed) => needed.or(now),
+    let request = SizedRequest {
+        cores: cores_to_ask(asks.cores, need),
+        memory,
     };
-    (SizedRequest { cores, memory }, risk)
+    (request, risk)
+}
+
+/// Cores that were measured as busy at one time may be more than asked for; averages only
+/// show that fewer are enough.
+fn cores_to_ask(asks: Option<MilliCores>, need: &Need) -> Option<MilliCores> {
+    let by_average = need.slowdown_ppm.is_some();
+    match (asks, need.cores) {
+        (now, None) => now,
+        (None, Some(needed)) => Some(needed).filter(|_| !need.too_few_tasks && !by_average),
+        (Some(now), Some(needed)) if needed < now => {
+            Some(if need.too_few_tasks { now } else { needed })
+        }
+        (Some(now), Some(needed)) => Some(if by_average { now } else { needed }),
+    }
 }
 
 /// Whether asking for less is worth a change of somebody's configuration: a tenth is

@@ -6,7 +6,8 @@ mod neighbours;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::tasks::PresentRequest;
+use super::failure::FailureKind;
+use super::tasks::{AttemptRecord, PresentRequest};
 use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
 use crate::finding::StepLink;
@@ -15,6 +16,8 @@ use crate::identity::{AccountId, Region};
 use crate::judge::Facts;
 use crate::placement::share_of_price;
 use crate::placement::speed::Speeds;
+use crate::policy::Policy;
+use crate::runs::{self, Families};
 use crate::sizing::self_sizing::SelfSizing;
 use crate::sizing::{Need, SizedRequest};
 use crate::step::{PlacedStep, Requested, StepKind};
@@ -172,6 +175,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
     let mut by_name: BTreeMap<StepKey, Vec<SeenRun<'a>>> = BTreeMap::new();
     let all = seen(facts, kept);
     let neighbours = Neighbours::of(&all);
+    let families = Families::of(facts.inventory.batch.jobs.values());
     for run in all {
         let key = StepKey {
             region: run.instance.region.clone(),
@@ -186,11 +190,13 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
             let mut profile = StepProfile::default();
             profile.extend(newest(&runs).map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
+                let key = RunKey::of(run.step);
                 let profiled = Run {
                     among_others,
+                    record: record(run, &key, facts.policy, &families),
                     ..run.profiled()
                 };
-                (RunKey::of(run.step), profiled)
+                (key, profiled)
             }));
             let tools = tools(runs.iter());
             let self_sizing = SelfSizing::of(&key.name, tools.iter().map(String::as_str));
@@ -218,6 +224,24 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         speeds: learn::learned(all, facts.catalogue),
         by_step,
     }
+}
+
+/// The pipeline run and the sample of a task, where something names the run.
+fn record(
+    seen: &SeenRun<'_>,
+    key: &RunKey,
+    policy: &Policy,
+    families: &Families<'_>,
+) -> Option<Box<AttemptRecord>> {
+    let (_, pipeline_run) = runs::run_of(seen, policy, families)?;
+    Some(Box::new(AttemptRecord {
+        pipeline_run,
+        task: format!("{} {}", key.seen_on, key.step.key),
+        sample: runs::sample_of(seen, policy).map(str::to_owned),
+        attempt: 1,
+        failure: FailureKind::of_end(seen.step.usage.end),
+        ..AttemptRecord::default()
+    }))
 }
 
 /// Those of its runs that a profile has room for, and such as were seen last at the same

@@ -7,7 +7,7 @@ use super::JoinedBy;
 use crate::fleet::{Job, JobId};
 
 /// Jobs by their family, which goes by the least of its ids.
-pub(super) struct Families<'a> {
+pub(crate) struct Families<'a> {
     parents: BTreeMap<&'a str, &'a str>,
 }
 
@@ -18,7 +18,7 @@ fn array(id: &JobId) -> &str {
 }
 
 impl<'a> Families<'a> {
-    pub(super) fn of(jobs: impl Iterator<Item = &'a Job>) -> Self {
+    pub(crate) fn of(jobs: impl Iterator<Item = &'a Job>) -> Self {
         let mut families = Self {
             parents: BTreeMap::new(),
         };

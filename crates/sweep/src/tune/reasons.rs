@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use ebb_domain::finding::Level;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::bound::Binding;
+use ebb_domain::step::StepKind;
 use ebb_domain::units::Share;
 use serde::Serialize;
 
@@ -123,23 +124,26 @@ pub(super) fn performance_risk(oom_ppm: u32) -> u8 {
     }
 }
 
-/// A chance that could be told rests on as many runs as the policy calls enough.
+/// How far the estimate of memory is to be trusted, by how many independent tasks it rests
+/// on. Reports of earlier releases hold only how many tasks are missing.
 fn confidence(step: &StepAdvice) -> Level {
-    match (step.risk.samples_needed, step.samples) {
-        (0, 1..) => Level::High,
-        (_, 3..) => Level::Medium,
-        _ => Level::Low,
+    match (step.risk.basis, step.risk.samples_needed) {
+        (Some(basis), _) => basis.confidence(),
+        (None, 0) if step.samples > 0 && step.risk.oom_ppm.is_some() => Level::High,
+        (None, _) if step.samples >= 3 => Level::Medium,
+        (None, _) => Level::Low,
     }
 }
 
 fn evidence(step: &StepAdvice) -> Vec<String> {
     let mut all = vec![format!(
-        "{} of {} runs tell what it needs; {} failed, {} of them for want of memory",
+        "{} of {} attempts show what it needs; {} failed, {} of them for want of memory",
         step.samples, step.runs, step.failed, step.oom_kills
     )];
+    all.extend(super::table::first_attempts(&step.present));
     let used = |what: &str, share: Option<Share>| {
         Some(format!(
-            "it used at most {} of the {what} asked for",
+            "it used at most {} of the {what} requested",
             share?
         ))
     };
@@ -154,30 +158,42 @@ fn evidence(step: &StepAdvice) -> Vec<String> {
             Binding::Memory => None,
         };
         let for_share = share.map(|share| format!(" for {share} of its time"));
-        all.push(format!("{by} binds it{}", for_share.unwrap_or_default()));
+        all.push(format!("{by} limits it{}", for_share.unwrap_or_default()));
     }
     all
 }
 
 fn assumed(step: &StepAdvice) -> Vec<String> {
     let mut all = Vec::new();
-    if step.should_ask.memory.is_some() && step.risk.oom_ppm.is_none() {
-        all.push(match step.risk.samples_needed {
-            0 => "the memory asked for now is enough".to_owned(),
-            more => format!(
-                "the greatest peak with headroom is enough; {more} more runs would tell the chance \
-                 of an OOM kill"
-            ),
+    if let Some(basis) = step.risk.basis.filter(|_| step.should_ask.memory.is_some()) {
+        all.push(match basis.runs {
+            0 | 1 => "later runs differ from this one no more than runs usually do".to_owned(),
+            runs => format!("later runs differ no more than these {runs} do"),
         });
     }
-    if step.risk.oom_ppm.is_some() {
-        all.push("later runs are like those seen".to_owned());
+    if step.slowdown_ppm.is_some() {
+        all.push("fewer cores change neither the work nor its memory".to_owned());
     }
-    if step.bound.by == Some(Binding::Compute) {
+    if let Some(tool) = step
+        .self_sizing
+        .as_ref()
+        .filter(|_| step.should_ask.memory.is_some())
+    {
+        all.push(format!(
+            "{} takes its memory from the request ({}): its peak is counted as 80 % of what it \
+             needs",
+            tool.tool, tool.option
+        ));
+    }
+    if step.kind == StepKind::NextflowTask && step.usage.is_some() {
         all.push(
-            "it computes, and does not wait for memory's bandwidth, which nothing here measures"
+            "the trace's peak leaves out files in memory (tmpfs, page cache) and what Nextflow \
+             stages in the same container"
                 .to_owned(),
         );
+    }
+    if step.bound.by == Some(Binding::Compute) {
+        all.push("the step is CPU-bound; memory bandwidth is not measured".to_owned());
     }
     let offers = &step.offers;
     let told = offers
@@ -193,6 +209,7 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_domain::sizing::EstimateBasis;
     use ebb_domain::units::{Bytes, MilliCores};
     use ebb_workflows::testing::step;
 
@@ -230,17 +247,31 @@ mod tests {
         }
         let mut few = step("align");
         few.risk.oom_ppm = None;
-        few.risk.samples_needed = 15;
+        few.risk.samples_needed = 18;
         few.samples = 2;
         let reasons = Reasons::of(&few);
         assert_eq!(
             (reasons.performance_risk, reasons.confidence),
             (None, Level::Low)
         );
-        assert!(
-            reasons.assumed[0].contains("15 more runs"),
-            "{:?}",
-            reasons.assumed
-        );
+    }
+
+    #[test]
+    fn confidence_follows_from_independent_tasks() {
+        let check = |tasks: u32, runs: u32, effective: u32, expect: Level| {
+            let mut one = step("align");
+            one.risk.basis = Some(EstimateBasis {
+                tasks,
+                samples: tasks,
+                runs,
+                effective_tasks_millis: effective * 1_000,
+            });
+            assert_eq!(Reasons::of(&one).confidence, expect, "{tasks} {runs}");
+        };
+        check(21, 1, 1, Level::Low);
+        check(300, 1, 5, Level::Medium);
+        check(8, 1, 3, Level::Medium);
+        check(40, 5, 16, Level::High);
+        check(19, 19, 19, Level::Medium);
     }
 }

@@ -11,7 +11,7 @@ use ebb_domain::units::{MilliCores, Share, grouped};
 use serde_json::json;
 
 use super::Reasoned;
-use super::table::{chance, end_of, request};
+use super::table::{advice, chance, end_of, request};
 use crate::render::text::{counted, one_line};
 
 /// Steps that are named as those that would save most.
@@ -101,6 +101,22 @@ impl Saving {
         }
     }
 
+    /// What smaller requests reserve less.
+    fn gain(self) -> Self {
+        Self {
+            core_hours: self.core_hours.max(0.0),
+            gib_hours: self.gib_hours.max(0.0),
+        }
+    }
+
+    /// What larger requests reserve more.
+    fn loss(self) -> Self {
+        Self {
+            core_hours: (-self.core_hours).max(0.0),
+            gib_hours: (-self.gib_hours).max(0.0),
+        }
+    }
+
     fn weight(self) -> f64 {
         self.core_hours * CORE_IN_GIB + self.gib_hours
     }
@@ -154,30 +170,33 @@ fn head(out: &mut String, summary: &Summary<'_>, steps: usize) {
 
 fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
     let totals = &summary.totals;
-    let saved = steps
-        .iter()
-        .map(Saving::of)
+    let all = || steps.iter().map(Saving::of);
+    let saved = all()
+        .map(Saving::gain)
         .fold(Saving::default(), Saving::plus);
-    let mut table = plain(&["", "ASKED", "USED", "SHARE", "SAVED BY THE ADVICE"]);
+    let more = all()
+        .map(Saving::loss)
+        .fold(Saving::default(), Saving::plus);
+    let mut table = plain(&["", "ASKED", "USED", "SHARE", "SAVED", "ADDED"]);
     let rows = [
         (
             "CPU",
             "core-h",
             totals.asked_core_seconds,
             totals.used_core_seconds,
-            saved.core_hours,
+            [saved.core_hours, more.core_hours],
         ),
         (
             "memory",
             "GiB-h",
             totals.asked_gib_seconds,
             totals.used_gib_seconds,
-            saved.gib_hours,
+            [saved.gib_hours, more.gib_hours],
         ),
     ];
-    for (what, unit, asked, used, saved) in rows {
+    for (what, unit, asked, used, [saved, added]) in rows {
         if asked == 0 {
-            table.add_row([what, "unknown", "", "", ""]);
+            table.add_row([what, "unknown", "", "", "", ""]);
             continue;
         }
         let share = Share::of(used, asked).map_or_else(String::new, |share| share.to_string());
@@ -187,6 +206,7 @@ fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
             format!("{} {unit}", amount(hours(used))),
             share,
             format!("{} {unit}", amount(saved)),
+            format!("{} {unit}", amount(added)),
         ]);
     }
     let _ = writeln!(out, "\n{}", trimmed(&table));
@@ -275,10 +295,7 @@ fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
                 .map_or_else(unknown, |memory| memory.to_string()),
             step.peak_memory
                 .map_or_else(unknown, |peak| peak.to_string()),
-            match step.should_ask == step.asks {
-                true => "the same".to_owned(),
-                false => request(step.should_ask),
-            },
+            advice(step),
             chance(step),
         ]);
     }

@@ -1,5 +1,5 @@
-//! Advice on steps for a terminal: a line of figures each, and beneath it why, how it may
-//! go wrong, what it rests on, where it would run and what was taken for granted.
+//! Advice on steps for a terminal: a line of figures for each step, and below it the
+//! reasons, failures, risk, evidence, machine types and assumptions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,8 +9,9 @@ use std::time::Duration;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::place::{Offered, Offers};
+use ebb_domain::profile::tasks::{PresentRequest, RequestBasis};
 use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::Spoken;
+use ebb_domain::units::{Share, Spoken};
 
 use super::reasons::Reasons;
 use crate::render::text::{counted, one_line, wrap};
@@ -21,8 +22,11 @@ const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONT
 /// anywhere.
 const NAME: std::ops::RangeInclusive<usize> = 12..=60;
 
-/// Where what is told of a step begins: behind `  elsewhere `.
+/// Where the text of a line below a step begins: behind `  elsewhere `.
 const INDENT: usize = 12;
+
+/// Different requests of first attempts that are listed.
+const SHOWN_REQUESTS: usize = 5;
 
 /// Steps as a table; `terminal` is its columns, `None` where nothing is to be cut.
 pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
@@ -95,14 +99,20 @@ fn row(step: &StepAdvice) -> [String; 5] {
     [
         one_line(&step.step),
         request(step.asks),
-        match step.should_ask == step.asks {
-            true => "the same".to_owned(),
-            false => request(step.should_ask),
-        },
+        advice(step),
         chance(step),
         step.saving_a_month
             .map_or_else(|| "-".to_owned(), |saving| saving.to_string()),
     ]
+}
+
+/// What to ask for, in the words of a table.
+pub(super) fn advice(step: &StepAdvice) -> String {
+    match step.should_ask {
+        advised if advised == SizedRequest::default() => "unknown".to_owned(),
+        advised if advised == step.asks => "the same".to_owned(),
+        advised => request(advised),
+    }
 }
 
 pub(super) fn request(request: SizedRequest) -> String {
@@ -115,21 +125,51 @@ pub(super) fn request(request: SizedRequest) -> String {
     }
 }
 
+/// A range whose upper bound is beyond this shows only that too little is known, unless its
+/// lower bound shows that tasks do fail.
+const WIDEST_SHOWN: u32 = 200_000;
+
+/// The chance that a task is killed with what is advised: one figure only where it is known
+/// well, else a range, else why there is none.
 pub(super) fn chance(step: &StepAdvice) -> String {
-    match step.risk.oom_ppm {
-        Some(ppm) => format!("{:.1} %", f64::from(ppm) / 10_000.0),
+    if let Some(ppm) = step.risk.oom_ppm {
+        return percent(ppm);
+    }
+    match step.risk.oom_between {
         None => "unknown".to_owned(),
+        Some(range) if range.from_ppm >= 5_000 => {
+            format!("{} to {}", percent(range.from_ppm), percent(range.to_ppm))
+        }
+        Some(range) if range.to_ppm <= WIDEST_SHOWN => {
+            format!("at most {}", percent(range.to_ppm))
+        }
+        Some(_) => "not enough runs".to_owned(),
     }
 }
 
-/// What is told beneath a step's line, with its heads.
+/// Parts per million with as many digits as say something.
+fn percent(ppm: u32) -> String {
+    match ppm {
+        0..10_000 => format!("{:.1} %", f64::from(ppm) / 10_000.0),
+        _ => format!("{:.0} %", f64::from(ppm) / 10_000.0),
+    }
+}
+
+/// The lines below a step's figures, with their heads.
 fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     let reasons = Reasons::of(step);
-    let mut all = vec![("why", why(step, &reasons)), ("time", time(step))];
-    if step.should_ask != step.asks {
-        all.push(("risk", risk(step, &reasons)));
+    let changes = step.should_ask != step.asks;
+    let mut all = vec![
+        ("why", why(step, &reasons)),
+        ("requests", requests(step)),
+        ("failed", failures(step)),
+        ("time", time(step)),
+    ];
+    if changes {
+        all.push(("risk", risk(step)));
     }
-    all.push(("rests on", rests_on(step, &reasons)));
+    all.push(("by input", by_input(step)));
+    all.push(("based on", based_on(step, &reasons)));
     let offers = &step.offers;
     let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
     all.push(("now on", each(offers.now.as_slice())));
@@ -138,8 +178,8 @@ fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
     all.push(("elsewhere", elsewhere(&offers.elsewhere)));
     all.push(("try next", each(offers.try_next.as_slice())));
     all.push(("no Arm", offers.in_the_way_of_arm.join("; ")));
-    if step.should_ask != step.asks {
-        all.push(("assumed", reasons.assumed.join("; ")));
+    if changes {
+        all.push(("assumes", reasons.assumed.join("; ")));
     }
     all.retain(|(_, text)| !text.is_empty());
     all
@@ -156,6 +196,7 @@ fn place(step: &StepAdvice) -> String {
 fn why(step: &StepAdvice, reasons: &Reasons) -> String {
     let codes = reasons.reason_codes.iter().map(|code| code.words());
     let mut all: Vec<String> = codes.map(str::to_owned).collect();
+    all.extend(first_attempts(&step.present));
     let used = |share: Option<_>, what: &str| share.map(|share| format!("{share} of its {what}"));
     let cores = used(step.bound.cores_used, "cores");
     let memory = used(step.bound.memory_used, "memory");
@@ -164,15 +205,59 @@ fn why(step: &StepAdvice, reasons: &Reasons) -> String {
         all.push(format!("used at most {}", used.join(" and ")));
     }
     if let Some(by) = step.bound.by {
-        all.push(format!("bound by {by}"));
-    }
-    if step.oom_kills > 0 {
-        all.push(format!(
-            "{} for want of memory",
-            counted(step.oom_kills as usize, "kill", "kills")
-        ));
+        all.push(format!("limited by {by}"));
     }
     all.join("; ")
+}
+
+/// `8.0 GiB fails in 33 % of first attempts (10 of 30)`.
+pub(super) fn first_attempts(present: &PresentRequest) -> Option<String> {
+    let (tasks, failed) = (present.tasks(), present.out_of_memory());
+    let share = Share::of(failed.into(), tasks.into()).filter(|_| failed > 0)?;
+    let request = match (present.basis, present.request.memory) {
+        (RequestBasis::Median, _) | (_, None) => "the present request".to_owned(),
+        (_, Some(memory)) => memory.to_string(),
+    };
+    Some(format!(
+        "{request} fails in {share} of first attempts ({failed} of {tasks})"
+    ))
+}
+
+/// What first attempts ask for, where they differ.
+fn requests(step: &StepAdvice) -> String {
+    let basis = match step.present.basis {
+        RequestBasis::Same => return String::new(),
+        RequestBasis::Most => "the advice is for the most frequent one",
+        RequestBasis::Median => "the advice is for the median",
+    };
+    let counts = step.present.counts.iter().take(SHOWN_REQUESTS);
+    let mut counts: Vec<String> = counts
+        .map(|count| {
+            let tasks = counted(count.tasks as usize, "task", "tasks");
+            format!("{} ({tasks})", request(count.request))
+        })
+        .collect();
+    let more = step.present.counts.len().saturating_sub(SHOWN_REQUESTS);
+    if more > 0 {
+        counts.push(format!("{more} others"));
+    }
+    format!("first attempts ask for {}; {basis}", counts.join(", "))
+}
+
+fn failures(step: &StepAdvice) -> String {
+    let kinds: Vec<String> = step
+        .failures
+        .iter()
+        .map(|count| {
+            let lost = Spoken(Duration::from_secs(count.lost_seconds));
+            let retried = match count.retried {
+                0 => String::new(),
+                retried => format!(", {retried} tried again"),
+            };
+            format!("{count}{retried}, {lost} lost")
+        })
+        .collect();
+    kinds.join("; ")
 }
 
 /// What it did at how many of the samples, the most first; what is less than a
@@ -187,37 +272,49 @@ fn time(step: &StepAdvice) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn risk(step: &StepAdvice, reasons: &Reasons) -> String {
-    const WORDS: [&str; 5] = ["very low", "low", "medium", "high", "very high"];
-    let word = match reasons.performance_risk {
-        Some(risk) => WORDS[usize::from(risk).min(4)].to_owned(),
-        None => "not known".to_owned(),
-    };
+fn risk(step: &StepAdvice) -> String {
+    let mut all = vec![format!("OOM kill: {}", chance(step))];
     let sizes: Vec<String> = step.risk.attempts.iter().map(ToString::to_string).collect();
-    match sizes.is_empty() {
-        true => word,
-        false => format!("{word}; after an OOM kill {}", sizes.join(", then ")),
+    if !sizes.is_empty() {
+        all.push(format!("after a kill ask for {}", sizes.join(", then ")));
     }
+    if let Some(ppm) = step.slowdown_ppm {
+        all.push(format!("with fewer cores at most {} slower", percent(ppm)));
+    }
+    all.join("; ")
 }
 
-fn rests_on(step: &StepAdvice, reasons: &Reasons) -> String {
-    let all = counted(step.runs as usize, "run", "runs");
+/// Memory by the size of the input, where that explains the need.
+fn by_input(step: &StepAdvice) -> String {
+    let sizes = step.by_input.iter();
+    let sizes: Vec<String> = sizes
+        .map(|sized| format!("{} for inputs up to {}", sized.memory, sized.input))
+        .collect();
+    sizes.join(", ")
+}
+
+fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
+    let all = counted(step.runs as usize, "attempt", "attempts");
     let open = step.runs.saturating_sub(step.samples + step.failed);
-    let others = [(step.failed, "failed"), (open, "only begun or hanging")];
+    let others = [(step.failed, "failed"), (open, "just begun or hanging")];
     let others: Vec<String> = others
         .iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, words)| format!("{n} {words}"))
         .collect();
-    let runs = match others.is_empty() {
+    let mut text = match others.is_empty() {
         true => all,
         false => format!("{} of {all} ({})", step.samples, others.join(", ")),
     };
-    let more = match step.risk.samples_needed {
-        0 => String::new(),
-        more => format!("; {more} more tell the chance of an OOM kill"),
-    };
-    format!("{runs}, {} confidence{more}", reasons.confidence)
+    if let Some(basis) = step.risk.basis {
+        text.push_str(&format!(
+            "; {} of {} in {}",
+            counted(basis.tasks as usize, "task", "tasks"),
+            counted(basis.samples as usize, "sample", "samples"),
+            counted(basis.runs as usize, "run", "runs"),
+        ));
+    }
+    format!("{text}; {} confidence", reasons.confidence)
 }
 
 /// The types, and what AWS says of the chance to get them.

@@ -1,7 +1,10 @@
 //! The table, with names that anyone may have written.
 
 use ebb_domain::identity::AccountId;
-use ebb_domain::sizing::Risk;
+use ebb_domain::profile::failure::{FailureCount, FailureKind};
+use ebb_domain::profile::tasks::{PresentRequest, RequestBasis, RequestCount};
+use ebb_domain::sizing::{ChanceRange, EstimateBasis, Risk, SizedRequest};
+use ebb_domain::units::Bytes;
 
 use super::*;
 use ebb_workflows::testing::{HOSTILE, offers, step};
@@ -11,11 +14,56 @@ fn the_table_shows_request_advice_and_risk() {
     let mut few = step("fastqc");
     few.risk = Risk {
         samples_needed: 15,
+        oom_between: Some(ChanceRange {
+            from_ppm: 0,
+            to_ppm: 450_000,
+        }),
         ..Risk::default()
     };
     few.samples = 5;
     few.saving_a_month = None;
-    insta::assert_snapshot!(table(&[step("align"), few], None));
+    let mut killed = step("sort");
+    let request = |gib| SizedRequest {
+        cores: None,
+        memory: Some(Bytes::gib(gib)),
+    };
+    killed.asks = request(8);
+    killed.should_ask = request(12);
+    killed.present = PresentRequest {
+        request: request(8),
+        basis: RequestBasis::Most,
+        counts: vec![
+            RequestCount {
+                request: request(8),
+                tasks: 30,
+                out_of_memory: 10,
+            },
+            RequestCount {
+                request: request(16),
+                tasks: 1,
+                out_of_memory: 0,
+            },
+        ],
+    };
+    killed.failures = vec![FailureCount {
+        kind: FailureKind::OutOfMemory,
+        exit_status: Some(137),
+        attempts: 10,
+        retried: 10,
+        lost_seconds: 9_000,
+    }];
+    killed.risk.oom_ppm = None;
+    killed.risk.oom_between = Some(ChanceRange {
+        from_ppm: 0,
+        to_ppm: 83_000,
+    });
+    killed.risk.basis = Some(EstimateBasis {
+        tasks: 31,
+        samples: 31,
+        runs: 4,
+        effective_tasks_millis: 12_000,
+    });
+    insta::assert_snapshot!(table(&[step("align"), few, killed], None));
 }
 
 #[test]
