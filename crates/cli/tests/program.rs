@@ -271,11 +271,31 @@ fn files_of_workflow_systems_are_imported_and_bad_lines_are_named() {
     let output = run(&["import", name]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains(&format!("{name}:3: realtime: 'soon' cannot be read")));
-    assert!(
-        said.contains("1 lines were skipped and 1 runs read"),
-        "{said}"
-    );
+    let bad = format!("{name}:3: realtime: cannot read 'soon'; skipped");
+    assert!(said.contains(&bad), "{said}");
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("1 task in 1 step of 1 run"), "{shown}");
+    assert!(shown.contains("1 line was skipped"), "{shown}");
+    assert!(text(&output.stdout).contains("ALIGN"));
+
+    // From standard input, as one step with its reasons, and as JSON.
+    let piped = |arguments: &[&str]| {
+        let mut command = ebb(&[&["import", "-"], arguments].concat());
+        let input = fs::File::open(&path).expect("the file");
+        command.stdin(input).output().expect("it runs")
+    };
+    assert!(text(&piped(&["--step", "ALIGN"]).stdout).contains("based on"));
+    assert_eq!(piped(&["--step", "SORT"]).status.code(), Some(1));
+    let json: serde_json::Value =
+        serde_json::from_slice(&piped(&["--format", "json"]).stdout).expect("JSON");
+    assert_eq!(json["totals"]["tasks"], 1);
+    assert_eq!(json["runs"][0], "standard input");
+
+    // A file that cannot be used does not hide the others.
+    let other = folder.path().join("other.txt");
+    fs::write(&other, "a,b\n").expect("a file");
+    let output = run(&["import", other.to_str().expect("a name"), name]);
+    assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("ALIGN"));
 
     fs::write(&path, "a,b\n").expect("a file");

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use super::{Check, Questions, Verdict, steps};
 use crate::catalogue::Architecture;
 use crate::finding::{
-    Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, Overprovisioned,
-    Recommendation, Remedy, Resource, StepLink, Window,
+    Action, Confidence, Cost, Evidence, Finding, FindingKind, Overprovisioned, Recommendation,
+    Remedy, Resource, StepLink, Window,
 };
 use crate::fleet::Instance;
 use crate::heartbeat::Origin;
@@ -266,12 +266,7 @@ fn found(
     recommendation: Recommendation,
 ) -> Finding {
     let (name, instance) = (run.name(), run.instance);
-    let enough = facts.policy.sizing.confident_samples;
-    let level = if seen.samples >= enough {
-        Level::High
-    } else {
-        Level::Low
-    };
+    let basis = recommendation.risk.basis.unwrap_or_default();
     let sized = recommendation.recommended;
     let not_known = seen.coverage.map_or(steps::NOT_KNOWN, |_| "");
     Finding {
@@ -288,11 +283,8 @@ fn found(
             observed_for: seen.wall,
         }),
         confidence: Confidence {
-            level,
-            reason: match seen.samples < enough {
-                true => format!("{} of {enough} runs seen{not_known}", seen.samples),
-                false => format!("{} runs seen{not_known}", seen.samples),
-            },
+            level: basis.confidence(),
+            reason: format!("based on {basis}{not_known}"),
         },
         cost: Some(cost),
         remedy: Remedy {

@@ -10,12 +10,14 @@
 //! "Survey Sampling", 1965; degrees of freedom by Satterthwaite, 1946.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{MEMORY_STEP, Sample};
 use crate::finding::Level;
+use crate::safe_text::counted;
 
 /// Standard deviations of the logarithm of a peak that are assumed until the data say
 /// otherwise: 6 % between runs, 10 % between samples, 5 % between tasks of a sample. For
@@ -74,6 +76,18 @@ impl EstimateBasis {
     /// Independent tasks that would tell as much.
     pub fn effective_tasks(&self) -> f64 {
         f64::from(self.effective_tasks_millis) / 1e3
+    }
+}
+
+impl fmt::Display for EstimateBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tasks, runs) = (self.tasks as usize, self.runs as usize);
+        write!(
+            f,
+            "{} in {}",
+            counted(tasks, "task", "tasks"),
+            counted(runs, "run or day", "runs or days")
+        )
     }
 }
 

@@ -141,7 +141,7 @@ fn runs_that_ended_count_once_and_make_it_surer() {
     let finding = world.verdict().expect("it is overprovisioned");
     assert_eq!(finding.steps.len(), Finding::MAX_STEPS);
     assert_eq!(finding.recommendation.expect("advice").samples, 28);
-    assert_eq!(finding.confidence.level, Level::High);
+    assert_eq!(finding.confidence.level, Level::Medium);
 }
 
 #[test]
