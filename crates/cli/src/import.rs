@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_sweep::tune::summary::{self, Summary};
+use ebb_workflows::export::Form;
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::{BadLines, Import, Kind, Source};
 use jiff::Timestamp;
@@ -57,6 +58,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
 }
 
 fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Result<()> {
+    if args.form.format.text().is_some_and(Form::is_of_machines) {
+        bail!("these records do not name machines: use ebb tune with a report for this format");
+    }
     if let Some(name) = &args.step {
         let named: Vec<StepAdvice> = steps.iter().filter(|s| s.step == *name).cloned().collect();
         if named.is_empty() {

@@ -343,6 +343,7 @@ impl Imported {
             let need = step.profile.need(input, self_sizing.as_ref(), &policy);
             let subject = StepSubject {
                 name: &step.name,
+                name_form: step.name_form,
                 kind: step.kind,
                 profile: &step.profile,
                 need: &need,
