@@ -322,6 +322,11 @@ impl<'a> Change<'a> {
     }
 }
 
+/// The names of the steps that texts for workflow systems change.
+pub fn changed_steps(steps: &[StepAdvice]) -> impl Iterator<Item = &str> {
+    changes(steps).into_iter().map(|change| change.name)
+}
+
 /// The steps that are to change, by name. Where steps of one name differ by region or
 /// account, the one that needs more memory counts, changed or not, because these forms
 /// know neither.

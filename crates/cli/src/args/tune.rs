@@ -160,12 +160,18 @@ Examples:
   ebb import run-1/trace.txt run-2/trace.txt.gz  several runs show how far runs differ
   ebb import trace.txt --step NFCORE_RNASEQ:RNASEQ:STAR_ALIGN
   ebb import --format nextflow trace-*.txt > tuned.config
+  ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
   sacct -a --parsable2 --format=JobID,JobName,Comment,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir | ebb import -
 
 Files may be gzipped. These records hold only the average number of busy cores: fewer
 cores are advised where even the worst case costs little time. Lines that cannot be read
 are listed on standard error and skipped.
+
+--snakefile asks Snakemake 7, 8 or 9 which rule wrote which benchmark file, and what each
+rule asks for. Snakemake executes the Snakefile to parse it, and no rule runs: use it for
+workflows that you trust, in the folder in which you run snakemake. It may take 60 s.
+With --format snakemake, a rule that the Snakefile does not have is an error.
 
 Exit status:
   0  done
@@ -184,6 +190,12 @@ pub(crate) struct ImportArgs {
     /// How benchmark files are named, with {rule} for the rule's name
     #[arg(long, value_name = "PATTERN")]
     pub(crate) benchmark_pattern: Option<String>,
+    /// Snakefile of the benchmark files; Snakemake executes it to parse it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snakefile: Option<PathBuf>,
+    /// Program snakemake, or its Python [default: snakemake on the PATH]
+    #[arg(long, value_name = "PROGRAM", requires = "snakefile")]
+    pub(crate) snakemake: Option<PathBuf>,
     /// Advise for tasks that read this much, such as 12GiB, where that explains the need
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) input: Option<Bytes>,

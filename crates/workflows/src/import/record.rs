@@ -93,6 +93,11 @@ impl Header {
         }
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
