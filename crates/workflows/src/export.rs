@@ -20,6 +20,7 @@ use std::time::Duration;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::{NameForm, StepAdvice};
 use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::safe_text::one_line;
 use ebb_domain::sizing::SizedRequest;
 use ebb_domain::targets::GroupAdvice;
 use ebb_domain::units::{Bytes, MilliCores, Usd};
@@ -138,10 +139,14 @@ impl Form {
                 GroupSubject::Environment(group) => as_text(environment::update(group)?),
                 GroupSubject::Pipeline(group) => as_text(environment::create(&cheaper(group)?)),
             },
-            Self::Terraform => {
-                let pool = cheaper(group.advice()).ok();
-                self.write_for(steps, pool.as_slice(), options)
-            }
+            Self::Terraform => match cheaper(group.advice()) {
+                Ok(pool) => self.write_for(steps, &[pool], options),
+                Err(reason) => {
+                    let requests = self.write_for(steps, &[], options);
+                    let reason = one_line(&reason.to_string());
+                    format!("{requests}# Machines stay as they are: {reason}\n")
+                }
+            },
             Self::LaunchTemplate | Self::AutoScalingGroup | Self::TerraformGroup => {
                 self.write_for(steps, &[cheaper(group.advice())?], options)
             }
