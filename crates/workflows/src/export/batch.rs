@@ -10,6 +10,7 @@ use std::fmt::Write;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::safe_text::one_line;
+use ebb_domain::step::StepKind;
 
 use super::{Change, mib, nothing, simulated_note};
 
@@ -26,7 +27,8 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     let mut by_definition: BTreeMap<Definition<'_>, &StepAdvice> = BTreeMap::new();
     let mut others: Vec<&str> = Vec::new();
     for step in steps {
-        let Some(name) = definition_name(&step.step) else {
+        let name = definition_name(&step.step).filter(|_| may_be_of_batch(step.kind));
+        let Some(name) = name else {
             others.extend(Change::new(step).map(|change| change.name));
             continue;
         };
@@ -45,8 +47,11 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
         .filter_map(|(definition, step)| Some((definition, Change::new(step)?)))
         .filter(|(_, change)| change.is_of_request())
         .collect();
-    if changes.is_empty() && others.is_empty() {
-        return nothing("#");
+    if changes.is_empty() {
+        return match others.is_empty() {
+            true => nothing("#"),
+            false => left_out(&others),
+        };
     }
     let origins = steps.iter().map(|step| step.origin);
     let mut out = String::from("#!/bin/sh\n");
@@ -59,15 +64,31 @@ pub(super) fn batch(steps: &[StepAdvice]) -> String {
     for (definition, change) in &changes {
         resize(&mut out, definition, change);
     }
-    for name in others {
-        let name = one_line(name);
-        let _ = writeln!(
-            out,
-            "# Left out, because it names no job definition: {name}"
-        );
-    }
+    out.push_str(&left_out(&others));
     out.push_str("exit \"$failed\"\n");
     out
+}
+
+/// Whether a step of this kind is called by its job definition. An engine's process or rule
+/// is not, whatever its tasks run on.
+fn may_be_of_batch(kind: StepKind) -> bool {
+    match kind {
+        StepKind::SlurmJob | StepKind::NextflowTask | StepKind::SnakemakeJob => false,
+        StepKind::EcsTask
+        | StepKind::Pod
+        | StepKind::Container
+        | StepKind::Session
+        | StepKind::Service
+        | StepKind::Tree => true,
+    }
+}
+
+/// Comments that name the steps that the script does not change.
+fn left_out(names: &[&str]) -> String {
+    let names = names.iter().map(|name| one_line(name));
+    let lines =
+        names.map(|name| format!("# Left out, because it names no job definition: {name}\n"));
+    lines.collect()
 }
 
 /// Asks whose the credentials are, where the account of a definition is known. The AWS CLI

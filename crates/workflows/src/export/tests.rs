@@ -9,6 +9,7 @@ use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{AccountId, InstanceType, Region};
 use ebb_domain::profile::advice::{NameForm, StepAdvice, TimeLimit};
 use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::step::StepKind;
 use ebb_domain::targets::{Fleet, GroupAdvice};
 use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
 use jiff::Timestamp;
@@ -119,6 +120,15 @@ fn batch_text() {
     let arn = step("arn:aws:batch:us-east-1:1:job-definition/star:7");
     let steps = [step("star"), arn, elsewhere, step(HOSTILE)];
     insta::assert_snapshot!(text(Form::Batch, &steps));
+}
+
+#[test]
+fn processes_and_rules_of_engines_are_no_job_definitions() {
+    let mut process = step("align");
+    process.kind = StepKind::NextflowTask;
+    let written = text(Form::Batch, &[process]);
+    let expect = "# Left out, because it names no job definition: align\n";
+    assert_eq!(written, expect);
 }
 
 #[test]
