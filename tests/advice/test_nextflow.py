@@ -19,6 +19,7 @@ from program import HOSTILE, ebb, needs_program, report
 
 Node = dict[str, Any]
 _STRATEGIES = {"terminate", "finish", "ignore", "retry"}
+_RETRY = ("errorStrategy", "maxRetries")
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -57,7 +58,8 @@ class Nextflow(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         names = {"variant-call": "NFCORE_RNASEQ:STAR_ALIGN", "fastqc": HOSTILE}
         path, self.steps = report(Path(folder.name), names)
-        self.text = ebb("tune", "--report", str(path), "--format", "nextflow")
+        self.tune = ("tune", "--report", str(path), "--format", "nextflow")
+        self.text = ebb(*self.tune)
 
     def test_it_is_one_process_scope_of_selectors(self):
         tree = _parse(self.text)
@@ -66,7 +68,7 @@ class Nextflow(unittest.TestCase):
         selectors = _selectors(tree)
         self.assertEqual(len(selectors), len(changed))
         for pattern, directives in selectors.items():
-            self.assertLessEqual(set(directives), {"cpus", "memory", "errorStrategy", "maxRetries"})
+            self.assertLessEqual(set(directives), {"cpus", "memory", "time"})
             plain = _unescaped(pattern)
             [name] = [name for name in changed if re.fullmatch(plain, name)]
             self._check(directives, changed[name])
@@ -77,9 +79,42 @@ class Nextflow(unittest.TestCase):
         memory = "".join(directives["memory"])
         written = ",".join(f"{-(-size // 2**20)}.MB" for size in sizes)
         self.assertEqual(memory, f"{{[{written}].get(Math.min(task.attempt,{len(sizes)})-1)}}")
-        self.assertEqual(directives["maxRetries"], [str(len(sizes) - 1)])
-        strategies = re.findall(r"[?:](\w+)", "".join(directives["errorStrategy"]))
-        self.assertTrue(strategies and set(strategies) <= _STRATEGIES, strategies)
+
+    def test_the_retry_policy_is_the_pipelines_own_unless_asked(self):
+        without = _selectors(_parse(self.text))
+        replaced = _selectors(_parse(ebb(*self.tune, "--with-retry")))
+        self.assertEqual(set(without), set(replaced))
+        for name, directives in replaced.items():
+            rest = {key: value for key, value in directives.items() if key not in _RETRY}
+            self.assertEqual(rest, without[name])
+            sizes = re.search(r"task.attempt,(\d+)", "".join(directives["memory"]))
+            self.assertEqual(directives["maxRetries"], [str(int(sizes[1]) - 1)])
+            strategy = "".join(directives["errorStrategy"])
+            self.assertIn("task.exitStatusin((130..145)+[104,175])?", strategy)
+            named = re.findall(r"[?:]'?(\w+)", strategy)
+            self.assertTrue(named and set(named) <= _STRATEGIES, strategy)
+
+    def test_names_of_slurm_jobs_match_the_processes_that_they_are_of(self):
+        columns = "JobID|JobName|State|ExitCode|Elapsed|TotalCPU|MaxRSS|ReqMem|AllocCPUS|NTasks|NNodes|Submit|Start|End|Timelimit"
+        lines = [columns]
+        for number in range(30):
+            job, day = 100 + number, number % 28 + 1
+            times = f"2026-03-{day:02}T08:00:00|2026-03-{day:02}T08:00:10|2026-03-{day:02}T08:30:10"
+            name = f"nf-NFCORE_RNASEQ_RNASEQ_STAR_ALIGN_(S{number})"
+            lines.append(f"{job}|{name}|COMPLETED|0:0|00:30:00|00:50:00||64G|16||1|{times}|2-00:00:00")
+            held = f"{4_000_000 + 1_000 * number}K"
+            lines.append(f"{job}.batch|batch|COMPLETED|0:0|00:30:00|00:50:00|{held}||16|1|1|{times}|")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            text = ebb("import", file.name, "--format", "nextflow")
+        [(pattern, directives)] = _selectors(_parse(text)).items()
+        selector = re.compile(_unescaped(pattern))
+        self.assertTrue(selector.fullmatch("NFCORE_RNASEQ:RNASEQ:STAR_ALIGN"), pattern)
+        self.assertTrue(selector.fullmatch("NFCORE_RNASEQ_RNASEQ_STAR_ALIGN"), pattern)
+        self.assertFalse(selector.fullmatch("NFCORE_RNASEQ:RNASEQ:STAR_ALIGN_IGENOMES"), pattern)
+        self.assertIn("names of Slurm jobs", text)
+        self.assertRegex("".join(directives["time"]), r"^\{\d+\.m\*task\.attempt\}$")
 
     def test_the_parser_refuses_what_is_no_groovy(self):
         text = "process {\n    withName: 'a' {\n        cpus = 1\n    }\n}\n"

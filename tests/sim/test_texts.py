@@ -5,6 +5,8 @@ Only what is marked REPLACE-WITH is replaced, as a user would.
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -54,15 +56,93 @@ class Texts(unittest.TestCase):
         subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.9.0.0/24")["Subnet"]["SubnetId"]
         return subnet, ec2.create_security_group(GroupName="texts", Description="texts", VpcId=vpc)["GroupId"]
 
-    def test_batch_registers_the_job_definitions(self):
+    def batch_script(self, steps: list[dict[str, Any]]) -> str:
+        """The script for the first steps of the kept account, changed as given."""
+        report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
+        report["steps"] = [step | changed for step, changed in zip(report["steps"], steps)]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(report, file)
+            file.flush()
+            command = [_PROGRAM, "tune", "--report", file.name, "--format", "batch"]
+            return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.decode()
+
+    @unittest.skipUnless(shutil.which("aws") and shutil.which("jq"), "needs the AWS CLI and jq")
+    def test_the_script_changes_the_request_of_job_definitions_and_nothing_else(self):
         batch = self.client("batch")
-        for definition in self.read("batch"):
-            definition["containerProperties"]["image"] = "public.ecr.aws/docker/library/busybox:stable"
-            made = batch.register_job_definition(**definition)
-            told = batch.describe_job_definitions(jobDefinitions=[made["jobDefinitionArn"]])["jobDefinitions"][0]
-            wanted = definition["containerProperties"]["resourceRequirements"]
-            self.assertCountEqual(told["containerProperties"]["resourceRequirements"], wanted)
-            self.assertEqual(told["tags"], {"ebb:simulated": "true"})
+        container = {
+            "image": "public.ecr.aws/docker/library/busybox:stable",
+            "command": ["sh", "-c", "echo 'a \"b\" $c'"],
+            "jobRoleArn": "arn:aws:iam::123456789012:role/job",
+            "executionRoleArn": "arn:aws:iam::123456789012:role/execution",
+            "volumes": [{"name": "data", "host": {"sourcePath": "/data"}}],
+            "mountPoints": [{"sourceVolume": "data", "containerPath": "/data", "readOnly": True}],
+            "environment": [{"name": "MODE", "value": "a=b,c"}],
+            "resourceRequirements": [
+                {"type": "GPU", "value": "1"},
+                {"type": "VCPU", "value": "16"},
+                {"type": "MEMORY", "value": "57344"},
+            ],
+        }
+        kept = {
+            "type": "container",
+            "parameters": {"input": "s3://bucket/x"},
+            "retryStrategy": {"attempts": 5},
+            "timeout": {"attemptDurationSeconds": 3600},
+            "platformCapabilities": ["EC2"],
+            "propagateTags": True,
+            "tags": {"team": "rna"},
+        }
+        old = {"image": container["image"], "command": ["true"], "vcpus": 8, "memory": 32768}
+        batch.register_job_definition(jobDefinitionName="texts-align", containerProperties=old, **kept)
+        batch.register_job_definition(jobDefinitionName="texts-align", containerProperties=container, **kept)
+        batch.register_job_definition(jobDefinitionName="texts-old", type="container", containerProperties=old)
+        asks = {"cores": 16_000, "memory": 57_344 << 20}
+        should = {"cores": 3_000, "memory": 6_656 << 20}
+        step = {"region": _REGION, "account": None, "asks": asks, "should_ask": should}
+        changed = [
+            step | {"step": f"arn:aws:batch:{_REGION}:123456789012:job-definition/texts-align:1"},
+            step | {"step": "texts-old", "should_ask": should | {"cores": None}},
+            step | {"step": "texts-missing"},
+            step | {"step": "texts-other", "account": "999999999999"},
+        ]
+        environment = os.environ | {
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_ENDPOINT_URL": filled().sim.moto_url,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_PAGER": "",
+        }
+        script = self.batch_script(changed)
+        ran = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, timeout=120)
+        self.assertEqual(ran.returncode, 1, "two of four cannot be changed: " + ran.stderr)
+        self.assertIn("texts-missing: failed", ran.stderr)
+        self.assertIn("there is no active job definition", ran.stderr)
+        self.assertIn("texts-other: skipped", ran.stderr)
+        made = ran.stdout.split()
+        self.assertEqual(len(made), 2, ran.stdout + ran.stderr)
+        by_arn = {one["jobDefinitionArn"]: one for one in batch.describe_job_definitions()["jobDefinitions"]}
+        align, of_old = (by_arn[arn] for arn in made)
+        self.assertEqual(align["revision"], 3)
+        for name, value in kept.items():
+            self.assertEqual(align[name], value, name)
+        for name, value in container.items():
+            if name != "resourceRequirements":
+                self.assertEqual(align["containerProperties"][name], value, name)
+        requirements = {one["type"]: one["value"] for one in align["containerProperties"]["resourceRequirements"]}
+        self.assertEqual(requirements, {"GPU": "1", "VCPU": "3", "MEMORY": "6656"})
+        self.assertEqual(of_old["containerProperties"]["vcpus"], 8)
+        self.assertNotEqual(of_old["containerProperties"].get("memory"), 32768)
+        requirements = {one["type"]: one["value"] for one in of_old["containerProperties"]["resourceRequirements"]}
+        self.assertEqual(requirements, {"MEMORY": "6656"})
+
+    def test_the_script_deletes_what_a_registration_refuses(self):
+        """By boto3's models: what a description has and a registration does not."""
+        model = self.client("batch").meta.service_model
+        described = model.operation_model("DescribeJobDefinitions").output_shape
+        described = described.members["jobDefinitions"].member.members
+        registered = model.operation_model("RegisterJobDefinition").input_shape.members
+        deleted = re.search(r"del\((\.\w+(, \.\w+)+)\)", self.batch_script([{}]))
+        self.assertEqual({name.strip(" .") for name in deleted[1].split(",")}, set(described) - set(registered))
 
     def test_batch_makes_the_compute_environments(self):
         batch, (subnet, group) = self.client("batch"), self.network()
@@ -80,7 +160,8 @@ class Texts(unittest.TestCase):
         report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
         [told] = report["targets"]["environments"]
         # Whether the kept account's saves anything is not what is looked at.
-        told["saving_a_month"] = 1_000_000
+        told |= {"saving_a_month": 1_000_000, "refused": None}
+        told["now"]["market"] = "on_demand"
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(report, file)
             file.flush()

@@ -1,19 +1,24 @@
 //! `ebb import`: what steps should ask for, from files of workflow systems and schedulers.
 
+use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::safe_text::one_line;
 use ebb_sweep::tune::summary::{self, Summary};
+use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
+use ebb_workflows::import::snakefile::Snakefile;
 use ebb_workflows::import::{BadLines, Import, Kind, Source};
 use jiff::Timestamp;
 
 use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
 use crate::output::{self, Outcome};
+use crate::snakefile;
 use crate::tune;
 
 /// A person waits this long without asking how far it is.
@@ -23,7 +28,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAMED_LINES: usize = 5;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
+    let snakefile = args.snakefile.as_deref();
+    let snakefile = snakefile.map(|path| snakefile::read(path, args.snakemake.as_deref()));
+    let snakefile = snakefile.transpose()?;
     let mut import = Import::new(naming(args)?);
+    if let Some(snakefile) = &snakefile {
+        import = import.with_snakefile(snakefile.clone());
+    }
     let mut progress = Progress::new();
     let mut failed = 0;
     for path in &args.files {
@@ -43,6 +54,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     }
     let mut steps = imported.advice(args.input);
     summary::sort(&mut steps, args.sort.into());
+    if let (Some(snakefile), TuneFormat::Snakemake) = (&snakefile, args.form.format) {
+        check_rules(snakefile, &steps)?;
+    }
     let summary = Summary {
         runs: &imported.runs,
         totals: imported.totals(),
@@ -56,7 +70,23 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
     })
 }
 
+/// A profile for a rule that is not there would change nothing.
+fn check_rules(snakefile: &Snakefile, steps: &[StepAdvice]) -> Result<()> {
+    let unknown = changed_steps(steps).filter(|name| !snakefile.has_rule(name));
+    let unknown: Vec<String> = unknown.take(20).map(one_line).collect();
+    ensure!(
+        unknown.is_empty(),
+        "the Snakefile has no rule {}\n  the benchmark files may be of another workflow or of \
+         an earlier version of it",
+        unknown.join(", ")
+    );
+    Ok(())
+}
+
 fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Result<()> {
+    if args.form.format.text().is_some_and(Form::is_of_machines) {
+        bail!("these records do not name machines: use ebb tune with a report for this format");
+    }
     if let Some(name) = &args.step {
         let named: Vec<StepAdvice> = steps.iter().filter(|s| s.step == *name).cloned().collect();
         if named.is_empty() {
@@ -79,6 +109,9 @@ fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Resu
 
 fn naming(args: &ImportArgs) -> Result<FileNaming> {
     let mut naming = FileNaming::default();
+    if let Some(folder) = env::current_dir().ok().as_deref().and_then(Path::to_str) {
+        naming.set_working_directory(folder);
+    }
     if let Some(pattern) = &args.benchmark_pattern {
         let read = PathPattern::new(pattern).context("--benchmark-pattern")?;
         if !read.names_rule() {

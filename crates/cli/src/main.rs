@@ -14,6 +14,7 @@ mod output;
 mod policy;
 mod scan;
 mod serve;
+mod snakefile;
 mod sweep;
 mod tune;
 

@@ -60,6 +60,11 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
     }
 }
 
+/// Whether `--output` names a folder: one that is there, or a name with a `/` at its end.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
 /// How text looks that goes to standard output.
 pub(crate) fn look() -> Look {
     let out = io::stdout();

@@ -3,16 +3,19 @@
 
 mod target;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::place::SPOT_TYPES;
 use ebb_domain::report::Report;
+use ebb_domain::safe_text::counted;
 use ebb_sweep::gather::Account;
 use ebb_sweep::tune::{self, Reasoned};
+use ebb_workflows::export as text;
 use serde_json::json;
 
 use crate::args::{Form, TuneArgs, TuneFormat};
@@ -60,8 +63,14 @@ pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
         Some(_) => None,
         None => output::look().columns,
     };
+    if form.format.text().is_some_and(text::Form::is_of_machines) {
+        report_left_out(steps);
+    }
+    if let Some(folder) = output.filter(|output| output::is_folder(output)) {
+        return write_documents(steps, form, folder);
+    }
     let written = match form.format.text() {
-        Some(text) => text.write(steps),
+        Some(text) => text.write(steps, form.options()),
         None if form.format == TuneFormat::Json => {
             let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
             let value = json!({"schema": "ebb.tune/1.0", "steps": steps});
@@ -70,6 +79,39 @@ pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
         None => tune::table(steps, terminal),
     };
     output::write(&written, output)
+}
+
+/// Steps on spot stay there, and so have no offers where spot prices are not known.
+fn report_left_out(steps: &[StepAdvice]) {
+    let offers = steps.iter().map(|step| &step.offers);
+    let left_out = offers.filter(|offers| !offers.best.is_empty() && offers.offered().is_empty());
+    match left_out.count() {
+        0 => {}
+        count => eprintln!(
+            "ebb: {} on spot left out: spot prices are known for fewer than {SPOT_TYPES} types",
+            counted(count, "step", "steps")
+        ),
+    }
+}
+
+/// One file for each JSON input of the AWS CLI.
+fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<()> {
+    let text = form.format.text();
+    let documents = text.and_then(|text| text.documents(steps));
+    let documents = documents.context(
+        "--output names a folder, which is for --format batch-environment, launch-template and \
+         asg; other formats are one file",
+    )?;
+    ensure!(
+        !documents.is_empty(),
+        "no step has offers of other machines"
+    );
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for document in documents {
+        let file = folder.join(format!("{}.json", document.name));
+        output::write(&document.text(), Some(&file))?;
+    }
+    Ok(())
 }
 
 fn read(path: &Path) -> Result<Report> {

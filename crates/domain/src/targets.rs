@@ -17,6 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Architecture;
 use crate::finding::{Level, PriceBasis};
 use crate::fleet::{Market, SpotScore, SpotWish};
 use crate::heartbeat::Origin;
@@ -138,8 +139,8 @@ pub struct GroupAdvice {
     pub resized: Option<Fleet>,
     /// On demand, the cheapest first, each of another family.
     pub offers: Vec<Fleet>,
-    /// On spot, where that is cheaper than the best on demand: none, or at least three
-    /// types, to be used together.
+    /// On spot, where its machines are spot now or where that is cheaper than the best on
+    /// demand: none, or at least three types, to be used together.
     pub spot: Vec<Fleet>,
     /// What AWS says of the chance to get the most of them at one time, or so many of most
     /// of these types; `None` where it was not asked or refused.
@@ -168,12 +169,19 @@ impl GroupAdvice {
         SpotWish::of(&self.region, types, machines)
     }
 
-    /// What is to be used: spot types together where they are cheaper, else the best on
-    /// demand and what stands in for it.
+    /// Whether most of its machine time is on spot now.
+    pub fn is_on_spot(&self) -> bool {
+        let now = self.now.as_ref();
+        now.is_some_and(|now| now.market == Market::Spot)
+    }
+
+    /// What to use: spot types together where its machines are spot now or where they are
+    /// cheaper, else the best on demand and what stands in for it. A group on spot stays
+    /// there, so that it may have none.
     pub fn offered(&self) -> &[Fleet] {
-        match self.spot.is_empty() {
-            true => &self.offers,
-            false => &self.spot,
+        match self.is_on_spot() || !self.spot.is_empty() {
+            true => &self.spot,
+            false => &self.offers,
         }
     }
 }
@@ -200,6 +208,9 @@ pub struct Member {
 pub struct Fleet {
     /// The type.
     pub instance_type: InstanceType,
+    /// What it runs programs for; `None` in advice of before this was told.
+    #[serde(default)]
+    pub architecture: Option<Architecture>,
     /// How it is bought.
     pub market: Market,
     /// What an hour of one costs.

@@ -14,7 +14,7 @@ pub use table::table;
 use std::borrow::Cow;
 
 use ebb_domain::finding::Finding;
-use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::advice::{NameForm, StepAdvice};
 use ebb_domain::profile::bound::Boundness;
 use ebb_domain::profile::tasks::PresentRequest;
 use ebb_domain::report::Report;
@@ -55,6 +55,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
     let resource = &finding.resource;
     Some(StepAdvice {
         step: resource.id.clone(),
+        name_form: NameForm::Exact,
         region: Some(resource.region.clone()),
         account: resource.account.clone(),
         kind: StepKind::EcsTask,

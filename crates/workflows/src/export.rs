@@ -6,6 +6,7 @@ mod environment;
 mod group;
 mod machines;
 mod nextflow;
+mod slurm;
 mod snakemake;
 mod terraform;
 #[cfg(test)]
@@ -14,13 +15,19 @@ mod tests;
 pub use environment::update as environment_update;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::advice::{NameForm, StepAdvice};
+use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::safe_text::one_line;
 use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Bytes, MilliCores};
-
+use ebb_domain::targets::GroupAdvice;
+use ebb_domain::units::{Bytes, MilliCores, Usd};
 use serde_json::Value;
+use thiserror::Error;
+
+use self::machines::{Pool, pools};
 
 /// A form of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +36,9 @@ pub enum Form {
     Nextflow,
     /// A workflow profile of Snakemake.
     Snakemake,
-    /// Input of `aws batch register-job-definition --cli-input-json`.
+    /// `#SBATCH` lines for job scripts.
+    Slurm,
+    /// A shell script that registers job definitions again with other requests.
     Batch,
     /// Input of `aws batch create-compute-environment --cli-input-json`.
     BatchEnvironment,
@@ -45,9 +54,10 @@ pub enum Form {
 
 impl Form {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Nextflow,
         Self::Snakemake,
+        Self::Slurm,
         Self::Batch,
         Self::BatchEnvironment,
         Self::LaunchTemplate,
@@ -61,6 +71,7 @@ impl Form {
         match self {
             Self::Nextflow => "nextflow",
             Self::Snakemake => "snakemake",
+            Self::Slurm => "slurm",
             Self::Batch => "batch",
             Self::BatchEnvironment => "batch-environment",
             Self::LaunchTemplate => "launch-template",
@@ -75,51 +86,256 @@ impl Form {
         Self::ALL.into_iter().find(|form| form.slug() == slug)
     }
 
-    /// What it is to a browser.
+    /// The media type of its text.
     pub const fn content_type(self) -> &'static str {
         match self {
-            Self::Batch | Self::BatchEnvironment | Self::LaunchTemplate => "application/json",
-            Self::AutoScalingGroup => "application/json",
-            Self::Nextflow | Self::Snakemake | Self::Terraform | Self::TerraformGroup => {
-                "text/plain; charset=utf-8"
-            }
+            Self::BatchEnvironment | Self::LaunchTemplate | Self::AutoScalingGroup => JSON,
+            Self::Nextflow
+            | Self::Snakemake
+            | Self::Slurm
+            | Self::Batch
+            | Self::Terraform
+            | Self::TerraformGroup => "text/plain; charset=utf-8",
         }
     }
 
+    /// Whether it is about machines only, and so needs offers of them.
+    pub const fn is_of_machines(self) -> bool {
+        matches!(
+            self,
+            Self::BatchEnvironment
+                | Self::LaunchTemplate
+                | Self::AutoScalingGroup
+                | Self::TerraformGroup
+        )
+    }
+
+    /// Whether it is input of the AWS CLI.
+    pub fn is_json(self) -> bool {
+        self.content_type() == JSON
+    }
+
     /// What is to change about steps, in this form.
-    pub fn write(self, steps: &[StepAdvice]) -> String {
+    pub fn write(self, steps: &[StepAdvice], options: TextOptions) -> String {
+        self.write_for(steps, &pools(steps), options)
+    }
+
+    /// What is to change about a pipeline or an environment and its steps. All forms name
+    /// the same types, market and way to choose among them.
+    ///
+    /// # Errors
+    /// Where the form is about machines and there is nothing to change.
+    pub fn write_group(
+        self,
+        group: GroupSubject<'_>,
+        steps: &[StepAdvice],
+        options: TextOptions,
+    ) -> Result<String, NoAdvice> {
+        Ok(match self {
+            Self::Nextflow | Self::Snakemake | Self::Slurm | Self::Batch => {
+                self.write_for(steps, &[], options)
+            }
+            Self::BatchEnvironment => match group {
+                GroupSubject::Environment(group) => as_text(environment::update(group)?),
+                GroupSubject::Pipeline(group) => as_text(environment::create(&cheaper(group)?)),
+            },
+            Self::Terraform => match cheaper(group.advice()) {
+                Ok(pool) => self.write_for(steps, &[pool], options),
+                Err(reason) => {
+                    let requests = self.write_for(steps, &[], options);
+                    let reason = one_line(&reason.to_string());
+                    format!("{requests}# Machines stay as they are: {reason}\n")
+                }
+            },
+            Self::LaunchTemplate | Self::AutoScalingGroup | Self::TerraformGroup => {
+                self.write_for(steps, &[cheaper(group.advice())?], options)
+            }
+        })
+    }
+
+    fn write_for(self, steps: &[StepAdvice], pools: &[Pool<'_>], options: TextOptions) -> String {
         match self {
-            Self::Nextflow => nextflow::nextflow(steps),
+            Self::Nextflow => nextflow::nextflow(steps, options.retry),
             Self::Snakemake => snakemake::snakemake(steps),
+            Self::Slurm => slurm::slurm(steps),
             Self::Batch => batch::batch(steps),
-            Self::BatchEnvironment => environment::environment(steps),
-            Self::LaunchTemplate => group::launch_template(steps),
-            Self::AutoScalingGroup => group::group(steps),
-            Self::Terraform => terraform::batch(steps),
-            Self::TerraformGroup => terraform::groups(steps),
+            Self::BatchEnvironment | Self::LaunchTemplate | Self::AutoScalingGroup => {
+                let documents = self.documents_of(pools);
+                one_or_all(documents.into_iter().map(|one| one.value).collect())
+            }
+            Self::Terraform => terraform::batch(steps, pools),
+            Self::TerraformGroup => terraform::groups(steps, pools),
         }
     }
+
+    /// The same as one document for each call of the AWS CLI; `None` for a form that is one
+    /// text whatever it holds.
+    pub fn documents(self, steps: &[StepAdvice]) -> Option<Vec<Document>> {
+        self.is_json().then(|| self.documents_of(&pools(steps)))
+    }
+
+    fn documents_of(self, pools: &[Pool<'_>]) -> Vec<Document> {
+        let document = |pool: &Pool<'_>| Document {
+            name: plain_name(&pool.name),
+            value: match self {
+                Self::LaunchTemplate => group::launch_template(pool),
+                Self::AutoScalingGroup => group::group(pool),
+                _ => environment::create(pool),
+            },
+        };
+        pools.iter().map(document).collect()
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// Input of one call of the AWS CLI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// A name for a file: letters, digits, `-` and `_`.
+    pub name: String,
+    /// What the call takes.
+    pub value: Value,
+}
+
+impl Document {
+    /// As a file holds it.
+    pub fn text(&self) -> String {
+        format!("{:#}\n", self.value)
+    }
+}
+
+/// What steps run in.
+#[derive(Debug, Clone, Copy)]
+pub enum GroupSubject<'a> {
+    /// A pipeline, for whose machines there is no present configuration.
+    Pipeline(&'a GroupAdvice),
+    /// A compute environment of AWS Batch.
+    Environment(&'a GroupAdvice),
+}
+
+impl<'a> GroupSubject<'a> {
+    fn advice(self) -> &'a GroupAdvice {
+        match self {
+            Self::Pipeline(advice) | Self::Environment(advice) => advice,
+        }
+    }
+}
+
+/// Why no machines are advised.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoAdvice {
+    /// The advice gives a reason.
+    #[error("{0}")]
+    Refused(String),
+    /// What it runs on is the cheapest.
+    #[error("no cheaper machines are known")]
+    NothingCheaper,
+    /// Batch cannot change the types of such an environment.
+    #[error(
+        "its allocation strategy is BEST_FIT, with which Batch cannot change the types: create \
+         an environment with BEST_FIT_PROGRESSIVE or SPOT_PRICE_CAPACITY_OPTIMIZED"
+    )]
+    BestFit,
+}
+
+/// What a group should run on, where that is known to save anything.
+fn cheaper(group: &GroupAdvice) -> Result<Pool<'_>, NoAdvice> {
+    let saves = group.saving_a_month;
+    match (
+        Pool::of_group(group),
+        saves.is_some_and(|saving| saving > Usd::ZERO),
+    ) {
+        (Some(pool), true) => Ok(pool),
+        _ => Err(match &group.refused {
+            Some(reason) => NoAdvice::Refused(reason.clone()),
+            None => NoAdvice::NothingCheaper,
+        }),
+    }
+}
+
+/// What a text holds beyond what every text of its form does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextOptions {
+    /// For [`Form::Nextflow`].
+    pub retry: RetryPolicy,
+}
+
+/// Whether a text sets which failures are tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RetryPolicy {
+    /// The pipeline's own policy stays.
+    #[default]
+    Unchanged,
+    /// The exit statuses that nf-core pipelines retry, as often as there are sizes of memory.
+    Replaced,
 }
 
 /// What only the job definition itself knows.
 const IMAGE: &str = "REPLACE-WITH-THE-IMAGE-OF-THE-REVISION-BEFORE";
 
-/// What one step is to ask for.
-struct Ask<'a> {
+/// A step whose configuration is to change.
+struct Change<'a> {
     name: &'a str,
+    name_form: NameForm,
     /// Whole cores; `None` leaves them.
     cores: Option<u64>,
     /// What to ask for first and after each failure; empty leaves it.
     sizes: Vec<Bytes>,
+    /// How long a first attempt may run; `None` leaves it.
+    time: Option<Duration>,
     now: SizedRequest,
+    /// First attempts ask for different things, so that `now` is their median.
+    is_median: bool,
     origin: Origin,
     samples: u32,
 }
 
-/// The steps whose request is to change, by name. Where steps of one name differ by region
-/// or account, the one that needs more memory speaks, changed or not, because these forms
+impl<'a> Change<'a> {
+    /// `None` where nothing is to change.
+    fn new(step: &'a StepAdvice) -> Option<Self> {
+        let limit = step.time_limit;
+        let changes_time = limit.is_some_and(|limit| limit.should_ask != limit.asks);
+        if step.should_ask == step.asks && !changes_time {
+            return None;
+        }
+        let is_median = step.present.basis == RequestBasis::Median;
+        // One value for all tasks would replace the pipeline's own, which differ.
+        let cores = step.should_ask.cores;
+        let cores = cores.filter(|_| !is_median || cores != step.asks.cores);
+        let memory = step.should_ask.memory;
+        let memory = memory.filter(|_| !is_median || memory != step.asks.memory);
+        let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
+        Some(Self {
+            name: &step.step,
+            name_form: step.name_form,
+            cores: cores.map(whole),
+            sizes: memory.iter().chain(further).copied().collect(),
+            time: limit.map(|limit| limit.should_ask),
+            now: step.asks,
+            is_median,
+            origin: step.origin,
+            samples: step.samples,
+        })
+    }
+
+    /// Whether cores or memory are to change, and not the time limit only.
+    fn is_of_request(&self) -> bool {
+        let memory = self.sizes.first().copied();
+        let cores = self.cores.is_some() && self.cores != self.now.cores.map(whole);
+        cores || memory.is_some() && memory != self.now.memory
+    }
+}
+
+/// The names of the steps that texts for workflow systems change.
+pub fn changed_steps(steps: &[StepAdvice]) -> impl Iterator<Item = &str> {
+    changes(steps).into_iter().map(|change| change.name)
+}
+
+/// The steps that are to change, by name. Where steps of one name differ by region or
+/// account, the one that needs more memory counts, changed or not, because these forms
 /// know neither.
-fn asks(steps: &[StepAdvice]) -> Vec<Ask<'_>> {
+fn changes(steps: &[StepAdvice]) -> Vec<Change<'_>> {
     let mut by_name: BTreeMap<&str, &StepAdvice> = BTreeMap::new();
     for step in steps {
         let entry = by_name.entry(&step.step).or_insert(step);
@@ -127,23 +343,7 @@ fn asks(steps: &[StepAdvice]) -> Vec<Ask<'_>> {
             *entry = step;
         }
     }
-    let ask = |step: &'_ StepAdvice| -> Vec<Bytes> {
-        let first = step.should_ask.memory;
-        let further = first.iter().flat_map(|_| step.risk.attempts.iter());
-        first.iter().chain(further).copied().collect()
-    };
-    by_name
-        .into_values()
-        .filter(|step| step.should_ask != step.asks)
-        .map(|step| Ask {
-            name: &step.step,
-            cores: step.should_ask.cores.map(whole),
-            sizes: ask(step),
-            now: step.asks,
-            origin: step.origin,
-            samples: step.samples,
-        })
-        .collect()
+    by_name.into_values().filter_map(Change::new).collect()
 }
 
 fn whole(cores: MilliCores) -> u64 {
@@ -154,9 +354,13 @@ fn mib(bytes: Bytes) -> u64 {
     bytes.0.div_ceil(1 << 20).max(1)
 }
 
-/// A comment's line, with the mark in front; says what was made up.
-fn origin_note(mark: &str, asks: &[Ask<'_>]) -> String {
-    let origins = asks.iter().map(|ask| ask.origin);
+fn minutes(time: Duration) -> u64 {
+    time.as_secs().div_ceil(60).max(1)
+}
+
+/// A comment with the mark in front, where a generator made runs of the steps.
+fn origin_note(mark: &str, changes: &[Change<'_>]) -> String {
+    let origins = changes.iter().map(|change| change.origin);
     simulated_note(mark, origins.max().unwrap_or(Origin::Measured))
 }
 
@@ -169,10 +373,13 @@ fn simulated_note(mark: &str, origin: Origin) -> String {
 
 /// One value, or a list of them where there are several.
 fn one_or_all(all: Vec<Value>) -> String {
-    let value = match <[Value; 1]>::try_from(all) {
-        Ok([one]) => one,
-        Err(many) => Value::Array(many),
-    };
+    match <[Value; 1]>::try_from(all) {
+        Ok([one]) => as_text(one),
+        Err(many) => as_text(Value::Array(many)),
+    }
+}
+
+fn as_text(value: Value) -> String {
     format!("{value:#}\n")
 }
 

@@ -14,6 +14,7 @@ mod python_literal;
 mod quantity;
 mod record;
 mod sacct;
+pub mod snakefile;
 mod snakemake;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,9 @@ use thiserror::Error;
 
 use self::fold::{Fold, Full};
 use self::lines::{Line, Lines};
-use self::pattern::FileNaming;
+use self::pattern::{FileNaming, Unnamed};
 use self::record::Record;
+use self::snakefile::Snakefile;
 
 pub use self::fold::ImportedStep;
 pub use self::quantity::bytes as read_size;
@@ -113,6 +115,30 @@ pub enum ImportError {
          'benchmarks/{{sample}}.{{rule}}.txt', or run Snakemake with --benchmark-extended"
     )]
     NoRule,
+    /// No rule of the Snakefile writes such a benchmark file.
+    #[error("no rule of the Snakefile has a benchmark file with such a path")]
+    NoSuchBenchmark,
+    /// Two rules of the Snakefile may have written a benchmark file.
+    #[error(
+        "rules {first} and {second} of the Snakefile may both have written it: run Snakemake \
+         with --benchmark-extended"
+    )]
+    AmbiguousBenchmark {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
+
+impl From<Unnamed> for ImportError {
+    fn from(unnamed: Unnamed) -> Self {
+        match unnamed {
+            Unnamed::NoPattern => Self::NoRule,
+            Unnamed::NoRule => Self::NoSuchBenchmark,
+            Unnamed::Ambiguous { first, second } => Self::AmbiguousBenchmark { first, second },
+        }
+    }
 }
 
 /// A file to read.
@@ -195,6 +221,7 @@ impl BadLines {
 pub struct Import {
     fold: Fold,
     naming: FileNaming,
+    snakefile: Option<Snakefile>,
     notes: BTreeSet<String>,
     records: u64,
     skipped: u64,
@@ -207,6 +234,14 @@ impl Import {
             naming,
             ..Self::default()
         }
+    }
+
+    /// The same, with the rules of the Snakefile that wrote benchmark files.
+    #[must_use]
+    pub fn with_snakefile(mut self, snakefile: Snakefile) -> Self {
+        snakefile.add_to(&mut self.naming);
+        self.snakefile = Some(snakefile);
+        self
     }
 
     /// Records read so far.
@@ -269,13 +304,12 @@ impl Import {
             Kind::Nextflow => Box::new(nextflow::Trace::of(first)?),
             Kind::Sacct => Box::new(sacct::Accounting::of(first)?),
             Kind::Snakemake => {
-                let (path, naming) = (source.path, &self.naming);
-                Box::new(snakemake::Benchmark::of(
-                    path,
-                    first,
-                    naming,
-                    source.modified,
-                )?)
+                let snakefile = self.snakefile.as_ref();
+                let rules = snakemake::Rules {
+                    naming: &self.naming,
+                    snakefile,
+                };
+                Box::new(snakemake::Benchmark::of(source, first, rules)?)
             }
         })
     }
@@ -343,6 +377,7 @@ impl Imported {
             let need = step.profile.need(input, self_sizing.as_ref(), &policy);
             let subject = StepSubject {
                 name: &step.name,
+                name_form: step.name_form,
                 kind: step.kind,
                 profile: &step.profile,
                 need: &need,

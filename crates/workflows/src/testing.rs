@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
-use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::advice::{NameForm, StepAdvice};
 use ebb_domain::profile::bound::Boundness;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::profile::tasks::PresentRequest;
@@ -21,6 +21,7 @@ pub fn step(name: &str) -> StepAdvice {
     };
     StepAdvice {
         step: name.to_owned(),
+        name_form: NameForm::Exact,
         region: Region::new("us-east-1").ok(),
         account: None,
         kind: StepKind::EcsTask,

@@ -10,21 +10,28 @@ const TUNE_MORE: &str = "\
 Examples:
   ebb tune --demo                                an account that is kept in the program
   ebb tune --report report.json                  what a sweep or `ebb scan` wrote
-  ebb tune --report report.json variant-call --format batch
+  ebb tune --report report.json variant-call --format batch | sh
   ebb tune --report report.json --format nextflow > tuned.config
   ebb tune --report report.json pipeline rnaseq
   ebb tune --report report.json environment align --format batch-environment
   ebb tune --report report.json node i-0a3c5e7f9b1d2e468
 
-A run is of the pipeline that the tag ebb:pipeline of its job or machine names, or its
-launcher. Text of a pipeline or an environment is that of its steps; batch-environment
-of an environment is the input of `aws batch update-compute-environment
---cli-input-json`.
+A run belongs to the pipeline that the tag ebb:pipeline of its job or machine names, or
+its launcher.
 
-Text is written for steps whose request is to change; that of compute environments,
-launch templates and groups for steps with offers of other machines. Memory that failed
-is asked for anew in the sizes that the evidence names; AWS Batch itself cannot raise a
-request. What only you know is marked REPLACE-WITH.
+nextflow, snakemake, slurm and batch write steps whose request should change. Nextflow and
+Snakemake ask for more memory and time at each retry. The pipeline's own retry policy
+stays, unless --with-retry is given. AWS Batch cannot raise a request at a retry.
+
+batch writes a script that copies the newest revision of each job definition and changes
+its vCPU and memory only: command, role, volumes and environment stay.
+
+batch-environment, launch-template, asg and terraform write machine types. Each type holds
+the largest step that should run there, with the request that the step should have: change
+the requests first. With several environments the JSON is a list; --output DIR/ writes a
+file for each. batch-environment of an environment is the input of
+`aws batch update-compute-environment --cli-input-json`. A group on spot stays on spot.
+Replace each value that begins with REPLACE-WITH.
 
 Exit status:
   0  done, whatever was found (see --exit-code)
@@ -60,9 +67,23 @@ pub(crate) struct Form {
     /// How it is written
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: TuneFormat,
-    /// Write it to a file
+    /// Write it to a file, or to DIR/ one file for each JSON input of the AWS CLI
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Nextflow: also replace which failures are retried, and how often
+    #[arg(long)]
+    pub(crate) with_retry: bool,
+}
+
+impl Form {
+    pub(crate) fn options(&self) -> text::TextOptions {
+        text::TextOptions {
+            retry: match self.with_retry {
+                true => text::RetryPolicy::Replaced,
+                false => text::RetryPolicy::Unchanged,
+            },
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,7 +96,9 @@ pub(crate) enum TuneFormat {
     Nextflow,
     /// A workflow profile
     Snakemake,
-    /// Input of `aws batch register-job-definition --cli-input-json`
+    /// `#SBATCH` lines for job scripts
+    Slurm,
+    /// A shell script that registers job definitions with new requests (AWS CLI, jq)
     Batch,
     /// Input of `aws batch create-compute-environment --cli-input-json`
     BatchEnvironment,
@@ -97,6 +120,7 @@ impl TuneFormat {
             Self::Table | Self::Json => return None,
             Self::Nextflow => Form::Nextflow,
             Self::Snakemake => Form::Snakemake,
+            Self::Slurm => Form::Slurm,
             Self::Batch => Form::Batch,
             Self::BatchEnvironment => Form::BatchEnvironment,
             Self::LaunchTemplate => Form::LaunchTemplate,
@@ -136,12 +160,18 @@ Examples:
   ebb import run-1/trace.txt run-2/trace.txt.gz  several runs show how far runs differ
   ebb import trace.txt --step NFCORE_RNASEQ:RNASEQ:STAR_ALIGN
   ebb import --format nextflow trace-*.txt > tuned.config
+  ebb import benchmarks/* --snakefile workflow/Snakefile
   ebb import benchmarks/* --benchmark-pattern 'benchmarks/{sample}.{rule}.txt'
   sacct -a --parsable2 --format=JobID,JobName,Comment,State,ExitCode,Elapsed,TotalCPU,MaxRSS,ReqMem,AllocCPUS,NTasks,NNodes,Submit,Start,End,Timelimit,WorkDir | ebb import -
 
 Files may be gzipped. These records hold only the average number of busy cores: fewer
 cores are advised where even the worst case costs little time. Lines that cannot be read
 are listed on standard error and skipped.
+
+--snakefile asks Snakemake 7, 8 or 9 which rule wrote which benchmark file, and what each
+rule asks for. Snakemake executes the Snakefile to parse it, and no rule runs: use it for
+workflows that you trust, in the folder in which you run snakemake. It may take 60 s.
+With --format snakemake, a rule that the Snakefile does not have is an error.
 
 Exit status:
   0  done
@@ -160,6 +190,12 @@ pub(crate) struct ImportArgs {
     /// How benchmark files are named, with {rule} for the rule's name
     #[arg(long, value_name = "PATTERN")]
     pub(crate) benchmark_pattern: Option<String>,
+    /// Snakefile of the benchmark files; Snakemake executes it to parse it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) snakefile: Option<PathBuf>,
+    /// Program snakemake, or its Python [default: snakemake on the PATH]
+    #[arg(long, value_name = "PROGRAM", requires = "snakefile")]
+    pub(crate) snakemake: Option<PathBuf>,
     /// Advise for tasks that read this much, such as 12GiB, where that explains the need
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) input: Option<Bytes>,

@@ -1,11 +1,11 @@
 //! `ebb tune pipeline|environment|node NAME`.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Report;
 use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
 use ebb_sweep::tune::{self, targets};
-use ebb_workflows::export as text;
+use ebb_workflows::export::{self as text, GroupSubject};
 use serde_json::{Value, json};
 
 use crate::args::{Form, TuneFormat};
@@ -45,25 +45,48 @@ fn groups(
             names.join(", ")
         );
     }
-    match form.format {
-        TuneFormat::Table => write(form, |terminal| {
+    match form.format.text() {
+        Some(text) => write_texts(report, what, &wanted, (text, form)),
+        None if form.format == TuneFormat::Json => {
+            write_json(form, &json!({"schema": "ebb.tune/1.0", "groups": wanted}))
+        }
+        None => write(form, |terminal| {
             let each = wanted.iter().map(|group| targets::group(group, terminal));
             each.collect::<Vec<_>>().join("\n")
         }),
-        TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/1.0", "groups": wanted})),
-        TuneFormat::BatchEnvironment if what == "environment" => {
-            let updates: Vec<Value> = wanted
-                .iter()
-                .filter_map(|group| text::environment_update(group))
-                .collect();
-            match &updates[..] {
-                [] => bail!("nothing cheaper is known for the environment {name}"),
-                [one] => write_json(form, one),
-                many => write_json(form, &json!(many)),
-            }
-        }
-        _ => super::write(&steps(report, &wanted), form),
     }
+}
+
+/// The text of a group; of several with one name, in different regions or accounts, one
+/// after the other.
+fn write_texts(
+    report: &Report,
+    what: &str,
+    wanted: &[&GroupAdvice],
+    (text, form): (text::Form, &Form),
+) -> Result<()> {
+    let mut texts = Vec::new();
+    for group in wanted {
+        let steps = steps(report, &[group]);
+        let subject = match what {
+            "environment" => GroupSubject::Environment(group),
+            _ => GroupSubject::Pipeline(group),
+        };
+        let written = text.write_group(subject, &steps, form.options());
+        let written = written.with_context(|| {
+            format!(
+                "failed to write machines for {what} {} in {}",
+                group.name, group.region
+            )
+        })?;
+        texts.push(written);
+    }
+    let is_list = text.is_json() && texts.len() > 1;
+    let written = match is_list {
+        true => format!("[\n{}]\n", texts.join(",\n")),
+        false => texts.concat(),
+    };
+    output::write(&written, form.output.as_deref())
 }
 
 /// What is told of the steps of groups.

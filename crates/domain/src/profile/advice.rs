@@ -37,6 +37,9 @@ const MAX_PLACED: usize = 1_000;
 pub struct StepAdvice {
     /// Its job definition, job or script name.
     pub step: String,
+    /// How that name relates to the one in the engine's own configuration.
+    #[serde(default)]
+    pub name_form: NameForm,
     /// Where it runs; `None` when unknown.
     pub region: Option<Region>,
     /// In whose account; `None` where that is not told.
@@ -113,6 +116,20 @@ pub struct StepAdvice {
     pub finding: Option<String>,
 }
 
+/// How the recorded name of a step relates to the one in its engine's configuration.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum NameForm {
+    /// It is the same.
+    #[default]
+    Exact,
+    /// From the name of a job that Nextflow submitted to a grid scheduler: each `:` of the
+    /// process name is written as `_`.
+    NextflowJob,
+}
+
 /// How long tasks may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TimeLimit {
@@ -170,6 +187,8 @@ impl StepTotals {
 pub struct StepSubject<'a> {
     /// What people call it.
     pub name: &'a str,
+    /// How that name relates to the one in the engine's own configuration.
+    pub name_form: NameForm,
     /// What kind of thing its newest run was.
     pub kind: StepKind,
     /// Its runs.
@@ -200,6 +219,7 @@ impl StepAdvice {
         let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
         Some(Self {
             step: subject.name.to_owned(),
+            name_form: subject.name_form,
             region: None,
             account: None,
             kind: subject.kind,
@@ -365,6 +385,7 @@ fn told(
     let kind = newest.step.usage.id.kind;
     let subject = StepSubject {
         name: &key.name,
+        name_form: NameForm::Exact,
         kind,
         profile: &profiled.profile,
         need: &profiled.need,

@@ -12,7 +12,7 @@ use crate::finding::{Level, PriceBasis};
 use crate::fleet::{Market, SpotScore};
 use crate::identity::{InstanceType, Region};
 use crate::placement::rank;
-use crate::units::{Share, Usd, UsdPerHour};
+use crate::units::{Bytes, Share, Usd, UsdPerHour};
 
 /// What an expected time rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -148,6 +148,12 @@ pub struct Offered {
     /// What it runs programs for; `None` in advice of before this was told.
     #[serde(default)]
     pub architecture: Option<Architecture>,
+    /// Its vCPUs; `None` in advice of before this was told.
+    #[serde(default)]
+    pub vcpus: Option<u32>,
+    /// Its memory; `None` in advice of before this was told.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
     /// Where.
     pub region: Region,
     /// Its price: the list price on demand, or the spot price.
@@ -218,8 +224,9 @@ pub struct Offers {
     /// What it runs on now, by the same reckoning; `None` where that is not known.
     #[serde(default)]
     pub now: Option<Offered>,
-    /// On the spot market of its own region, where that is cheaper than the best on
-    /// demand: none, or at least three types, to be used together.
+    /// On the spot market of its own region, where the step runs on spot now or where that
+    /// is cheaper than the best on demand: none, or at least three types, to be used
+    /// together.
     #[serde(default)]
     pub spot: Vec<Offered>,
     /// How many of those machines it takes at once, in powers of two; none where it is not
@@ -243,4 +250,22 @@ pub struct Offers {
     pub in_the_way_of_arm: Vec<String>,
     /// How many offers were left out, by the code of the reason.
     pub left_out: BTreeMap<String, u32>,
+}
+
+impl Offers {
+    /// Whether the step runs on spot now.
+    pub fn is_on_spot(&self) -> bool {
+        let now = self.now.as_ref();
+        now.is_some_and(|now| now.market == Market::Spot)
+    }
+
+    /// What to use: spot types together where the step runs on spot now or where they are
+    /// cheaper, else the best on demand and what stands in for it. A step on spot stays
+    /// there, so that it may have none.
+    pub fn offered(&self) -> &[Offered] {
+        match self.is_on_spot() || !self.spot.is_empty() {
+            true => &self.spot,
+            false => &self.best,
+        }
+    }
 }

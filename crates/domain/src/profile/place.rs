@@ -42,7 +42,7 @@ pub(crate) const TOLD: usize = 3;
 /// it is wanted.
 ///
 /// Source: "Spot placement score", which is low for fewer than three types.
-pub(crate) const SPOT_TYPES: usize = 3;
+pub const SPOT_TYPES: usize = 3;
 
 /// Spot types that are told.
 pub(crate) const SPOT_TOLD: usize = 5;

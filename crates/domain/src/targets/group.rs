@@ -17,7 +17,7 @@ use crate::placement::pack::{Packed, Room, Wanted};
 use crate::profile::advice::should_ask;
 use crate::profile::gather::{Profiled, Profiles};
 use crate::profile::most_at_once;
-use crate::profile::place::{Basis, Placing};
+use crate::profile::place::{Basis, Placing, SPOT_TYPES};
 use crate::sizing::SizedRequest;
 use crate::units::{Bytes, MilliCores, Usd};
 
@@ -107,7 +107,13 @@ fn fleets(
     told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
     told.confidence = confidence(told, factor);
     let Some(best) = told.offered().first() else {
-        return Err("no one type is known to hold all of its steps".to_owned());
+        return Err(match told.is_on_spot() {
+            true => format!(
+                "it runs on spot, and spot prices are known for fewer than {SPOT_TYPES} types that \
+                 hold all of its steps"
+            ),
+            false => "no one type is known to hold all of its steps".to_owned(),
+        });
     };
     let saved = seen.paid.map(|paid| paid - best.usd);
     let close = factor.is_some_and(|factor| (1.0 / FAR_OFF..=FAR_OFF).contains(&factor));

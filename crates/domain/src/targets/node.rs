@@ -176,9 +176,11 @@ impl Wanted<'_> {
         let is_fast = match (self.rate, cores) {
             (Some(rate), Some(cores)) => cores.rate(f64::from(other.vcpus)) >= rate,
             (Some(_), None) => false,
-            (None, _) => vcpus >= self.cores,
+            (None, _) => true,
         };
-        is_fast
+        // Faster cores do not make up for fewer of them: what runs at once has to run at once.
+        vcpus >= self.cores
+            && is_fast
             && usable(other.memory) >= self.memory
             && other.architecture == self.spec.architecture
             && other.gpus == self.spec.gpus

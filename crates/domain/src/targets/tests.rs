@@ -167,7 +167,7 @@ fn why_no_more_is_told_is_said() {
                 machine.market = Market::Spot;
             }
         },
-        "what its machines really cost is not known",
+        "spot prices are known for fewer than 3 types that hold all of its steps",
     );
     check(
         |world| {
@@ -214,27 +214,49 @@ fn a_move_that_leaves_a_commitment_unused_saves_a_pipeline_nothing() {
     assert!(saving("m5", 3) > Usd::ZERO);
 }
 
-#[test]
-fn a_spot_machine_without_a_bill_costs_the_spot_price_where_that_is_known() {
+/// The world's machines as spot, with these types for so many per cent of their list price.
+fn on_spot(types: &[&str], percent: u64) -> World {
     let mut world = world();
     for machine in world.inventory.instances.values_mut() {
         machine.market = Market::Spot;
     }
-    let terms = SpotTerms {
-        per_hour: UsdPerHour::from_micros(300_000),
-        as_of: None,
-        taken_back_ppm: None,
-        own: None,
-    };
     let spot = world.inventory.markets.spot.entry(region()).or_default();
-    spot.insert(kind("m5.4xlarge"), terms);
-    let told = pipeline(&world);
-    let now = told.now.expect("its machines are known");
+    for name in types {
+        let list = Catalogue::built_in().on_demand(&region(), &kind(name));
+        let terms = SpotTerms {
+            per_hour: list.expect("it is sold").part(percent, 100),
+            as_of: None,
+            taken_back_ppm: Some(50_000),
+            own: None,
+        };
+        spot.insert(kind(name), terms);
+    }
+    world
+}
+
+#[test]
+fn what_runs_on_spot_stays_there() {
+    let types = ["m5.4xlarge", "m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge"];
+    let told = pipeline(&on_spot(&types, 40));
+    let now = told.now.as_ref().expect("its machines are known");
+    // The spot price of 0.768 USD, for want of a bill.
     assert_eq!(
         (now.market, now.usd),
-        (Market::Spot, Usd::from_micros(48 * 300_000))
+        (Market::Spot, Usd::from_micros(48 * 307_200))
     );
     assert!(told.saving_a_month.is_some() && told.refused.is_none());
+    let markets = |told: &GroupAdvice| -> Vec<Market> {
+        told.offered().iter().map(|offer| offer.market).collect()
+    };
+    assert!(markets(&told).len() >= 3);
+    assert!(markets(&told).iter().all(|market| *market == Market::Spot));
+    // Even where the same costs less on demand, it is not moved there.
+    let dear = pipeline(&on_spot(&types, 300));
+    assert!(dear.offers[0].usd < dear.offered()[0].usd);
+    assert!(markets(&dear).iter().all(|market| *market == Market::Spot));
+    // With two types on spot there is nothing to advise.
+    let few = pipeline(&on_spot(&types[..2], 40));
+    assert!(few.offered().is_empty() && few.saving_a_month.is_none());
 }
 
 /// The world's machines as those of a Batch environment.
@@ -368,6 +390,31 @@ fn a_node_is_held_to_what_ran_on_it() {
         }
     };
     check(25, small, spot, Err("what it really costs"));
+}
+
+#[test]
+fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
+    let check = |busy: u64, least: u32| {
+        let world = watched(25, run(1, "serve", 0, (busy, 10)));
+        let told = world.judge().targets.nodes.remove(0);
+        let needs = told.needs.cores.expect("it was seen");
+        for offer in &told.offers {
+            let spec = Catalogue::built_in().spec(&offer.instance_type);
+            let vcpus = spec.expect("known").vcpus;
+            assert!(MilliCores::cores(vcpus.into()) >= needs, "{offer:?}");
+            assert!(vcpus >= least, "{offer:?}");
+        }
+        (needs, told.refused)
+    };
+    let (needs, _) = check(10, 12);
+    assert_eq!(needs, MilliCores(12_000));
+    // 19.2 vCPU: the 16 of a newer family get as much done, and are too few all the same.
+    let (needs, refused) = check(16, 20);
+    assert_eq!(needs, MilliCores(19_200));
+    assert_eq!(
+        refused.as_deref(),
+        Some("no cheaper type would hold what ran on it")
+    );
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
         ("may start", may_start),
         ("now on", each(advice.now.as_slice())),
         ("resized", each(advice.resized.as_slice())),
-        ("runs on", each(&advice.offers)),
+        (offers_head(advice), each(&advice.offers)),
         ("on spot", on_spot(&advice.spot, advice.spot_score.as_ref())),
         ("together", together(advice)),
         ("saves", saving(advice.saving_a_month)),
@@ -45,6 +45,14 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
     ];
     paragraphs(&mut out, &lines, terminal);
     out
+}
+
+/// What is on spot now stays there, so that the others are for comparison only.
+fn offers_head(advice: &GroupAdvice) -> &'static str {
+    match advice.is_on_spot() {
+        true => "on demand",
+        false => "runs on",
+    }
 }
 
 /// In whose account, where that is told.

@@ -1,27 +1,27 @@
-//! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`.
+//! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`, and of
+//! `update-compute-environment` for one that is there.
 
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::targets::GroupAdvice;
-use ebb_domain::units::Usd;
 use serde_json::{Value, json};
 
-use super::machines::{Pool, pools};
-use super::one_or_all;
+use super::machines::Pool;
+use super::{NoAdvice, cheaper};
 
-/// What the console offers for a new environment; an account's own bound is its
-/// business.
+/// What the console offers for a new environment.
 pub(super) const MAX_VCPUS: u64 = 256;
 
-/// An environment for each region and architecture that steps have offers for.
-pub(super) fn environment(steps: &[StepAdvice]) -> String {
-    one_or_all(pools(steps).iter().map(of).collect())
-}
+/// The allocation strategy whose types Batch cannot update.
+///
+/// Source: "Perform blue/green updates for compute environments": it does not support
+/// infrastructure updates, of which a change of types is one.
+const BEST_FIT: &str = "BEST_FIT";
 
-fn of(pool: &Pool<'_>) -> Value {
+/// A new environment.
+pub(super) fn create(pool: &Pool<'_>) -> Value {
     let mut value = json!({
-        "computeEnvironmentName": pool.name(),
+        "computeEnvironmentName": pool.name,
         "type": "MANAGED",
         "computeResources": {
             "type": kind(pool.market),
@@ -41,31 +41,26 @@ fn of(pool: &Pool<'_>) -> Value {
     value
 }
 
-/// Input of `aws batch update-compute-environment --cli-input-json` for one that is
-/// there: what it may start, and how it chooses. `None` where nothing is cheaper.
+/// What an environment may start, and how it chooses.
 ///
 /// Source: "Update a compute environment in AWS Batch", an infrastructure update, which
 /// replaces machines as their jobs end.
-pub fn update(advice: &GroupAdvice) -> Option<Value> {
-    let offered = advice.offered();
-    let market = offered.first()?.market;
-    // What is not known to save anything is no change to make.
-    let is_cheaper = advice
-        .saving_a_month
-        .is_some_and(|saving| saving > Usd::ZERO);
-    let types: Vec<&str> = offered
-        .iter()
-        .map(|one| one.instance_type.as_str())
-        .collect();
-    let value = json!({
-        "computeEnvironment": advice.name,
+///
+/// # Errors
+/// Where there is nothing to change, or Batch cannot change it.
+pub fn update(group: &GroupAdvice) -> Result<Value, NoAdvice> {
+    let pool = cheaper(group)?;
+    if group.allocation.as_deref() == Some(BEST_FIT) {
+        return Err(NoAdvice::BestFit);
+    }
+    Ok(json!({
+        "computeEnvironment": group.name,
         "computeResources": {
-            "type": kind(market),
-            "allocationStrategy": strategy(market),
-            "instanceTypes": types,
+            "type": kind(pool.market),
+            "allocationStrategy": strategy(pool.market),
+            "instanceTypes": pool.types,
         },
-    });
-    is_cheaper.then_some(value)
+    }))
 }
 
 pub(super) fn kind(market: Market) -> &'static str {

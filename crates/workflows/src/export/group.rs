@@ -1,37 +1,35 @@
 //! EC2: a launch template's next version, and the Auto Scaling group that mixes types.
+//!
+//! The market is set in the group only: an Auto Scaling group that mixes types refuses a
+//! launch template with market options.
 
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
 use serde_json::{Value, json};
 
-use super::machines::{Pool, pools};
-use super::one_or_all;
+use super::machines::Pool;
 
 const TEMPLATE: &str = "REPLACE-WITH-THE-LAUNCH-TEMPLATE";
 
 /// Input of `aws ec2 create-launch-template-version --cli-input-json`: the newest
 /// version with another type.
-pub(super) fn launch_template(steps: &[StepAdvice]) -> String {
-    let of = |pool: &Pool<'_>| {
-        json!({
-            "LaunchTemplateName": TEMPLATE,
-            "SourceVersion": "$Latest",
-            "VersionDescription": described(pool),
-            "LaunchTemplateData": {"InstanceType": pool.types.first()},
-        })
-    };
-    one_or_all(pools(steps).iter().map(of).collect())
+pub(super) fn launch_template(pool: &Pool<'_>) -> Value {
+    let mut data = json!({"InstanceType": pool.types.first()});
+    if let Some(architecture) = pool.new_architecture() {
+        data["ImageId"] = format!("REPLACE-WITH-AN-IMAGE-FOR-{architecture}").into();
+    }
+    json!({
+        "LaunchTemplateName": TEMPLATE,
+        "SourceVersion": "$Latest",
+        "VersionDescription": description(pool),
+        "LaunchTemplateData": data,
+    })
 }
 
 /// Input of `aws autoscaling update-auto-scaling-group --cli-input-json`.
-pub(super) fn group(steps: &[StepAdvice]) -> String {
-    one_or_all(pools(steps).iter().map(mixed).collect())
-}
-
-fn mixed(pool: &Pool<'_>) -> Value {
+pub(super) fn group(pool: &Pool<'_>) -> Value {
     let overrides = pool.types.iter().map(|name| json!({"InstanceType": name}));
     json!({
-        "AutoScalingGroupName": named(pool),
+        "AutoScalingGroupName": group_name(pool),
         "MixedInstancesPolicy": {
             "LaunchTemplate": {
                 "LaunchTemplateSpecification": {
@@ -61,18 +59,23 @@ fn distribution(pool: &Pool<'_>) -> Value {
 }
 
 /// The only place for a label in this input.
-fn named(pool: &Pool<'_>) -> &'static str {
+fn group_name(pool: &Pool<'_>) -> &'static str {
     match pool.origin {
         Origin::Simulated => "SIMULATED-REPLACE-WITH-THE-GROUP",
         Origin::Measured => "REPLACE-WITH-THE-GROUP",
     }
 }
 
-/// Of what AWS takes in a description: letters, digits and a few marks.
-fn described(pool: &Pool<'_>) -> String {
+/// Of at most 255 characters that a description may hold.
+fn description(pool: &Pool<'_>) -> String {
     let simulated = match pool.origin {
         Origin::Simulated => "simulated ",
         Origin::Measured => "",
     };
-    format!("{simulated}{}", pool.told_by())
+    let plain = |c: char| match c {
+        c if c.is_ascii_alphanumeric() || matches!(c, ' ' | ':' | '-' | '_' | '.') => c,
+        _ => '_',
+    };
+    let text = format!("{simulated}{}", pool.description());
+    text.chars().map(plain).take(255).collect()
 }

@@ -1,13 +1,19 @@
 //! The machine types that steps would run on, as a compute environment or an Auto
-//! Scaling group offers them: of one region, one architecture and one market.
+//! Scaling group offers them: of one region, one architecture and one market. Each type
+//! holds every step that runs there, because the platform may start any of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::catalogue::{Architecture, Catalogue};
+use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
+use ebb_domain::identity::InstanceType;
+use ebb_domain::placement::usable;
 use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::place::Offered;
+use ebb_domain::profile::place::{Offered, SPOT_TYPES};
+use ebb_domain::sizing::SizedRequest;
+use ebb_domain::targets::{Fleet, GroupAdvice};
+use ebb_domain::units::{Bytes, MilliCores};
 
 /// Types that one group may name.
 ///
@@ -15,91 +21,248 @@ use ebb_domain::profile::place::Offered;
 const MAX_TYPES: usize = 40;
 
 /// Machine types to offer together.
+#[derive(Debug)]
 pub(super) struct Pool<'a> {
-    pub(super) region: &'a str,
+    pub(super) name: String,
     pub(super) architecture: Architecture,
     pub(super) market: Market,
     /// The cheapest of each step first, then what stands in for it.
     pub(super) types: Vec<&'a str>,
     /// What those steps were seen on.
     pub(super) now: BTreeSet<&'a str>,
+    /// Types and families that an environment may start now; empty where that is not known.
+    pub(super) allowed: Vec<&'a str>,
     pub(super) steps: usize,
     pub(super) origin: Origin,
 }
 
-impl Pool<'_> {
-    /// A name for what holds it.
-    pub(super) fn name(&self) -> String {
-        let architecture = match self.architecture {
-            Architecture::X86_64 => "x86_64",
-            Architecture::Arm64 => "arm64",
-        };
-        let spot = if self.is_spot() { "-spot" } else { "" };
-        format!("tuned-{}-{architecture}{spot}", self.region)
+impl<'a> Pool<'a> {
+    /// For a pipeline or an environment; `None` where nothing is offered.
+    pub(super) fn of_group(group: &'a GroupAdvice) -> Option<Self> {
+        let offered = group.offered();
+        let best = offered.first()?;
+        let architecture = architecture_of(best)?;
+        let types = offered.iter();
+        // One environment starts one kind of image.
+        let types = types.filter(|fleet| architecture_of(fleet) == Some(architecture));
+        let now = group.now.iter().map(|now| now.instance_type.as_str());
+        Some(Self {
+            name: group.name.clone(),
+            architecture,
+            market: best.market,
+            types: types.map(|fleet| fleet.instance_type.as_str()).collect(),
+            now: now.collect(),
+            allowed: group.allowed.iter().map(String::as_str).collect(),
+            steps: group.steps.len(),
+            origin: group.origin,
+        })
     }
 
     pub(super) fn is_spot(&self) -> bool {
         self.market == Market::Spot
     }
 
-    /// What it rests on, in one line.
-    pub(super) fn told_by(&self) -> String {
-        let steps = if self.steps == 1 { "step" } else { "steps" };
-        format!("{}: what {} {steps} would run on", self.name(), self.steps)
+    /// The architecture where it is another than that of the present machines.
+    pub(super) fn new_architecture(&self) -> Option<&'static str> {
+        let known = self.now.iter().filter_map(|name| spec(name));
+        let differs = known
+            .into_iter()
+            .any(|now| now.architecture != self.architecture);
+        differs.then(|| named(self.architecture))
     }
-}
 
-/// All pools that steps have offers for: on spot those of steps for which that is
-/// cheaper with its interruptions counted, else on demand. Architectures are kept apart,
-/// because one compute environment or group starts one kind of image.
-pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
-    let mut pools: BTreeMap<(&str, Architecture, Market), Pool<'_>> = BTreeMap::new();
-    // Rank by rank, so that the bound cuts no step's best.
-    let ranks = steps.iter().map(|step| offers(step).len()).max();
-    for rank in 0..ranks.unwrap_or(0) {
-        for step in steps {
-            let Some(offer) = offers(step).get(rank) else {
-                continue;
-            };
-            let Some(architecture) = architecture_of(offer) else {
-                continue;
-            };
-            let key = (offer.region.as_str(), architecture, offer.market);
-            let pool = pools.entry(key).or_insert_with(|| Pool {
-                region: key.0,
-                architecture: key.1,
-                market: key.2,
-                types: Vec::new(),
-                now: BTreeSet::new(),
-                steps: 0,
-                origin: Origin::Measured,
-            });
-            let name = offer.instance_type.as_str();
-            if !pool.types.contains(&name) && pool.types.len() < MAX_TYPES {
-                pool.types.push(name);
-            }
-            if rank == 0 {
-                pool.steps += 1;
-                pool.origin = pool.origin.max(step.origin);
-                pool.now.extend(step.machines.iter().map(|m| m.as_str()));
-            }
+    /// What it is for, in one line.
+    pub(super) fn description(&self) -> String {
+        match self.steps {
+            1 => format!("{}: each type holds its step", self.name),
+            steps => format!(
+                "{}: each type holds the largest of its {steps} steps",
+                self.name
+            ),
         }
     }
-    pools.into_values().collect()
 }
 
-/// Advice of before it said so names built-in types only.
-fn architecture_of(offer: &Offered) -> Option<Architecture> {
-    let built_in = || Catalogue::built_in().spec(&offer.instance_type);
-    offer
+/// All pools that steps have offers for. Architectures and markets are kept apart, and so
+/// are steps that no type in offer holds together.
+pub(super) fn pools(steps: &[StepAdvice]) -> Vec<Pool<'_>> {
+    let mut by_key: BTreeMap<(&str, Architecture, Market), Vec<Member<'_>>> = BTreeMap::new();
+    for member in steps.iter().filter_map(Member::new) {
+        let best = member.offers[0].offer;
+        let key = (
+            best.region.as_str(),
+            member.offers[0].architecture,
+            best.market,
+        );
+        by_key.entry(key).or_default().push(member);
+    }
+    let mut pools = Vec::new();
+    for ((region, architecture, market), mut members) in by_key {
+        members.sort_by(|a, b| {
+            let size = |one: &Member<'_>| (one.need.cores, one.need.memory);
+            (size(b), &a.step.step).cmp(&(size(a), &b.step.step))
+        });
+        let spot = if market == Market::Spot { "-spot" } else { "" };
+        let name = format!("tuned-{region}-{}{spot}", named(architecture));
+        for (number, together) in grouped(members).into_iter().enumerate() {
+            let name = match number {
+                0 => name.clone(),
+                more => format!("{name}-{}", more + 1),
+            };
+            pools.push(together.pool(name, architecture, market));
+        }
+    }
+    pools
+}
+
+/// A step that offers were found for.
+struct Member<'a> {
+    step: &'a StepAdvice,
+    need: SizedRequest,
+    /// Of the architecture of the best one.
+    offers: Vec<SizedOffer<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct SizedOffer<'a> {
+    offer: &'a Offered,
+    architecture: Architecture,
+    vcpus: u32,
+    memory: Bytes,
+}
+
+impl<'a> SizedOffer<'a> {
+    /// Advice of before it told the size names built-in types only.
+    fn new(offer: &'a Offered) -> Option<Self> {
+        let built_in = spec(offer.instance_type.as_str());
+        Some(Self {
+            offer,
+            architecture: offer
+                .architecture
+                .or(built_in.map(|spec| spec.architecture))?,
+            vcpus: offer.vcpus.or(built_in.map(|spec| spec.vcpus))?,
+            memory: offer.memory.or(built_in.map(|spec| spec.memory))?,
+        })
+    }
+
+    fn holds(&self, need: SizedRequest) -> bool {
+        let vcpus = MilliCores::cores(self.vcpus.into());
+        need.cores.is_some_and(|cores| cores <= vcpus)
+            && need
+                .memory
+                .is_some_and(|memory| memory <= usable(self.memory))
+    }
+}
+
+impl<'a> Member<'a> {
+    fn new(step: &'a StepAdvice) -> Option<Self> {
+        let need = step.should_ask;
+        let offers = step.offers.offered().iter().filter_map(SizedOffer::new);
+        let mut offers: Vec<_> = offers.filter(|offer| offer.holds(need)).collect();
+        let architecture = offers.first()?.architecture;
+        offers.retain(|offer| offer.architecture == architecture);
+        Some(Self { step, need, offers })
+    }
+}
+
+/// Steps that types in offer hold together.
+struct Together<'a> {
+    members: Vec<Member<'a>>,
+    /// The most cores and the most memory that one of them needs.
+    need: SizedRequest,
+}
+
+impl<'a> Together<'a> {
+    fn need_with(&self, member: &Member<'a>) -> SizedRequest {
+        SizedRequest {
+            cores: self.need.cores.max(member.need.cores),
+            memory: self.need.memory.max(member.need.memory),
+        }
+    }
+
+    /// Whether types in offer would hold them and another one.
+    fn may_take(&self, member: &Member<'a>) -> bool {
+        let need = self.need_with(member);
+        let least = match member.offers[0].offer.market {
+            Market::Spot => SPOT_TYPES,
+            Market::OnDemand | Market::Reserved => 1,
+        };
+        let offers = self.members.iter().chain([member]);
+        let holding = offers.flat_map(|one| &one.offers);
+        let holding = holding.filter(|offer| offer.holds(need));
+        let names: BTreeSet<&str> = holding
+            .map(|offer| offer.offer.instance_type.as_str())
+            .collect();
+        names.len() >= least
+    }
+
+    fn take(&mut self, member: Member<'a>) {
+        self.need = self.need_with(&member);
+        self.members.push(member);
+    }
+
+    /// Types that hold all, rank by rank, so that the bound cuts no step's best.
+    fn types(&self) -> Vec<&'a str> {
+        let ranks = self.members.iter().map(|member| member.offers.len()).max();
+        let mut types = Vec::new();
+        for rank in 0..ranks.unwrap_or(0) {
+            let offers = self.members.iter();
+            for offer in offers.filter_map(|member| member.offers.get(rank)) {
+                let name = offer.offer.instance_type.as_str();
+                if offer.holds(self.need) && !types.contains(&name) && types.len() < MAX_TYPES {
+                    types.push(name);
+                }
+            }
+        }
+        types
+    }
+
+    fn pool(&self, name: String, architecture: Architecture, market: Market) -> Pool<'a> {
+        let origins = self.members.iter().map(|member| member.step.origin);
+        let machines = self.members.iter().flat_map(|member| &member.step.machines);
+        Pool {
+            name,
+            architecture,
+            market,
+            types: self.types(),
+            now: machines.map(InstanceType::as_str).collect(),
+            allowed: Vec::new(),
+            steps: self.members.len(),
+            origin: origins.max().unwrap_or(Origin::Measured),
+        }
+    }
+}
+
+/// The largest steps come first; each joins the first group that may take it.
+fn grouped(members: Vec<Member<'_>>) -> Vec<Together<'_>> {
+    let mut groups: Vec<Together<'_>> = Vec::new();
+    for member in members {
+        match groups.iter_mut().find(|group| group.may_take(&member)) {
+            Some(group) => group.take(member),
+            None => groups.push(Together {
+                need: member.need,
+                members: vec![member],
+            }),
+        }
+    }
+    groups
+}
+
+fn spec(name: &str) -> Option<&'static TypeSpec> {
+    Catalogue::built_in().spec(&InstanceType::new(name).ok()?)
+}
+
+/// Advice of before it told this names built-in types only.
+fn architecture_of(fleet: &Fleet) -> Option<Architecture> {
+    let built_in = || spec(fleet.instance_type.as_str());
+    fleet
         .architecture
         .or_else(|| Some(built_in()?.architecture))
 }
 
-/// Spot types are told where they are cheaper, and to be used together.
-fn offers(step: &StepAdvice) -> &[Offered] {
-    match step.offers.spot.is_empty() {
-        true => &step.offers.best,
-        false => &step.offers.spot,
+fn named(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::X86_64 => "x86_64",
+        Architecture::Arm64 => "arm64",
     }
 }

@@ -1,58 +1,95 @@
 //! Nextflow: `withName` selectors for `nextflow.config`.
+//!
+//! Source: "Configuration", Nextflow's documentation, and `matchesSelector` of 26.08: a
+//! selector is a regular expression of Java that must match the whole process name, for
+//! which the qualified name counts last and so wins.
 
 use std::fmt::Write;
 
-use super::{Ask, asks, mib, nothing, origin_note};
-use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::profile::advice::{NameForm, StepAdvice};
+
+use super::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
+
+/// Signals that end a task (128 and the signal's number), a reset connection and a failed
+/// file system.
+///
+/// Source: `conf/base.config` of nf-core's pipeline template.
+const RETRIED: &str = "((130..145) + [104, 175])";
 
 /// A configuration to include with `-c`.
-pub(super) fn nextflow(steps: &[StepAdvice]) -> String {
-    let asks = asks(steps);
-    if asks.is_empty() {
+pub(super) fn nextflow(steps: &[StepAdvice], retry: RetryPolicy) -> String {
+    let changes = changes(steps);
+    if changes.is_empty() {
         return nothing("//");
     }
-    let mut out = origin_note("//", &asks);
-    out.push_str("// nextflow run … -c this-file\nprocess {\n");
-    for ask in &asks {
-        selector(&mut out, ask);
+    let mut out = origin_note("//", &changes);
+    out.push_str("// Use it with: nextflow run PIPELINE -c FILE\n");
+    out.push_str(match retry {
+        RetryPolicy::Unchanged => {
+            "// The pipeline's errorStrategy and maxRetries decide which tasks are tried again.\n"
+        }
+        RetryPolicy::Replaced => {
+            "// errorStrategy and maxRetries replace those of the pipeline for these processes.\n"
+        }
+    });
+    out.push_str("process {\n");
+    for change in &changes {
+        selector(&mut out, change, retry);
     }
     out.push_str("}\n");
     out
 }
 
-fn selector(out: &mut String, ask: &Ask<'_>) {
-    let _ = writeln!(out, "    withName: '{}' {{", pattern(ask.name));
-    if let Some(cores) = ask.cores {
+fn selector(out: &mut String, change: &Change<'_>, retry: RetryPolicy) {
+    if change.name_form == NameForm::NextflowJob {
+        out.push_str(
+            "    // From the names of Slurm jobs, which hold '_' for ':'; the pattern matches both.\n",
+        );
+    }
+    if change.is_median {
+        out.push_str(
+            "    // First attempts ask for different sizes; these values are for all of them.\n",
+        );
+    }
+    let _ = writeln!(out, "    withName: '{}' {{", pattern(change));
+    if let Some(cores) = change.cores {
         let _ = writeln!(out, "        cpus = {cores}");
     }
-    if !ask.sizes.is_empty() {
-        let many = ask.sizes.len();
-        let sizes: Vec<String> = ask
-            .sizes
-            .iter()
-            .map(|s| format!("{}.MB", mib(*s)))
-            .collect();
+    if !change.sizes.is_empty() {
+        let sizes = change.sizes.iter().map(|size| format!("{}.MB", mib(*size)));
         let _ = writeln!(
             out,
-            "        memory = {{ [{}].get(Math.min(task.attempt, {many}) - 1) }}",
-            sizes.join(", ")
+            "        memory = {{ [{}].get(Math.min(task.attempt, {}) - 1) }}",
+            sizes.collect::<Vec<_>>().join(", "),
+            change.sizes.len()
         );
-        // 137 is SIGKILL, by which the kernel and Batch end what has too little.
-        out.push_str(
-            "        errorStrategy = { task.exitStatus == 137 ? 'retry' : 'terminate' }\n",
+    }
+    if let Some(time) = change.time {
+        let _ = writeln!(
+            out,
+            "        time = {{ {}.m * task.attempt }}",
+            minutes(time)
         );
-        let _ = writeln!(out, "        maxRetries = {}", many - 1);
+    }
+    if retry == RetryPolicy::Replaced {
+        let retries = change.sizes.len().saturating_sub(1).max(1);
+        let _ = writeln!(
+            out,
+            "        errorStrategy = {{ task.exitStatus in {RETRIED} ? 'retry' : 'finish' }}\n        \
+             maxRetries = {retries}"
+        );
     }
     out.push_str("    }\n");
 }
 
-/// A selector is a regular expression of Java in a string of Groovy; outside ASCII
-/// by code unit, as both read `\u`.
-fn pattern(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
+/// A regular expression of Java in a string of Groovy; outside ASCII by code unit, as both
+/// read `\u`.
+fn pattern(change: &Change<'_>) -> String {
+    let mut out = String::with_capacity(change.name.len());
     let mut units = [0; 2];
-    for c in name.chars() {
+    for c in change.name.chars() {
         match c {
+            '_' if change.name_form == NameForm::NextflowJob => out.push_str("[_:]"),
             'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | ':' | ' ' => out.push(c),
             '\'' => out.push_str("\\'"),
             '\\' => out.push_str("\\\\\\\\"),
@@ -73,16 +110,26 @@ fn pattern(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::step;
 
     #[test]
     fn a_name_matches_itself_and_nothing_else() {
-        let check = |name: &str, expect: &str| assert_eq!(pattern(name), expect, "{name}");
-        check("NFCORE_RNASEQ:FASTQC", "NFCORE_RNASEQ:FASTQC");
-        check("a.*", "a\\\\.\\\\*");
-        check("!x", "\\\\!x");
-        check("it's", "it\\'s");
-        check("a\\b", "a\\\\\\\\b");
-        check("${x}\n", "\\\\$\\\\{x\\\\}\\\\u000a");
-        check("é", "\\\\u00e9");
+        let check = |name: &str, form: NameForm, expect: &str| {
+            let mut step = step(name);
+            step.name_form = form;
+            let change = Change::new(&step).expect("it is to change");
+            assert_eq!(pattern(&change), expect, "{name}");
+        };
+        let exact = |name, expect| check(name, NameForm::Exact, expect);
+        exact("NFCORE_RNASEQ:FASTQC", "NFCORE_RNASEQ:FASTQC");
+        exact("a.*", "a\\\\.\\\\*");
+        exact("!x", "\\\\!x");
+        exact("it's", "it\\'s");
+        exact("a\\b", "a\\\\\\\\b");
+        exact("${x}\n", "\\\\$\\\\{x\\\\}\\\\u000a");
+        exact("é", "\\\\u00e9");
+        let of_job = |name, expect| check(name, NameForm::NextflowJob, expect);
+        of_job("NFCORE_RNASEQ_FASTQC", "NFCORE[_:]RNASEQ[_:]FASTQC");
+        of_job("a.b_c", "a\\\\.b[_:]c");
     }
 }

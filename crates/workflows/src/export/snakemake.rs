@@ -2,41 +2,51 @@
 
 use std::fmt::Write;
 
-use super::{Ask, asks, nothing, origin_note};
+use super::{Change, changes, minutes, nothing, origin_note};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::units::Bytes;
 
 /// A profile's `config.yaml`.
 pub(super) fn snakemake(steps: &[StepAdvice]) -> String {
-    let asks = asks(steps);
-    if asks.is_empty() {
+    let changes = changes(steps);
+    if changes.is_empty() {
         return nothing("#");
     }
-    let mut out = origin_note("#", &asks);
-    out.push_str("# profiles/tuned/config.yaml: snakemake --workflow-profile profiles/tuned\n");
-    let retries = asks.iter().map(|ask| ask.sizes.len()).max().unwrap_or(0);
-    if retries > 1 {
+    let mut out = origin_note("#", &changes);
+    out.push_str(
+        "# Save it as profiles/tuned/config.yaml and use it with:\n\
+         # snakemake --workflow-profile profiles/tuned\n",
+    );
+    let retries = changes.iter().map(|change| change.sizes.len()).max();
+    if let Some(retries) = retries.filter(|sizes| *sizes > 1) {
         let _ = writeln!(out, "retries: {}", retries - 1);
     }
-    let section = |out: &mut String, head: &str, line: &dyn Fn(&Ask<'_>) -> Option<String>| {
-        let lines: Vec<String> = asks.iter().filter_map(line).collect();
+    let section = |out: &mut String, head: &str, line: &dyn Fn(&Change<'_>) -> Option<String>| {
+        let lines: Vec<String> = changes.iter().filter_map(line).collect();
         if !lines.is_empty() {
             let _ = writeln!(out, "{head}:\n{}", lines.join("\n"));
         }
     };
-    section(&mut out, "set-threads", &|ask| {
-        Some(format!("  {}: {}", quoted(ask.name), ask.cores?))
+    section(&mut out, "set-threads", &|change| {
+        Some(format!("  {}: {}", quoted(change.name), change.cores?))
     });
-    section(&mut out, "set-resources", &|ask| {
-        let name = quoted(ask.name);
-        (!ask.sizes.is_empty()).then(|| format!("  {name}:\n    mem_mb: \"{}\"", sizes(ask)))
-    });
+    section(&mut out, "set-resources", &resources);
     out
 }
 
+/// The resources of one rule; `None` where they are left as they are.
+fn resources(change: &Change<'_>) -> Option<String> {
+    let memory = (!change.sizes.is_empty()).then(|| format!("\n    mem_mb: \"{}\"", sizes(change)));
+    let runtime = change
+        .time
+        .map(|time| format!("\n    runtime: \"{} * attempt\"", minutes(time)));
+    let lines: Vec<String> = memory.into_iter().chain(runtime).collect();
+    (!lines.is_empty()).then(|| format!("  {}:{}", quoted(change.name), lines.concat()))
+}
+
 /// An expression that Snakemake evaluates at each attempt.
-fn sizes(ask: &Ask<'_>) -> String {
-    let sizes: Vec<String> = ask.sizes.iter().map(|s| mb(*s).to_string()).collect();
+fn sizes(change: &Change<'_>) -> String {
+    let sizes: Vec<String> = change.sizes.iter().map(|s| mb(*s).to_string()).collect();
     let many = sizes.len();
     format!("[{}][min(attempt, {many}) - 1]", sizes.join(", "))
 }

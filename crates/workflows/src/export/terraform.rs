@@ -1,65 +1,67 @@
-//! Terraform: lines of a diff, `-` what is there and `+` what to write. Without the
-//! lines of `-` each block is whole, so what stands unmarked and does not fit is
-//! yours to keep.
+//! Terraform: lines of a diff, `-` for what is there and `+` for what to write. Without the
+//! lines of `-` each block is a valid configuration.
 
 use std::fmt::Write;
 
 use super::environment::{MAX_VCPUS, kind, strategy};
-use super::machines::{Pool, pools};
-use super::{Ask, IMAGE, asks, mib, nothing, plain_name, simulated_note, whole};
+use super::machines::Pool;
+use super::{Change, IMAGE, changes, mib, nothing, plain_name, simulated_note, whole};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::profile::advice::StepAdvice;
+use ebb_domain::safe_text::one_line;
 
 /// Job definitions, and the compute environments for them.
-pub(super) fn batch(steps: &[StepAdvice]) -> String {
-    let (asks, pools) = (asks(steps), pools(steps));
+pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
+    let mut changes = changes(steps);
+    changes.retain(Change::is_of_request);
     let mut out = head(steps);
-    for ask in &asks {
-        definition(&mut out, ask);
+    for change in &changes {
+        definition(&mut out, change);
     }
-    for pool in &pools {
+    for pool in pools {
         environment(&mut out, pool);
     }
-    or_nothing(out, asks.is_empty() && pools.is_empty())
+    match changes.is_empty() && pools.is_empty() {
+        true => nothing("#"),
+        false => out,
+    }
 }
 
 /// Launch templates and the Auto Scaling groups that start machines by them.
-pub(super) fn groups(steps: &[StepAdvice]) -> String {
-    let pools = pools(steps);
+pub(super) fn groups(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {
     let mut out = head(steps);
-    for pool in &pools {
+    for pool in pools {
         group(&mut out, pool);
     }
-    or_nothing(out, pools.is_empty())
-}
-
-fn or_nothing(text: String, is_nothing: bool) -> String {
-    match is_nothing {
+    match pools.is_empty() {
         true => nothing("#"),
-        false => text,
+        false => out,
     }
 }
 
 fn head(steps: &[StepAdvice]) -> String {
     let origins = steps.iter().map(|step| step.origin);
     let note = simulated_note("#", origins.max().unwrap_or(Origin::Measured));
-    format!("{note}# - what is there, + what to write; of unmarked lines keep your own\n")
+    format!(
+        "{note}# A diff: - is there now, + is to be written. Keep your own lines in place of\n\
+         # the unmarked ones; image, command, roles, volumes and environment stay as they are.\n"
+    )
 }
 
-fn definition(out: &mut String, ask: &Ask<'_>) {
-    let name = plain_name(ask.name);
-    let times = if ask.samples == 1 { "run" } else { "runs" };
+fn definition(out: &mut String, to: &Change<'_>) {
+    let name = plain_name(to.name);
+    let runs = if to.samples == 1 { "run" } else { "runs" };
     let _ = writeln!(
         out,
-        "# told by {} {times}\n resource \"aws_batch_job_definition\" \"{name}\" {{\n   \
+        "# from {} {runs}\n resource \"aws_batch_job_definition\" \"{name}\" {{\n   \
          name = \"{name}\"\n   type = \"container\"\n   container_properties = jsonencode({{\n     \
          image = \"{IMAGE}\"\n     resourceRequirements = [",
-        ask.samples
+        to.samples
     );
-    let cores = ask.now.cores.map(whole);
-    let memory = ask.now.memory.map(mib);
-    change(out, "VCPU", cores, ask.cores);
-    change(out, "MEMORY", memory, ask.sizes.first().copied().map(mib));
+    let cores = to.now.cores.map(whole);
+    let memory = to.now.memory.map(mib);
+    change(out, "VCPU", cores, to.cores);
+    change(out, "MEMORY", memory, to.sizes.first().copied().map(mib));
     out.push_str("     ]\n   })\n }\n");
 }
 
@@ -85,30 +87,34 @@ fn change(out: &mut String, kind: &str, now: Option<u64>, then: Option<u64>) {
 }
 
 fn environment(out: &mut String, pool: &Pool<'_>) {
-    let name = pool.name();
+    let name = plain_name(&pool.name);
     let _ = writeln!(
         out,
         "# {}\n resource \"aws_batch_compute_environment\" \"{name}\" {{\n   type = \"MANAGED\"\n   \
-         compute_resources {{\n     type = \"{}\"",
-        pool.told_by(),
-        kind(pool.market)
+         compute_resources {{",
+        one_line(&pool.description()),
     );
-    if !pool.now.is_empty() {
-        let _ = writeln!(out, "-    instance_type = [{}]", list(&pool.now));
+    let now: Vec<&str> = match pool.allowed.is_empty() {
+        true => pool.now.iter().copied().collect(),
+        false => pool.allowed.clone(),
+    };
+    if !now.is_empty() {
+        let _ = writeln!(out, "-    instance_type = [{}]", list(&now));
     }
     let _ = writeln!(
         out,
-        "+    instance_type = [{}]\n+    allocation_strategy = \"{}\"\n     \
+        "+    type = \"{}\"\n+    instance_type = [{}]\n+    allocation_strategy = \"{}\"\n     \
          min_vcpus = 0\n     max_vcpus = {MAX_VCPUS}\n     \
          subnets = [\"REPLACE-WITH-A-SUBNET\"]\n     \
          security_group_ids = [\"REPLACE-WITH-A-SECURITY-GROUP\"]\n   }}\n }}",
+        kind(pool.market),
         list(&pool.types),
         strategy(pool.market)
     );
 }
 
 fn group(out: &mut String, pool: &Pool<'_>) {
-    let name = pool.name();
+    let name = plain_name(&pool.name);
     let first = pool.types.first().copied().unwrap_or_default();
     let (strategy, on_demand) = match pool.is_spot() {
         true => ("spot_allocation_strategy = \"price-capacity-optimized\"", 0),
@@ -117,17 +123,23 @@ fn group(out: &mut String, pool: &Pool<'_>) {
     let _ = writeln!(
         out,
         "# {}\n resource \"aws_launch_template\" \"{name}\" {{",
-        pool.told_by()
+        one_line(&pool.description())
     );
     for now in pool.now.iter().take(1) {
         let _ = writeln!(out, "-  instance_type = \"{now}\"");
+    }
+    if let Some(architecture) = pool.new_architecture() {
+        let _ = writeln!(
+            out,
+            "+  image_id = \"REPLACE-WITH-AN-IMAGE-FOR-{architecture}\""
+        );
     }
     let _ = writeln!(
         out,
         "+  instance_type = \"{first}\"\n }}\n resource \"aws_autoscaling_group\" \"{name}\" {{\n   \
          min_size = 0\n   max_size = 1\n   vpc_zone_identifier = [\"REPLACE-WITH-A-SUBNET\"]\n   \
          mixed_instances_policy {{\n     instances_distribution {{\n\
-         +      {strategy}\n+      on_demand_percentage_above_base_capacity = {on_demand}\n     }}\n     launch_template {{\n       \
+         +      {strategy}\n+      on_demand_base_capacity = 0\n+      on_demand_percentage_above_base_capacity = {on_demand}\n     }}\n     launch_template {{\n       \
          launch_template_specification {{\n         \
          launch_template_id = aws_launch_template.{name}.id\n         version = \"$Latest\"\n       }}"
     );
@@ -140,7 +152,14 @@ fn group(out: &mut String, pool: &Pool<'_>) {
     out.push_str("     }\n   }\n }\n");
 }
 
-fn list<'a>(types: impl IntoIterator<Item = &'a &'a str>) -> String {
-    let quoted: Vec<String> = types.into_iter().map(|t| format!("\"{t}\"")).collect();
+fn list(types: &[&str]) -> String {
+    let quoted = types.iter().map(|name| text(name));
+    let quoted: Vec<String> = quoted.collect();
     quoted.join(", ")
+}
+
+/// A string of Terraform's language; names of types need no more than this.
+fn text(name: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    format!("\"{}\"", name.chars().filter(plain).collect::<String>())
 }

@@ -1,41 +1,134 @@
 //! The texts, with names that anyone may have written.
 
+use std::time::Duration;
+
 use ebb_domain::catalogue::Architecture;
+use ebb_domain::finding::Level;
 use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{AccountId, InstanceType};
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::units::Bytes;
+use ebb_domain::identity::{AccountId, InstanceType, Region};
+use ebb_domain::profile::advice::{NameForm, StepAdvice, TimeLimit};
+use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::step::StepKind;
+use ebb_domain::targets::{Fleet, GroupAdvice};
+use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
+use jiff::Timestamp;
 
-use super::Form;
+use super::{Form, GroupSubject, NoAdvice, RetryPolicy, TextOptions, environment_update};
 use crate::testing::{HOSTILE, offers, step};
+
+fn text(form: Form, steps: &[StepAdvice]) -> String {
+    form.write(steps, TextOptions::default())
+}
+
+/// A step that asks for too much time, too.
+fn limited(name: &str, hours: (u64, u64)) -> StepAdvice {
+    let limit = |hours| Duration::from_secs(3_600 * hours);
+    StepAdvice {
+        time_limit: Some(TimeLimit {
+            asks: limit(hours.0),
+            should_ask: limit(hours.1),
+        }),
+        ..step(name)
+    }
+}
 
 #[test]
 fn nextflow_text() {
-    insta::assert_snapshot!(Form::Nextflow.write(&[step("RNASEQ:STAR"), step(HOSTILE)]));
+    let mut of_jobs = limited("NFCORE_RNASEQ_STAR", (48, 3));
+    of_jobs.name_form = NameForm::NextflowJob;
+    let steps = [of_jobs, step("RNASEQ:STAR"), step(HOSTILE)];
+    insta::assert_snapshot!(text(Form::Nextflow, &steps));
+}
+
+#[test]
+fn nextflow_text_leaves_the_retry_policy_unless_asked() {
+    let steps = [step("STAR")];
+    let retry = |retry| Form::Nextflow.write(&steps, TextOptions { retry });
+    let unchanged = retry(RetryPolicy::Unchanged);
+    assert!(!unchanged.contains("errorStrategy ="), "{unchanged}");
+    assert!(!unchanged.contains("maxRetries ="), "{unchanged}");
+    assert!(unchanged.contains("task.attempt"), "{unchanged}");
+    let replaced = retry(RetryPolicy::Replaced);
+    let policy = "        errorStrategy = { task.exitStatus in ((130..145) + [104, 175]) ? \
+                  'retry' : 'finish' }\n        maxRetries = 2\n";
+    assert!(replaced.contains(policy), "{replaced}");
+}
+
+#[test]
+fn requests_that_differ_by_sample_and_stay_are_left_alone() {
+    let mut fewer_cores = step("star");
+    fewer_cores.should_ask.memory = fewer_cores.asks.memory;
+    fewer_cores.present.basis = RequestBasis::Median;
+    let written = text(Form::Nextflow, &[fewer_cores.clone()]);
+    assert!(!written.contains("memory ="), "{written}");
+    assert!(written.contains("cpus = 3"), "{written}");
+    assert!(written.contains("First attempts ask"), "{written}");
+    fewer_cores.present.basis = RequestBasis::Same;
+    let written = text(Form::Nextflow, &[fewer_cores]);
+    assert!(written.contains("memory = { [57344.MB, "), "{written}");
+}
+
+#[test]
+fn a_time_limit_alone_is_a_change_for_those_that_have_one() {
+    let mut step = limited("star", (48, 3));
+    step.should_ask = step.asks;
+    let has = |form: Form| text(form, std::slice::from_ref(&step)).contains("star");
+    assert!(has(Form::Nextflow) && has(Form::Snakemake) && has(Form::Slurm));
+    assert!(!has(Form::Batch) && !has(Form::Terraform));
 }
 
 #[test]
 fn snakemake_text() {
-    insta::assert_snapshot!(Form::Snakemake.write(&[step("star"), step(HOSTILE)]));
+    let steps = [limited("star", (8, 2)), step(HOSTILE)];
+    insta::assert_snapshot!(text(Form::Snakemake, &steps));
+}
+
+#[test]
+fn slurm_text() {
+    let mut of_jobs = step("RNASEQ_STAR");
+    of_jobs.name_form = NameForm::NextflowJob;
+    let steps = [limited("align", (48, 27)), step(HOSTILE), of_jobs];
+    let written = text(Form::Slurm, &steps);
+    // A name is in a comment of its own line: no line of it is an option.
+    let options = written.lines().filter(|line| line.starts_with("#SBATCH"));
+    let known = ["--cpus-per-task=", "--mem=", "--time="];
+    for option in options {
+        let value = option.trim_start_matches("#SBATCH ");
+        assert!(known.iter().any(|name| value.starts_with(name)), "{option}");
+    }
+    insta::assert_snapshot!(written);
 }
 
 #[test]
 fn terraform_text() {
-    insta::assert_snapshot!(Form::Terraform.write(&[
-        step("arn:aws:batch:us-east-1:1:job-definition/star:7"),
-        step(HOSTILE)
-    ]));
+    insta::assert_snapshot!(text(
+        Form::Terraform,
+        &[
+            step("arn:aws:batch:us-east-1:1:job-definition/star:7"),
+            step(HOSTILE)
+        ]
+    ));
 }
 
 #[test]
 fn batch_text() {
-    insta::assert_snapshot!(Form::Batch.write(&[step("star")]));
-    let both = Form::Batch.write(&[step("star"), step(HOSTILE)]);
-    let parsed: serde_json::Value = serde_json::from_str(&both).expect("JSON");
-    let name = parsed[1]["jobDefinitionName"].as_str().expect("a name");
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    assert!(name.chars().all(allowed) && name.len() <= 128, "{name}");
+    let mut elsewhere = step("star");
+    elsewhere.region = Region::new("eu-west-1").ok();
+    elsewhere.account = AccountId::new("111122223333").ok();
+    elsewhere.should_ask.cores = None;
+    let arn = step("arn:aws:batch:us-east-1:1:job-definition/star:7");
+    let steps = [step("star"), arn, elsewhere, step(HOSTILE)];
+    insta::assert_snapshot!(text(Form::Batch, &steps));
+}
+
+#[test]
+fn processes_and_rules_of_engines_are_no_job_definitions() {
+    let mut process = step("align");
+    process.kind = StepKind::NextflowTask;
+    let written = text(Form::Batch, &[process]);
+    let expect = "# Left out, because it names no job definition: align\n";
+    assert_eq!(written, expect);
 }
 
 #[test]
@@ -43,7 +136,7 @@ fn steps_that_need_no_change_are_in_no_text() {
     let mut well = step("well");
     well.should_ask = well.asks;
     for form in Form::ALL {
-        let text = form.write(&[well.clone()]);
+        let text = text(form, &[well.clone()]);
         let nothing = text == "[]\n" || text.contains("No step's request is to be changed");
         assert!(nothing, "{text}");
     }
@@ -53,62 +146,103 @@ fn steps_that_need_no_change_are_in_no_text() {
 fn made_up_runs_are_labelled() {
     let mut made_up = step("star");
     made_up.origin = Origin::Simulated;
-    made_up.offers = offers(&["c7a.large"]);
+    made_up.offers = offers(&["c7a.xlarge"]);
     for form in Form::ALL {
-        let text = form.write(&[made_up.clone()]);
+        let text = text(form, &[made_up.clone()]);
         assert!(text.to_lowercase().contains("simulated"), "{text}");
     }
 }
 
 #[test]
-fn of_regions_and_accounts_the_one_that_needs_more_memory_speaks() {
+fn of_regions_and_accounts_the_one_that_needs_more_memory_counts() {
     let mut more = step("star");
     more.account = AccountId::new("000000000001").ok();
     more.should_ask.memory = Some(Bytes::mib(9_000));
     let all = [step("star"), more.clone()];
-    let text = Form::Nextflow.write(&all);
-    assert_eq!(text.matches("withName").count(), 1);
-    assert!(text.contains("9000.MB"));
+    let written = text(Form::Nextflow, &all);
+    assert_eq!(written.matches("withName").count(), 1);
+    assert!(written.contains("9000.MB"));
     // What the other needs is not taken from it by what this one may give back.
     more.asks = more.should_ask;
-    let text = Form::Nextflow.write(&[step("star"), more]);
-    assert_eq!(text.matches("withName").count(), 0, "{text}");
+    let written = text(Form::Nextflow, &[step("star"), more]);
+    assert_eq!(written.matches("withName").count(), 0, "{written}");
 }
 
 /// Two steps that ran on Intel, of which one may as well run on Arm.
 fn two_kinds() -> [StepAdvice; 2] {
     let mut x86 = step("align");
     x86.machines = vec![InstanceType::new("m5.4xlarge").expect("a type")];
-    x86.offers = offers(&["c7a.large", "m7i.large"]);
+    x86.offers = offers(&["c7a.xlarge", "m7i.xlarge"]);
     let mut both = step("sort");
-    both.offers = offers(&["c7g.large", "m7i.large"]);
+    both.machines.clone_from(&x86.machines);
+    both.offers = offers(&["c7g.xlarge", "m7i.xlarge"]);
     [x86, both]
 }
 
 #[test]
 fn machines_of_one_architecture_are_offered_together_the_best_of_each_step_first() {
-    insta::assert_snapshot!(Form::BatchEnvironment.write(&two_kinds()));
-    insta::assert_snapshot!(Form::LaunchTemplate.write(&two_kinds()[..1]));
-    insta::assert_snapshot!(Form::AutoScalingGroup.write(&two_kinds()[..1]));
+    insta::assert_snapshot!(text(Form::BatchEnvironment, &two_kinds()));
+    insta::assert_snapshot!(text(Form::LaunchTemplate, &two_kinds()));
+    insta::assert_snapshot!(text(Form::AutoScalingGroup, &two_kinds()[..1]));
 }
 
 #[test]
-fn a_type_that_came_after_the_program_is_offered_where_its_architecture_was_told() {
-    let check = |architecture: Option<Architecture>, expect: bool| {
+fn each_type_holds_the_largest_step_that_runs_there() {
+    let sized = |name: &str, cores: u64, gib: u64, types: &[&str]| {
+        let mut step = step(name);
+        step.should_ask.cores = Some(MilliCores::cores(cores));
+        step.should_ask.memory = Some(Bytes::gib(gib));
+        step.offers = offers(types);
+        step
+    };
+    let check = |steps: &[StepAdvice], expect: &[&[&str]]| {
+        let documents = Form::BatchEnvironment.documents(steps).expect("it is JSON");
+        let types: Vec<Vec<String>> = documents
+            .iter()
+            .map(|one| {
+                let types = one.value["computeResources"]["instanceTypes"].clone();
+                serde_json::from_value(types).expect("names")
+            })
+            .collect();
+        assert_eq!(types, expect);
+    };
+    let small = || sized("small", 2, 3, &["c6a.large", "c7i.large", "m7i.4xlarge"]);
+    check(&[small()], &[&["c6a.large", "c7i.large", "m7i.4xlarge"]]);
+    // The case of a group whose runs need 16 vCPU, to which a c6a.large was offered.
+    let large = || sized("large", 16, 50, &["m6a.4xlarge", "m7i.4xlarge"]);
+    check(&[small(), large()], &[&["m6a.4xlarge", "m7i.4xlarge"]]);
+    // What the system keeps of 64 GiB does not leave 63.
+    let nearly = sized("nearly", 16, 63, &["m6a.4xlarge", "r6a.4xlarge"]);
+    check(&[nearly, small()], &[&["r6a.4xlarge"]]);
+    // No type in offer holds both, so that they are kept apart.
+    let of_memory = sized("of memory", 2, 100, &["r6a.4xlarge"]);
+    let of_cores = sized("of cores", 48, 60, &["c6a.12xlarge"]);
+    check(
+        &[of_memory, of_cores, small()],
+        &[&["c6a.12xlarge"], &["r6a.4xlarge"]],
+    );
+}
+
+#[test]
+fn a_type_that_came_after_the_program_is_offered_where_its_size_was_told() {
+    let check = |vcpus: Option<u32>, expect: bool| {
         let mut one = step("align");
         one.offers = offers(&["x99.large"]);
-        one.offers.best[0].architecture = architecture;
-        let text = Form::BatchEnvironment.write(&[one]);
+        let offer = &mut one.offers.best[0];
+        offer.architecture = Some(Architecture::Arm64);
+        (offer.vcpus, offer.memory) = (vcpus, Some(Bytes::gib(64)));
+        let text = text(Form::BatchEnvironment, &[one]);
         assert_eq!(text.contains("x99.large"), expect, "{text}");
     };
-    check(Some(Architecture::Arm64), true);
+    check(Some(4), true);
+    check(Some(2), false);
     check(None, false);
 }
 
 #[test]
 fn terraform_text_of_machines() {
-    insta::assert_snapshot!(Form::Terraform.write(&two_kinds()[..1]));
-    insta::assert_snapshot!(Form::TerraformGroup.write(&two_kinds()[..1]));
+    insta::assert_snapshot!(text(Form::Terraform, &two_kinds()[..1]));
+    insta::assert_snapshot!(text(Form::TerraformGroup, &two_kinds()[1..]));
 }
 
 #[test]
@@ -119,20 +253,158 @@ fn forms_are_found_by_their_names() {
     assert_eq!(Form::of("cobol"), None);
 }
 
+const SPOT: [&str; 3] = ["c6a.xlarge", "c6i.xlarge", "m6a.xlarge"];
+
 #[test]
 fn spot_is_offered_where_it_is_cheaper_for_a_step() {
     let mut step = step("align");
-    step.offers = offers(&["c7a.large"]);
-    step.offers.spot = offers(&["c6a.large", "c6i.large", "m6a.large"]).best;
+    step.offers = offers(&["c7a.xlarge"]);
+    step.offers.spot = offers(&SPOT).best;
     for offer in &mut step.offers.spot {
         offer.market = Market::Spot;
     }
     let check = |form: Form, expect: &str| {
-        let text = form.write(std::slice::from_ref(&step));
+        let text = text(form, std::slice::from_ref(&step));
         assert!(text.contains(expect) && !text.contains("c7a"), "{text}");
     };
     check(Form::BatchEnvironment, "\"SPOT_PRICE_CAPACITY_OPTIMIZED\"");
     check(Form::AutoScalingGroup, "\"price-capacity-optimized\"");
     check(Form::Terraform, "type = \"SPOT\"");
     check(Form::TerraformGroup, "above_base_capacity = 0");
+}
+
+#[test]
+fn a_step_on_spot_is_not_moved_from_it() {
+    let mut step = step("align");
+    step.offers = offers(&["c7a.xlarge"]);
+    step.offers.now = offers(&["m5.4xlarge"]).best.pop();
+    assert!(text(Form::BatchEnvironment, &[step.clone()]).contains("c7a.xlarge"));
+    if let Some(now) = &mut step.offers.now {
+        now.market = Market::Spot;
+    }
+    assert_eq!(text(Form::BatchEnvironment, &[step]), "[]\n");
+}
+
+/// A group that would save by these types, which are bought as they are now.
+fn group(types: &[&str], market: Market) -> GroupAdvice {
+    let fleet = |name: &&str| Fleet {
+        instance_type: InstanceType::new(name).expect("a type"),
+        architecture: None,
+        market,
+        per_hour: UsdPerHour::from_micros(100_000),
+        machine_time: Duration::from_secs(3_600),
+        machines: 1,
+        usd: Usd::from_micros(100_000),
+        basis: None,
+        together: Vec::new(),
+    };
+    let fleets: Vec<Fleet> = types.iter().map(fleet).collect();
+    let (offers, spot) = match market {
+        Market::Spot => (Vec::new(), fleets),
+        Market::OnDemand | Market::Reserved => (fleets, Vec::new()),
+    };
+    GroupAdvice {
+        name: "align".to_owned(),
+        region: Region::new("us-east-1").expect("a region"),
+        account: None,
+        owner: None,
+        origin: Origin::Measured,
+        from: Timestamp::UNIX_EPOCH,
+        to: Timestamp::UNIX_EPOCH,
+        runs: 20,
+        steps: Vec::new(),
+        allowed: vec!["m5".to_owned()],
+        allocation: Some("BEST_FIT_PROGRESSIVE".to_owned()),
+        now: Some(fleet(&"m5.4xlarge")),
+        resized: None,
+        offers,
+        spot,
+        spot_score: None,
+        saving_a_month: Some(Usd::from_micros(1_000_000)),
+        seen_by_replayed_ppm: Some(1_000_000),
+        confidence: Level::Medium,
+        assumed: Vec::new(),
+        refused: None,
+    }
+}
+
+#[test]
+fn all_forms_for_one_environment_agree() {
+    let check = |market: Market, expect: [&str; 4]| {
+        // An Arm type has no place next to the others.
+        let types = ["m6a.4xlarge", "m7g.4xlarge", "m7i.4xlarge", "m7a.4xlarge"];
+        let group = group(&types, market);
+        // Its steps have offers of their own, which are not for the environment.
+        let mut member = step("align");
+        member.offers = offers(&["c6a.xlarge"]);
+        let forms = [
+            Form::BatchEnvironment,
+            Form::AutoScalingGroup,
+            Form::Terraform,
+            Form::TerraformGroup,
+            Form::LaunchTemplate,
+        ];
+        for (at, form) in forms.into_iter().enumerate() {
+            let subject = GroupSubject::Environment(&group);
+            let members = std::slice::from_ref(&member);
+            let written = form.write_group(subject, members, TextOptions::default());
+            let written = written.expect("there is advice");
+            let named = |name: &&&str| written.contains(**name);
+            let found: Vec<&&str> = types.iter().filter(named).collect();
+            let all = [&"m6a.4xlarge", &"m7i.4xlarge", &"m7a.4xlarge"];
+            let expected = if at < 4 { &all[..] } else { &all[..1] };
+            assert_eq!(found, expected, "{written}");
+            assert!(!written.contains("c6a.xlarge"), "{written}");
+            if let Some(expect) = expect.get(at) {
+                assert!(written.contains(expect), "{written}");
+            }
+        }
+    };
+    check(
+        Market::OnDemand,
+        [
+            "BEST_FIT_PROGRESSIVE",
+            "\"OnDemandPercentageAboveBaseCapacity\": 100",
+            "type = \"EC2\"",
+            "on_demand_percentage_above_base_capacity = 100",
+        ],
+    );
+    check(
+        Market::Spot,
+        [
+            "SPOT_PRICE_CAPACITY_OPTIMIZED",
+            "\"OnDemandPercentageAboveBaseCapacity\": 0",
+            "type = \"SPOT\"",
+            "on_demand_percentage_above_base_capacity = 0",
+        ],
+    );
+}
+
+#[test]
+fn why_no_machines_are_advised_is_said() {
+    let check = |change: fn(&mut GroupAdvice), expect: Option<NoAdvice>| {
+        let mut group = group(
+            &["m6a.4xlarge", "m7i.4xlarge", "m7a.4xlarge"],
+            Market::OnDemand,
+        );
+        change(&mut group);
+        assert_eq!(environment_update(&group).err(), expect);
+    };
+    check(|_| (), None);
+    let nothing = Some(NoAdvice::NothingCheaper);
+    check(|group| group.saving_a_month = Some(Usd::ZERO), nothing);
+    check(
+        |group| group.allocation = Some("BEST_FIT".to_owned()),
+        Some(NoAdvice::BestFit),
+    );
+    // It is on spot, and the types are known on demand only.
+    check(
+        |group| {
+            if let Some(now) = &mut group.now {
+                now.market = Market::Spot;
+            }
+            group.refused = Some("its machines are spot".to_owned());
+        },
+        Some(NoAdvice::Refused("its machines are spot".to_owned())),
+    );
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepTotals;
+use ebb_domain::profile::advice::{NameForm, StepTotals};
 use ebb_domain::profile::failure::{FailureCount, FailureKind};
 use ebb_domain::profile::tasks::AttemptRecord;
 use ebb_domain::profile::{MAX_RUNS, Run, RunKey, StepProfile};
@@ -98,6 +98,7 @@ impl PipelineRuns {
 #[derive(Debug)]
 struct StepRecords {
     name: String,
+    name_form: NameForm,
     kind: StepKind,
     totals: StepTotals,
     failures: BTreeMap<(FailureKind, Option<i64>), FailureCount>,
@@ -145,6 +146,8 @@ struct Attempt {
 pub struct ImportedStep {
     /// The process, rule or job name.
     pub name: String,
+    /// How that name relates to the one in the engine's configuration.
+    pub name_form: NameForm,
     /// What kind of thing its tasks are.
     pub kind: StepKind,
     /// Its newest attempts.
@@ -176,7 +179,7 @@ impl Fold {
             }
             self.known.insert(identity, run);
         }
-        let step = self.step(kind, &record.step)?;
+        let step = self.step(kind, &record)?;
         let key = TaskKey {
             step,
             run,
@@ -190,9 +193,12 @@ impl Fold {
         Ok(())
     }
 
-    fn step(&mut self, kind: StepKind, name: &str) -> Result<u32, Full> {
-        let key = (kind, name.to_owned());
+    fn step(&mut self, kind: StepKind, record: &Record) -> Result<u32, Full> {
+        let key = (kind, record.step.clone());
         if let Some(known) = self.by_name.get(&key) {
+            if let Some(step) = self.steps.get_mut(*known as usize) {
+                step.name_form = step.name_form.max(record.name_form);
+            }
             return Ok(*known);
         }
         if self.steps.len() >= MAX_STEPS {
@@ -200,7 +206,8 @@ impl Fold {
         }
         let number = u32::try_from(self.steps.len()).map_err(|_| Full("steps"))?;
         self.steps.push(StepRecords {
-            name: name.to_owned(),
+            name: record.step.clone(),
+            name_form: record.name_form,
             kind,
             totals: StepTotals::default(),
             failures: BTreeMap::new(),
@@ -471,6 +478,7 @@ impl StepRecords {
         failures.sort_by(|a, b| (b.lost_seconds, a).cmp(&(a.lost_seconds, b)));
         ImportedStep {
             name: self.name,
+            name_form: self.name_form,
             kind: self.kind,
             profile,
             totals,

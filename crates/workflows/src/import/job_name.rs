@@ -5,11 +5,14 @@
 //! wildcards as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell
 //! (`cromwell_ID_TASK`); Toil (`toil_job_N_STEP`).
 
+use ebb_domain::profile::advice::NameForm;
+
 /// What a job is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct JobName {
     /// The process, rule or job name.
     pub(super) step: String,
+    pub(super) form: NameForm,
     /// The pipeline run.
     pub(super) run: Option<String>,
     /// What the attempts of one task have in common; `None` where each job is its own.
@@ -48,13 +51,18 @@ impl JobName {
 
     /// `PROCESS_(tag)`, or `PROCESS_(3)` without a tag.
     fn of_nextflow(name: &str) -> Self {
+        let form = NameForm::NextflowJob;
         let Some((process, tag)) = name.split_once("_(") else {
-            return Self::named(name);
+            return Self {
+                form,
+                ..Self::named(name)
+            };
         };
         let tag = tag.strip_suffix(')').unwrap_or(tag);
         let is_index = tag.bytes().all(|byte| byte.is_ascii_digit());
         Self {
             step: process.to_owned(),
+            form,
             task: Some(name.to_owned()),
             sample: (!is_index).then(|| tag.to_owned()),
             run: None,
@@ -78,6 +86,7 @@ impl JobName {
         };
         Ok(Self {
             step: rule.to_owned(),
+            form: NameForm::Exact,
             run: Some(name.to_owned()),
             task: comment.map(str::to_owned),
             sample: wildcards.map(str::to_owned),
@@ -159,6 +168,8 @@ mod tests {
             let text = |value: &Option<String>| value.clone().unwrap_or_default();
             let got = [named.step.clone(), text(&named.run), text(&named.sample)];
             assert_eq!(got, expect, "{name}");
+            let is_nextflow = named.form == NameForm::NextflowJob;
+            assert_eq!(is_nextflow, name.starts_with("nf-"), "{name}");
         };
         check("align", None, ["align", "", ""]);
         check("nf-RNASEQ_STAR_(S1)", None, ["RNASEQ_STAR", "", "S1"]);

@@ -9,6 +9,16 @@ use thiserror::Error;
 /// The wildcard that names the rule, in a pattern that a person gives.
 const RULE: &str = "rule";
 
+/// What a wildcard without a constraint stands for.
+const ANYTHING: &str = ".+";
+
+/// Whether the constraints of wildcards hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Constraints {
+    Checked,
+    LeftOut,
+}
+
 /// A pattern of paths.
 #[derive(Debug, Clone)]
 pub struct PathPattern {
@@ -35,6 +45,19 @@ impl PathPattern {
     /// # Errors
     /// Where a bracket has no partner or a wildcard's expression cannot be read.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
+        Self::with(pattern, Constraints::Checked)
+    }
+
+    /// Reads the pattern of a rule. A constraint that this kind of expression cannot state,
+    /// such as one that looks ahead, is left out.
+    ///
+    /// # Errors
+    /// Where a bracket has no partner.
+    pub(super) fn of_snakefile(pattern: &str) -> Result<Self, PatternError> {
+        Self::new(pattern).or_else(|_| Self::with(pattern, Constraints::LeftOut))
+    }
+
+    fn with(pattern: &str, constraints: Constraints) -> Result<Self, PatternError> {
         let mut expression = String::from("(?:^|/)");
         let mut wildcards: Vec<String> = Vec::new();
         let mut literal = 0;
@@ -45,13 +68,18 @@ impl PathPattern {
             let inner = &from[1..close];
             let (name, own) = match inner.split_once(',') {
                 Some((name, own)) => (name.trim(), own.trim()),
-                None => (inner.trim(), ".+"),
+                None => (inner.trim(), ANYTHING),
+            };
+            let own = match constraints {
+                Constraints::Checked => own,
+                Constraints::LeftOut => ANYTHING,
             };
             literal += before.chars().count();
             expression.push_str(&regex::escape(before));
             // A name that comes again must match the same, which this kind of expression
             // cannot ask for; it is compared afterwards.
-            expression.push_str(&format!("({own})"));
+            let number = wildcards.len();
+            expression.push_str(&format!("(?P<w{number}>{own})"));
             wildcards.push(name.to_owned());
             rest = &from[close + 1..];
         }
@@ -76,7 +104,8 @@ impl PathPattern {
     fn matches(&self, path: &str) -> Option<PathMatch> {
         let found = self.expression.captures(path)?;
         let mut values: BTreeMap<String, String> = BTreeMap::new();
-        for (name, value) in self.wildcards.iter().zip(found.iter().skip(1)) {
+        for (number, name) in self.wildcards.iter().enumerate() {
+            let value = found.name(&format!("w{number}"));
             let value = value.map_or("", |value| value.as_str()).to_owned();
             match values.get(name) {
                 Some(known) if *known != value => return None,
@@ -123,11 +152,29 @@ pub struct NamedFile {
     pub sample: Option<String>,
 }
 
+/// Why the rule of a file is not known by its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unnamed {
+    /// No pattern that a person gave matches, or none was given.
+    NoPattern,
+    /// No pattern of a rule matches.
+    NoRule,
+    /// The patterns of two rules match equally well.
+    Ambiguous {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
+
 /// How benchmark files are named, by rule or with the wildcard `{rule}`.
 #[derive(Debug, Clone, Default)]
 pub struct FileNaming {
     of_rules: Vec<(String, PathPattern)>,
     general: Option<PathPattern>,
+    /// What relative paths are relative to, for patterns that begin at the root.
+    working_directory: Option<String>,
 }
 
 impl FileNaming {
@@ -136,30 +183,57 @@ impl FileNaming {
         self.of_rules.push((rule.to_owned(), pattern));
     }
 
+    /// Sets what relative paths are relative to.
+    pub fn set_working_directory(&mut self, folder: &str) {
+        self.working_directory = Some(folder.trim_end_matches('/').to_owned());
+    }
+
     /// Sets the pattern that holds `{rule}`.
     pub fn set_general(&mut self, pattern: PathPattern) {
         self.general = Some(pattern);
     }
 
     /// The rule of a file by its path; of several patterns that match, the one with the
-    /// most text outside wildcards. `None` where none matches, or two rules equally.
-    pub fn name(&self, path: &str) -> Option<NamedFile> {
+    /// most text outside wildcards.
+    ///
+    /// # Errors
+    /// Where no pattern matches, or those of two rules do equally.
+    pub fn name(&self, path: &str) -> Result<NamedFile, Unnamed> {
+        let named = self.name_as_given(path);
+        match (&named, &self.working_directory) {
+            (Err(Unnamed::NoRule | Unnamed::NoPattern), Some(folder)) if !path.starts_with('/') => {
+                self.name_as_given(&format!("{folder}/{path}"))
+            }
+            _ => named,
+        }
+    }
+
+    fn name_as_given(&self, path: &str) -> Result<NamedFile, Unnamed> {
         let matching = self.of_rules.iter().filter_map(|(rule, pattern)| {
             Some((pattern.literal, rule.as_str(), pattern.matches(path)?))
         });
         let mut matching: Vec<_> = matching.collect();
         matching.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-        let is_tie =
-            matching.len() > 1 && matching[0].0 == matching[1].0 && matching[0].1 != matching[1].1;
-        if is_tie {
-            return None;
+        if let [first, second, ..] = &matching[..]
+            && first.0 == second.0
+            && first.1 != second.1
+        {
+            return Err(Unnamed::Ambiguous {
+                first: first.1.to_owned(),
+                second: second.1.to_owned(),
+            });
         }
         if let Some((_, rule, found)) = matching.into_iter().next() {
-            return Some(named(rule.to_owned(), found));
+            return Ok(named(rule.to_owned(), found));
         }
-        let mut found = self.general.as_ref()?.matches(path)?;
-        let rule = found.values.remove(RULE)?;
-        Some(named(rule, found))
+        let general = self.general.as_ref();
+        let found = general.and_then(|pattern| pattern.matches(path));
+        let mut found = found.ok_or(match self.of_rules.is_empty() {
+            true => Unnamed::NoPattern,
+            false => Unnamed::NoRule,
+        })?;
+        let rule = found.values.remove(RULE).ok_or(Unnamed::NoPattern)?;
+        Ok(named(rule, found))
     }
 }
 
@@ -195,9 +269,11 @@ mod tests {
             ("call", "bench/{chrom,chr[0-9]+}/{sample}.txt"),
             ("a", "same/{x}.txt"),
             ("b", "same/{y}.txt"),
+            ("groups", "groups/{x,(a|b)+}/{y,(c|d)}.txt"),
+            ("absolute", "/data/{x}.tsv"),
         ]);
         let check = |path: &str, expect: Option<(&str, &str, &str)>| {
-            let named = naming.name(path);
+            let named = naming.name(path).ok();
             let named = named.as_ref().map(|file| {
                 let sample = file.sample.as_deref().unwrap_or("");
                 (file.rule.as_str(), file.folder.as_str(), sample)
@@ -219,6 +295,22 @@ mod tests {
         check("bench/7/S.txt", None);
         check("same/q.txt", None);
         check("A.bwa.benchmark.txt", None);
+        check("groups/aab/d.txt", Some(("groups", "", "x=aab,y=d")));
+        check("/data/q.tsv", Some(("absolute", "", "x=q")));
+        assert_eq!(naming.name("x.txt"), Err(Unnamed::NoRule));
+        let mut in_folder = naming.clone();
+        in_folder.set_working_directory("/data/");
+        assert_eq!(
+            in_folder.name("q.tsv").map(|named| named.rule).as_deref(),
+            Ok("absolute")
+        );
+        let ambiguous = Unnamed::Ambiguous {
+            first: "a".to_owned(),
+            second: "b".to_owned(),
+        };
+        assert_eq!(naming.name("same/q.txt"), Err(ambiguous));
+        let nothing = FileNaming::default();
+        assert_eq!(nothing.name("x.txt"), Err(Unnamed::NoPattern));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Cursor<'_> {
         let quote = self.text.next_if(|(_, c)| matches!(c, '\'' | '"'));
         let value = match quote {
             Some((_, quote)) => self.string(quote)?,
-            None => self.bare(end),
+            None => self.bare(end)?,
         };
         self.skip_blanks();
         match self.text.next() {
@@ -55,6 +55,9 @@ impl Cursor<'_> {
                     'n' => '\n',
                     't' => '\t',
                     'r' => '\r',
+                    'x' => self.code_point(2)?,
+                    'u' => self.code_point(4)?,
+                    'U' => self.code_point(8)?,
                     other => other,
                 }),
                 c if c == quote => return Some(out),
@@ -63,19 +66,33 @@ impl Cursor<'_> {
         }
     }
 
+    /// A character by its number, in so many hexadecimal digits.
+    fn code_point(&mut self, digits: usize) -> Option<char> {
+        let mut number = 0;
+        for _ in 0..digits {
+            number = number * 16 + self.text.next()?.1.to_digit(16)?;
+        }
+        char::from_u32(number)
+    }
+
     /// A number, a name, a list or anything else, brackets and all.
-    fn bare(&mut self, end: char) -> String {
+    fn bare(&mut self, end: char) -> Option<String> {
         let mut out = String::new();
         let mut depth = 0_u32;
         while let Some((_, c)) = self.text.next_if(|(_, c)| depth > 0 || *c != end) {
             match c {
                 '[' | '(' | '{' | '<' => depth += 1,
                 ']' | ')' | '}' | '>' => depth = depth.saturating_sub(1),
+                // Brackets in a string are no brackets.
+                '\'' | '"' => {
+                    out.push(c);
+                    out.push_str(&self.string(c)?);
+                }
                 _ => {}
             }
             out.push(c);
         }
-        out.trim_end().to_owned()
+        Some(out.trim_end().to_owned())
     }
 }
 
@@ -111,6 +128,15 @@ mod tests {
             ]),
         );
         check("{'a/b c.fq': 12.5}", Some(&[("a/b c.fq", "12.5")]));
+        check(
+            r#"{'a': '\x1b\u202e\U0001f9ec\\n', 'l': ['x]', "y, 'z'"], 'm': 1}"#,
+            Some(&[
+                ("a", "\u{1b}\u{202e}\u{1f9ec}\\n"),
+                ("l", "['x]', \"y, 'z'\"]"),
+                ("m", "1"),
+            ]),
+        );
+        check(r"{'a': '\xzz'}", None);
         check("{'a': 'b", None);
         check("{'a'}", None);
         check("NA", None);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ebb_domain::profile::advice::NameForm;
 use ebb_domain::profile::failure::FailureKind;
 use ebb_domain::safe_text::{clip, one_line};
 use ebb_domain::step::Requested;
@@ -35,6 +36,7 @@ pub(super) enum Ending {
 pub(super) struct Record {
     /// The process, rule or job name.
     pub(super) step: String,
+    pub(super) name_form: NameForm,
     /// The pipeline run; `None` where it is the file's.
     pub(super) run: Option<String>,
     /// What all attempts of the task have in common, in its step and run.
@@ -89,6 +91,11 @@ impl Header {
         Self {
             names: names.map(|name| name.trim().to_owned()).collect(),
         }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
     }
 
     pub(super) fn has(&self, name: &str) -> bool {

@@ -338,6 +338,7 @@ impl Columns {
         };
         Ok(Some(Record {
             step: name.step,
+            name_form: name.form,
             run: Some(run(name.run, row.text(self.work_dir), started)),
             task,
             identity: first_time.map(|at| identity_of(&["sacct", id, at])),

@@ -14,21 +14,67 @@ use serde_json::Value;
 
 use super::pattern::{FileNaming, NamedFile};
 use super::python_literal::dictionary;
-use super::quantity::{busy, cores, mebibytes, percent, plain_seconds};
+use super::quantity::{busy, cores, mebibytes, number, percent, plain_seconds};
 use super::record::{BadLine, Column, Header, Record, Row};
-use super::{ImportError, Parser, Sink};
+use super::snakefile::{RuleRequest, Snakefile};
+use super::{ImportError, Parser, Sink, Source};
+
+/// Until then a job is sampled once, when it begins.
+///
+/// Source: `BENCHMARK_INTERVAL_SHORT` of Snakemake's `benchmark.py`, half a second; two
+/// of those, because a sample takes its time.
+const SHORTEST_SAMPLED: Duration = Duration::from_secs(1);
 
 /// Reads one benchmark file.
 pub(super) struct Benchmark {
     named: Option<NamedFile>,
+    /// What the rule asks for by its Snakefile.
+    request: RuleRequest,
     /// The folder of the run, where no pattern tells.
     folder: String,
     /// `None` for objects.
     columns: Option<Columns>,
     modified: Option<Timestamp>,
+    /// The beginning of a line that has fewer fields than columns.
+    open: Option<Open>,
+}
+
+/// A line whose last field goes on in the next one: parameters are written as Python shows
+/// them, and an array takes several lines.
+struct Open {
+    line: u64,
+    text: String,
+}
+
+impl Open {
+    /// Whether all columns are there, or nothing shows that its last field goes on.
+    fn is_whole(&self, columns: usize) -> bool {
+        let last = self.text.rsplit('\t').next().unwrap_or_default();
+        let goes_on = last.starts_with('{') && !last.ends_with('}');
+        !goes_on || self.text.len() >= MAX_OPEN_BYTES || self.text.split('\t').count() >= columns
+    }
+}
+
+/// A field of more bytes is not put together.
+const MAX_OPEN_BYTES: usize = 1 << 20;
+
+/// Where the name and the request of a rule come from.
+#[derive(Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) naming: &'a FileNaming,
+    pub(super) snakefile: Option<&'a Snakefile>,
+}
+
+impl Rules<'_> {
+    fn request(&self, rule: &str) -> RuleRequest {
+        let known = self.snakefile.and_then(|file| file.request(rule));
+        known.unwrap_or_default()
+    }
 }
 
 struct Columns {
+    /// How many there are, with those that are not read.
+    count: usize,
     seconds: Column,
     max_rss: Column,
     io_in: Column,
@@ -65,10 +111,9 @@ impl Benchmark {
 
     /// Of a file by its path and first line.
     pub(super) fn of(
-        path: &str,
+        source: &Source<'_>,
         line: &str,
-        naming: &FileNaming,
-        modified: Option<Timestamp>,
+        rules: Rules<'_>,
     ) -> Result<Self, ImportError> {
         let is_object = line.starts_with('{');
         let header = Header::of(line, '\t');
@@ -78,16 +123,19 @@ impl Benchmark {
                 remedy: "is it a file of benchmark:?",
             });
         }
-        let named = naming.name(path);
+        let named = rules.naming.name(source.path);
         let is_extended = match is_object {
             true => line.contains("\"rule_name\""),
             false => header.has("rule_name"),
         };
-        if named.is_none() && !is_extended {
-            return Err(ImportError::NoRule);
-        }
+        let named = match named {
+            Err(unnamed) if !is_extended => return Err(unnamed.into()),
+            named => named.ok(),
+        };
+        let request = named.as_ref().map(|file| rules.request(&file.rule));
         let at = |name| header.column(name);
         let columns = Columns {
+            count: header.len(),
             seconds: at("s"),
             max_rss: at("max_rss"),
             io_in: at("io_in"),
@@ -101,11 +149,22 @@ impl Benchmark {
             input_size_mb: at("input_size_mb"),
         };
         Ok(Self {
-            folder: folder_of(path),
+            folder: folder_of(source.path),
             named,
+            request: request.unwrap_or_default(),
             columns: (!is_object).then_some(columns),
-            modified,
+            modified: source.modified,
+            open: None,
         })
+    }
+
+    fn take(&self, open: &Open, sink: &mut Sink<'_>) {
+        let Some(columns) = &self.columns else {
+            return;
+        };
+        let fields = columns.fields(&Row::of(open.line, &open.text, '\t'));
+        let record = fields.and_then(|fields| self.record(open.line, fields));
+        sink.take(open.line, record);
     }
 
     fn record(&self, line: u64, fields: Fields) -> Result<Record, BadLine> {
@@ -119,6 +178,8 @@ impl Benchmark {
         let of_file = named.and_then(|file| file.sample.clone());
         let sample = fields.wildcards.or(of_file);
         let wall = fields.seconds;
+        // Of a shorter job there is one sample, from its begin, when it was a shell.
+        let is_sampled = wall >= SHORTEST_SAMPLED;
         let nanos = |time: Duration| CpuTime(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let by_load = fields.load.map(|load| busy(wall, load));
         Ok(Record {
@@ -129,12 +190,15 @@ impl Benchmark {
             sample,
             ended: self.modified,
             wall,
-            cpu: fields.cpu.map(nanos).or(by_load),
-            peak: fields.max_rss.filter(|peak| peak.0 > 0),
+            cpu: fields.cpu.map(nanos).or(by_load).filter(|_| is_sampled),
+            peak: fields.max_rss.filter(|peak| peak.0 > 0 && is_sampled),
             disk: (fields.read.zip(fields.written)).map(|(a, b)| a.saturating_add(b)),
             input: fields.input,
-            requested: fields.requested,
-            time_limit: fields.time_limit,
+            requested: Requested {
+                cores: fields.requested.cores.or(self.request.requested.cores),
+                memory: fields.requested.memory.or(self.request.requested.memory),
+            },
+            time_limit: fields.time_limit.or(self.request.time_limit),
             // A benchmark is written only when the job ended well.
             ..Record::default()
         })
@@ -143,20 +207,40 @@ impl Benchmark {
 
 impl Parser for Benchmark {
     fn line(&mut self, number: u64, line: &str, sink: &mut Sink<'_>) {
-        let fields = match &self.columns {
-            Some(columns) => columns.fields(&Row::of(number, line, '\t')),
-            None => of_object(number, line),
+        let Some(columns) = &self.columns else {
+            let fields = of_object(number, line);
+            let record = fields.and_then(|fields| self.record(number, fields));
+            return sink.take(number, record);
         };
-        sink.take(
-            number,
-            fields.and_then(|fields| self.record(number, fields)),
-        );
+        let open = match self.open.take() {
+            Some(mut open) => {
+                open.text.push(' ');
+                open.text.push_str(line.trim_start());
+                open
+            }
+            None => Open {
+                line: number,
+                text: line.to_owned(),
+            },
+        };
+        match open.is_whole(columns.count) {
+            true => self.take(&open, sink),
+            false => self.open = Some(open),
+        }
     }
 
-    fn finish(&mut self, _: &mut Sink<'_>) {}
+    fn finish(&mut self, sink: &mut Sink<'_>) {
+        if let Some(open) = self.open.take() {
+            self.take(&open, sink);
+        }
+    }
 
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        vec![
+            "Snakemake samples memory every 30 seconds after the first 15: shorter peaks are \
+             not in benchmark files"
+                .to_owned(),
+        ]
     }
 }
 
@@ -173,7 +257,7 @@ impl Columns {
             max_rss: row.get(self.max_rss, mebibytes)?,
             read: row.get(self.io_in, mebibytes)?,
             written: row.get(self.io_out, mebibytes)?,
-            input: row.get(self.input_size_mb, input)?,
+            input: row.get(self.input_size_mb, input)?.flatten(),
             requested: Requested {
                 cores: row.get(self.threads, cores)?,
                 memory: memory(&resources),
@@ -206,9 +290,9 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
             )
         }),
     };
-    let number = |name: &str| read_text(name, super::quantity::number);
+    let value_of = |name: &str| read_text(name, number);
     let megabytes =
-        |name: &str| Ok::<_, BadLine>(number(name)?.and_then(|n| mebibytes(&n.to_string())));
+        |name: &str| Ok::<_, BadLine>(value_of(name)?.and_then(|n| mebibytes(&n.to_string())));
     let map_of = |name: &str| -> BTreeMap<String, String> {
         let entries = value.get(name).and_then(Value::as_object);
         let entries = entries.into_iter().flatten();
@@ -222,13 +306,13 @@ fn of_object(line: u64, text: &str) -> Result<Fields, BadLine> {
     };
     let resources = map_of("resources");
     let sizes = map_of("input_size_mb");
-    let seconds = number("s")?.and_then(|n| plain_seconds(&n.to_string()));
+    let seconds = value_of("s")?.and_then(|n| plain_seconds(&n.to_string()));
     Ok(Fields {
         rule: text_of("rule_name"),
         wildcards: pairs(&map_of("wildcards")),
         seconds: seconds.ok_or_else(|| bad("s", "it is missing".to_owned()))?,
-        load: number("mean_load")?,
-        cpu: number("cpu_time")?.and_then(|n| plain_seconds(&n.to_string())),
+        load: value_of("mean_load")?,
+        cpu: value_of("cpu_time")?.and_then(|n| plain_seconds(&n.to_string())),
         max_rss: megabytes("max_rss")?,
         read: megabytes("io_in")?,
         written: megabytes("io_out")?,
@@ -258,11 +342,12 @@ fn resources(text: &str) -> Option<BTreeMap<String, String>> {
     dictionary(text)
 }
 
-/// `{'file': 12.5, …}` in mebibytes, or a number of them.
-fn input(text: &str) -> Option<Bytes> {
+/// `{'file': 12.5, …}` in mebibytes, or a number of them; the inner `None` of a job without
+/// input files.
+fn input(text: &str) -> Option<Option<Bytes>> {
     match mebibytes(text) {
-        Some(bytes) => Some(bytes),
-        None => sum_of_sizes(&dictionary(text)?),
+        Some(bytes) => Some(Some(bytes)),
+        None => dictionary(text).map(|sizes| sum_of_sizes(&sizes)),
     }
 }
 
@@ -274,18 +359,17 @@ fn sum_of_sizes(sizes: &BTreeMap<String, String>) -> Option<Bytes> {
 
 /// `mem_mib`, or `mem_mb` in millions of bytes.
 fn memory(resources: &BTreeMap<String, String>) -> Option<Bytes> {
-    let of = |name: &str, by: u64| {
-        Some(Bytes(
-            resources.get(name)?.parse::<u64>().ok()?.checked_mul(by)?,
-        ))
+    let of = |name: &str, by: f64| -> Option<Bytes> {
+        let bytes = number(resources.get(name)?)? * by;
+        (bytes > 0.0 && bytes < 1e18).then(|| Bytes(bytes.round() as u64))
     };
-    of("mem_mib", 1 << 20).or_else(|| of("mem_mb", 1_000_000))
+    of("mem_mib", 1_048_576.0).or_else(|| of("mem_mb", 1e6))
 }
 
 /// `runtime`, in minutes.
 fn runtime(resources: &BTreeMap<String, String>) -> Option<Duration> {
-    let minutes: u64 = resources.get("runtime")?.parse().ok()?;
-    Some(Duration::from_secs(minutes.checked_mul(60)?))
+    let minutes = number(resources.get("runtime")?)?;
+    (minutes > 0.0 && minutes < 1e9).then(|| Duration::from_secs_f64(minutes * 60.0))
 }
 
 /// The folder of the run that a file is of: what is in front of the folder of benchmarks,

@@ -431,6 +431,94 @@ fn a_benchmark_file_that_nothing_names_is_refused() {
 }
 
 #[test]
+fn plain_benchmarks_take_rule_and_request_from_the_snakefile() {
+    let listing = r#"{"snakemake": "9.27.1", "rules": [
+        {"name": "bwa", "benchmark": "benchmarks/{sample}.bwa.benchmark.txt", "threads": 4,
+         "mem_mb": 8000, "runtime_minutes": 60},
+        {"name": "a", "benchmark": "same/{x}.txt", "threads": 1, "mem_mb": null,
+         "runtime_minutes": null},
+        {"name": "b", "benchmark": "same/{y}.txt", "threads": 1, "mem_mb": null,
+         "runtime_minutes": null}]}"#;
+    let import = || {
+        let snakefile = Snakefile::read(listing.as_bytes()).expect("a listing");
+        Import::default().with_snakefile(snakefile)
+    };
+    let read = |import: &mut Import, path: &str| {
+        let source = Source {
+            path,
+            kind: None,
+            modified: None,
+        };
+        import.read(&source, io::Cursor::new(PLAIN.as_bytes()), |_| ())
+    };
+    let mut known = import();
+    read(&mut known, "run/benchmarks/A.bwa.benchmark.txt").expect("a benchmark");
+    let [step] = &known.finish().advice(None)[..] else {
+        panic!("one rule")
+    };
+    assert_eq!(step.step, "bwa");
+    assert_eq!(step.asks.cores, Some(MilliCores::cores(4)));
+    // 8000 millions of bytes, as Snakemake states them in MiB.
+    assert_eq!(step.asks.memory, Some(Bytes::mib(7_630)));
+    let limit = step.time_limit.expect("the rule has a runtime");
+    assert_eq!(limit.asks.as_secs(), 3_600);
+    let refused = |path: &str, expect: &str| {
+        let error = read(&mut import(), path).expect_err(path);
+        assert!(error.to_string().contains(expect), "{error}");
+    };
+    refused("run/benchmarks/A.sort.txt", "no rule of the Snakefile");
+    refused("same/q.txt", "rules a and b of the Snakefile");
+}
+
+#[test]
+fn a_parameter_of_several_lines_does_not_break_its_record() {
+    let header = "s\th:m:s\tmax_rss\tjobid\trule_name\twildcards\tparams\tthreads\n";
+    let line = "61.5\t0:01:01\t700.0\t3\tsort\t{'sample': 'A'}\t{'m': array([[1, 2],\n       \
+        [3, 4]])}\t4\n";
+    let text = format!("{header}{line}{line}");
+    let step = Files::new()
+        .with(Kind::Snakemake, "benchmarks/a.tsv", &text)
+        .only();
+    assert_eq!((step.step.as_str(), step.samples), ("sort", 2));
+    // One that was cut is a bad line of its own.
+    let cut = "61.5\t0:01:01\t700.0\t3\n";
+    for text in [
+        format!("{header}{line}{cut}"),
+        format!("{header}{cut}{line}"),
+    ] {
+        let read = Files::new().with(Kind::Snakemake, "benchmarks/a.tsv", &text);
+        let imported = read.import.finish();
+        assert_eq!((imported.records, imported.skipped), (1, 1), "{text}");
+    }
+}
+
+#[test]
+fn a_job_without_input_files_is_read_too() {
+    let header = "s\th:m:s\tmax_rss\trule_name\twildcards\tresources\tinput_size_mb\n";
+    let line = "2.0\t0:00:02\t70.0\tsort\t{}\t{'mem_mib': 1908}\t{}\n";
+    let text = format!("{header}{line}");
+    let read = Files::new().with(Kind::Snakemake, "benchmarks/a.tsv", &text);
+    assert_eq!(read.bad, []);
+    let imported = read.import.finish();
+    let runs = imported.steps[0].profile.by_time();
+    assert_eq!((runs[0].input, imported.skipped), (None, 0));
+}
+
+#[test]
+fn a_job_shorter_than_a_sample_shows_no_memory() {
+    let header = "s\th:m:s\tmax_rss\tio_in\tio_out\tmean_load\tcpu_time\trule_name\n";
+    let peak = |seconds: &str| {
+        let text = format!("{header}{seconds}\t0:00:00\t3.1\t0\t0\t0\t0\tsort\n");
+        let read = Files::new().with(Kind::Snakemake, "benchmarks/a.tsv", &text);
+        let imported = read.import.finish();
+        let run = imported.steps[0].profile.by_time()[0].clone();
+        (run.peak_memory.is_some(), run.cpu.is_some())
+    };
+    assert_eq!(peak("0.21"), (false, false));
+    assert_eq!(peak("1.5"), (true, true));
+}
+
+#[test]
 fn extended_benchmarks_name_rule_wildcards_and_requests_in_both_forms() {
     let tsv = "s\th:m:s\tmax_rss\tjobid\trule_name\twildcards\tparams\tthreads\tcpu_usage\tresources\tinput_size_mb\n\
         61.5\t0:01:01\t700.0\t3\tsort\t{'sample': 'A'}\t{}\t4\t90\t{'_cores': 4, 'mem_mb': 2000, 'mem_mib': 1908, 'tmpdir': <TBDString>, 'runtime': 30}\t{'a': 1.5}\n";

@@ -97,6 +97,8 @@ mod tests {
         Offered {
             instance_type: kind(name),
             architecture: None,
+            vcpus: None,
+            memory: None,
             region: region(),
             per_hour: UsdPerHour::from_micros(1),
             wall: std::time::Duration::from_secs(1),

@@ -40,8 +40,12 @@ impl Teller<'_> {
         let best_usd = best.first().map(|offer| offer.usd_a_run);
         let cheaper = |ranked: &&Ranked<'_>| best_usd.is_none_or(|best| usd(ranked.usd) < best);
         let spot = ranking.ranked.iter().filter(here).filter(is_spot);
+        // What runs on spot stays there, whatever on demand costs.
+        let stays = self
+            .paid
+            .is_some_and(|paid| paid.market == fleet::Market::Spot);
         let spot: Vec<Offered> = spot
-            .filter(cheaper)
+            .filter(|ranked| stays || cheaper(ranked))
             .take(SPOT_TOLD)
             .map(|ranked| self.tell(ranked))
             .collect();
@@ -81,6 +85,8 @@ impl Teller<'_> {
         Offered {
             instance_type: ranked.offer.spec.name.clone(),
             architecture: Some(ranked.offer.spec.architecture),
+            vcpus: Some(ranked.offer.spec.vcpus),
+            memory: Some(ranked.offer.spec.memory),
             region: ranked.offer.region.clone(),
             per_hour: ranked.offer.per_hour,
             // Whole milliseconds: what lies below is no statement about a run.

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::limits::Arm;
 use super::*;
+use crate::finding::PriceBasis;
 use crate::fleet;
 use crate::identity::InstanceType;
+use crate::judge::Price;
 use crate::profile::learn::learned;
 use crate::profile::tests::{profile, run};
 use crate::units::{MilliCores, UsdPerHour};
@@ -29,6 +31,8 @@ struct Case {
     on_arm: BTreeSet<String>,
     demand: Vec<UsdPerHour>,
     asks: SizedRequest,
+    /// How the m5.4xlarge that it runs on is bought; `None` where what it costs is unknown.
+    bought: Option<fleet::Market>,
 }
 
 impl Default for Case {
@@ -46,6 +50,7 @@ impl Default for Case {
             on_arm: BTreeSet::new(),
             demand: Vec::new(),
             asks: request,
+            bought: None,
         }
     }
 }
@@ -69,13 +74,23 @@ impl Case {
             demand: &self.demand,
             on_arm: &self.on_arm,
         };
+        let on = kind("m5.4xlarge");
+        let paid = self.bought.map(|market| Paid {
+            on: &on,
+            market,
+            price: Price {
+                per_hour: UsdPerHour::from_micros(300_000),
+                basis: PriceBasis::Bill,
+                list: None,
+            },
+        });
         let about = About {
             tags: &self.tags,
             arm: Arm {
                 tools: &self.tools,
                 in_container: false,
             },
-            paid: None,
+            paid,
         };
         let asked = (self.asks, self.asks);
         placing.offers(&self.profile, asked, &home(), &about)
@@ -281,6 +296,32 @@ fn spot_is_told_with_its_risk_and_never_for_fewer_than_three_types() {
     let mut never = Case::default().with_spot(&SPOT, 40, Some(150_000));
     never.policy.placement.spot = false;
     assert!(never.offers().spot.is_empty());
+}
+
+#[test]
+fn a_step_on_spot_stays_there() {
+    let check = |bought: Option<fleet::Market>, percent: u64, expect: fleet::Market| {
+        let mut case = Case::default().with_spot(&SPOT, percent, Some(150_000));
+        case.bought = bought;
+        let offers = case.offers();
+        assert!(!offers.best.is_empty());
+        let markets: Vec<_> = offers.offered().iter().map(|one| one.market).collect();
+        assert!(markets.len() >= 3, "{markets:?}");
+        assert!(
+            markets.iter().all(|market| *market == expect),
+            "{markets:?}"
+        );
+    };
+    let (spot, on_demand) = (fleet::Market::Spot, fleet::Market::OnDemand);
+    check(None, 25, spot);
+    check(Some(on_demand), 25, spot);
+    check(Some(on_demand), 100, on_demand);
+    check(Some(spot), 25, spot);
+    check(Some(spot), 100, spot);
+    // With two types that have a spot price it has none, and still does not leave spot.
+    let mut few = Case::default().with_spot(&SPOT[..2], 25, Some(150_000));
+    few.bought = Some(spot);
+    assert!(few.offers().offered().is_empty());
 }
 
 #[test]

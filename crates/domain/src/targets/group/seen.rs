@@ -81,6 +81,7 @@ impl<'a> Seen<'a> {
             paid: (known && !is_bound).then_some(usd),
             fleet: Fleet {
                 instance_type: base.name.clone(),
+                architecture: Some(base.architecture),
                 market: *market,
                 per_hour: UsdPerHour::from_micros((usd.micros() as f64 / hours).round() as i64),
                 machine_time,

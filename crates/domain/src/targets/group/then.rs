@@ -93,7 +93,9 @@ impl<'a> Then<'_, 'a> {
         on_demand.truncate(TOLD);
         let mut spot = self.cheapest(spot);
         let best = on_demand.first().map(|best| best.usd);
-        spot.retain(|fleet| best.is_none_or(|best| fleet.usd < best));
+        // What runs on spot stays there, whatever on demand costs.
+        let stays = self.seen.market == Market::Spot;
+        spot.retain(|fleet| stays || best.is_none_or(|best| fleet.usd < best));
         spot.truncate(SPOT_TOLD);
         if spot.len() < SPOT_TYPES {
             spot.clear();
@@ -198,6 +200,7 @@ impl<'a> Then<'_, 'a> {
         let machine_time = packed.machine_time.mul_f64(times);
         Some(Fleet {
             instance_type: offer.spec.name.clone(),
+            architecture: Some(offer.spec.architecture),
             market: Market::OnDemand,
             per_hour: offer.per_hour,
             machine_time,

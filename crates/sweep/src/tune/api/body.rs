@@ -10,7 +10,7 @@ use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::{Report, Totals};
 use ebb_domain::runs::{HandedStep, RunSeen};
-use ebb_workflows::export::Form;
+use ebb_workflows::export::{Form, TextOptions};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -213,12 +213,12 @@ fn one_step<'a>(
 }
 
 /// What is to change about steps, as text.
-pub(super) fn text(form: Form, only: &Only, report: &Report) -> String {
+pub(super) fn text(form: Form, only: &Only, options: TextOptions, report: &Report) -> String {
     let steps = tune::steps(report);
     let wanted = steps
         .iter()
         .filter(|step| is_wanted_step(step, only) && only.lets("step", Some(&step.step)));
-    form.write(&wanted.cloned().collect::<Vec<_>>())
+    form.write(&wanted.cloned().collect::<Vec<_>>(), options)
 }
 
 fn is_wanted(finding: &Finding, only: &Only) -> bool {

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::decide::Act;
 use super::list::{Filter, List};
-use super::route::{ADVICE, DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT};
+use super::route::{
+    ADVICE, DEFAULT_LIMIT, FINDING, MAX_LIMIT, OPENAPI, RECOMMENDATION, TEXT, WITH_RETRY,
+};
 use super::target::Target;
 use schemas::schemas;
 use write::reference;
@@ -211,6 +213,11 @@ fn text() -> Value {
         query("region", "Only of this region", &any),
         query("account", "Only of this account", &any),
         query("owner", "Only of this owner", &any),
+        query(
+            WITH_RETRY,
+            "Nextflow: also replace which failures are retried, and how often",
+            &json!({"type": "boolean", "default": false}),
+        ),
     ];
     let json = json!({"schema": {"type": ["object", "array"]}});
     let said = Said {

@@ -1,6 +1,6 @@
 //! From path and query to what is asked for.
 
-use ebb_workflows::export::Form;
+use ebb_workflows::export::{Form, RetryPolicy, TextOptions};
 use url::form_urlencoded;
 
 use super::decide::Act;
@@ -21,6 +21,8 @@ pub(super) const ADVICE: &str = "/recommendation";
 pub(super) const PLACE: [&str; 2] = ["region", "account"];
 pub(super) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 pub(super) const TEXT: &str = "/v1/texts/{form}";
+/// Whether a text for Nextflow replaces the pipeline's own retry policy.
+pub(super) const WITH_RETRY: &str = "with_retry";
 pub(super) const FINDING: &str = "/v1/findings/{finding}";
 
 /// What is asked for.
@@ -47,7 +49,7 @@ pub(super) enum Route {
         only: Only,
     },
     /// What is to change about steps, as text that can be pasted.
-    Text(Form, Only),
+    Text(Form, Only, TextOptions),
     /// What is decided about a finding.
     Decide(String, Act),
 }
@@ -115,8 +117,9 @@ impl Route {
         if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {
             read_only()?;
             let names = ["step", "region", "account", "owner"];
-            query.only(&names)?;
-            return Ok(Self::Text(form, query.filled(names)));
+            query.only(&[names.as_slice(), &[WITH_RETRY]].concat())?;
+            let options = query.text_options()?;
+            return Ok(Self::Text(form, query.filled(names), options));
         }
         for act in Act::ALL {
             let tail = format!("/{}", act.slug());
@@ -165,6 +168,18 @@ impl Query {
             .into_iter()
             .filter_map(|name| Some((name, self.value(name)?.to_owned())));
         Only(filled.collect())
+    }
+
+    fn text_options(&self) -> Result<TextOptions, Problem> {
+        let retry = match self.value(WITH_RETRY) {
+            None | Some("false") => RetryPolicy::Unchanged,
+            Some("true") => RetryPolicy::Replaced,
+            Some(_) => {
+                let said = format!("{WITH_RETRY} is true or false.");
+                return Err(Problem::Query(said));
+            }
+        };
+        Ok(TextOptions { retry })
     }
 
     fn page(&self, list: List) -> Result<Page, Problem> {

@@ -105,9 +105,9 @@ impl<'a> Service<'a> {
                 let body = target::answer(target, (&name, &only), &held.report)?;
                 told(JSON, body, etag(&held.version), request)
             }
-            Route::Text(form, only) => {
+            Route::Text(form, only, options) => {
                 let held = self.newest(now).await?;
-                let body = body::text(form, &only, &held.report);
+                let body = body::text(form, &only, options, &held.report);
                 told(form.content_type(), body, etag(&held.version), request)
             }
             Route::Decide(finding, act) => {

@@ -149,7 +149,7 @@ fn of(target: Target, report: &Report) -> &[GroupAdvice] {
 
 fn told(target: Target, advice: &GroupAdvice) -> Told<'_> {
     let update = match target {
-        Target::Environment => text::environment_update(advice),
+        Target::Environment => text::environment_update(advice).ok(),
         Target::Pipeline | Target::Node => None,
     };
     Told { advice, update }

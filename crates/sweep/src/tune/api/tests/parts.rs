@@ -22,7 +22,7 @@ pub(super) fn targets() -> Targets {
     let group = json!({
         "name": "rna", "region": "us-east-1", "owner": "ana", "origin": "measured",
         "from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "runs": 3,
-        "steps": [], "allowed": ["m5"], "allocation": "BEST_FIT",
+        "steps": [], "allowed": ["m5"], "allocation": "BEST_FIT_PROGRESSIVE",
         "now": fleet("m5.4xlarge", "on_demand", 9_000_000), "resized": null,
         "offers": [fleet("m7i.large", "on_demand", 3_000_000)],
         "spot": spot.map(|name| fleet(name, "spot", 1_000_000)),
@@ -196,9 +196,16 @@ async fn text_is_of_the_steps_asked_for() {
     let (answer, _) = ask(&bucket, get("/v1/texts/nextflow?step=bwa")).await;
     assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
     assert!(answer.body.contains("withName: 'bwa'") && !answer.body.contains("star"));
-    let (answer, body) = ask(&bucket, get("/v1/texts/batch?step=bwa")).await;
+    assert!(!answer.body.contains("errorStrategy ="), "{}", answer.body);
+    let (answer, _) = ask(&bucket, get("/v1/texts/nextflow?with_retry=true")).await;
+    assert!(answer.body.contains("errorStrategy ="), "{}", answer.body);
+    let (answer, body) = ask(&bucket, get("/v1/texts/nextflow?with_retry=1")).await;
+    assert_eq!(answer.status, 400, "{body}");
+    let (answer, _) = ask(&bucket, get("/v1/texts/batch?step=bwa")).await;
+    assert_eq!(answer.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(answer.body.contains("\nresize ") && answer.body.contains(" bwa "));
+    let (answer, _) = ask(&bucket, get("/v1/texts/asg")).await;
     assert_eq!(answer.headers["content-type"], "application/json");
-    assert_eq!(body["jobDefinitionName"], "bwa");
 }
 
 #[tokio::test]

@@ -107,6 +107,8 @@ fn offer() -> Value {
             "architecture",
             or_null(&json!({"enum": ["x86_64", "arm64"]})),
         ),
+        ("vcpus", or_null(&count())),
+        ("memory", or_null(&count())),
         ("region", text()),
         ("per_hour", money()),
         ("wall", reference("Duration")),

@@ -32,6 +32,10 @@ pub(super) fn targets() -> Named {
             "Fleet",
             object_of::<Fleet>(&[
                 ("instance_type", text()),
+                (
+                    "architecture",
+                    or_null(&json!({"enum": ["x86_64", "arm64"]})),
+                ),
                 ("market", one_of::<Market>()),
                 ("per_hour", money()),
                 ("machine_time", reference("Duration")),

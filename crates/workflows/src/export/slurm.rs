@@ -1,0 +1,82 @@
+//! Slurm: options of sbatch as `#SBATCH` lines, for job scripts.
+//!
+//! Source: "sbatch", Slurm's documentation: `M` counts mebibytes, `--mem` is for each node,
+//! and a time is `[days-]hours:minutes:seconds`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ebb_domain::profile::advice::{NameForm, StepAdvice};
+use ebb_domain::safe_text::{counted, one_line};
+
+use super::{Change, changes, mib, minutes, nothing, origin_note};
+
+/// The lines of each step, under a comment with its name.
+pub(super) fn slurm(steps: &[StepAdvice]) -> String {
+    let changes = changes(steps);
+    if changes.is_empty() {
+        return nothing("#");
+    }
+    let mut out = origin_note("#", &changes);
+    out.push_str("# Copy the lines of a step into its job script.\n");
+    out.push_str("# They are for jobs of one task on one node.\n");
+    for change in &changes {
+        step(&mut out, change);
+    }
+    out
+}
+
+fn step(out: &mut String, change: &Change<'_>) {
+    let tasks = counted(change.samples as usize, "task", "tasks");
+    let _ = writeln!(out, "\n# {} (from {tasks})", one_line(change.name));
+    if change.name_form == NameForm::NextflowJob {
+        out.push_str("# Nextflow submits these jobs: use --format nextflow instead.\n");
+    }
+    if let Some(cores) = change.cores {
+        let _ = writeln!(out, "#SBATCH --cpus-per-task={cores}");
+    }
+    if let Some((first, further)) = change.sizes.split_first() {
+        let _ = writeln!(out, "#SBATCH --mem={}M", mib(*first));
+        let further: Vec<String> = further
+            .iter()
+            .map(|s| format!("--mem={}M", mib(*s)))
+            .collect();
+        if !further.is_empty() {
+            let _ = writeln!(
+                out,
+                "# If it runs out of memory: {}",
+                further.join(", then ")
+            );
+        }
+    }
+    if let Some(time) = change.time {
+        let _ = writeln!(out, "#SBATCH --time={}", clock(time));
+    }
+}
+
+/// Whole minutes, which is how Slurm counts.
+fn clock(time: Duration) -> String {
+    let minutes = minutes(time);
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    match hours / 24 {
+        0 => format!("{hours:02}:{minutes:02}:00"),
+        days => format!("{days}-{:02}:{minutes:02}:00", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_to_minutes() {
+        let check = |seconds: u64, expect: &str| {
+            assert_eq!(clock(Duration::from_secs(seconds)), expect, "{seconds}");
+        };
+        check(0, "00:01:00");
+        check(61, "00:02:00");
+        check(5_400, "01:30:00");
+        check(86_400, "1-00:00:00");
+        check(93_601, "1-02:01:00");
+    }
+}

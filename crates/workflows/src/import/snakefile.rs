@@ -1,0 +1,174 @@
+//! The rules of a Snakefile, as Snakemake itself lists them: their benchmark files, and
+//! what they ask for.
+//!
+//! A Snakefile is a program, so that only Snakemake can read it. [`PROGRAM`] runs in
+//! Snakemake's own Python; who runs it, and within which bounds, is not decided here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_domain::step::Requested;
+use ebb_domain::units::{Bytes, MilliCores};
+use serde::Deserialize;
+use thiserror::Error;
+
+use super::pattern::{FileNaming, PathPattern, PatternError};
+
+/// A program for Python. Its arguments are the path of the Snakefile and the seconds that
+/// it may take; on standard output it writes what [`Snakefile::read`] takes.
+pub const PROGRAM: &str = include_str!("snakefile.py");
+
+/// Rules that are kept; workflows have hundreds.
+const MAX_RULES: usize = 20_000;
+
+/// Why the list of rules cannot be used.
+#[derive(Debug, Error)]
+pub enum SnakefileError {
+    /// It is not what the program writes.
+    #[error("the list of its rules cannot be read")]
+    Unreadable(#[from] serde_json::Error),
+    /// It has too many rules.
+    #[error("it has more than {MAX_RULES} rules")]
+    TooManyRules,
+    /// A benchmark's pattern cannot be read.
+    #[error("rule {rule}: the benchmark file {source}")]
+    Pattern {
+        /// The rule.
+        rule: String,
+        /// What is wrong with it.
+        source: PatternError,
+    },
+}
+
+/// The rules of a Snakefile.
+#[derive(Debug, Clone, Default)]
+pub struct Snakefile {
+    rules: BTreeMap<String, RuleRequest>,
+    patterns: Vec<(String, PathPattern)>,
+}
+
+/// What all jobs of a rule ask for; `None` where it depends on the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RuleRequest {
+    pub(super) requested: Requested,
+    pub(super) time_limit: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    rules: Vec<ListedRule>,
+}
+
+#[derive(Deserialize)]
+struct ListedRule {
+    name: String,
+    benchmark: Option<String>,
+    threads: Option<f64>,
+    mem_mb: Option<f64>,
+    runtime_minutes: Option<f64>,
+}
+
+impl ListedRule {
+    fn request(&self) -> RuleRequest {
+        let threads = self.threads.filter(|n| *n > 0.0 && *n < 1e6);
+        let mb = self.mem_mb.filter(|n| *n > 0.0 && *n < 1e12);
+        let minutes = self.runtime_minutes.filter(|n| *n > 0.0 && *n < 1e9);
+        RuleRequest {
+            requested: Requested {
+                cores: threads.map(|n| MilliCores((n * 1000.0).round() as u64)),
+                // As Snakemake derives `mem_mib`, which extended benchmark files hold.
+                memory: mb.map(|n| Bytes::mib((n * 1e6 / 1_048_576.0).ceil() as u64)),
+            },
+            time_limit: minutes.map(|n| Duration::from_secs((n * 60.0).round() as u64)),
+        }
+    }
+}
+
+impl Snakefile {
+    /// Reads what [`PROGRAM`] wrote.
+    ///
+    /// # Errors
+    /// Where it is not that, or a benchmark's pattern cannot be read.
+    pub fn read(listing: &[u8]) -> Result<Self, SnakefileError> {
+        let listing: Listing = serde_json::from_slice(listing)?;
+        if listing.rules.len() > MAX_RULES {
+            return Err(SnakefileError::TooManyRules);
+        }
+        let mut snakefile = Self::default();
+        for rule in listing.rules {
+            if let Some(benchmark) = &rule.benchmark {
+                let pattern = PathPattern::of_snakefile(benchmark);
+                let pattern = pattern.map_err(|source| SnakefileError::Pattern {
+                    rule: rule.name.clone(),
+                    source,
+                })?;
+                snakefile.patterns.push((rule.name.clone(), pattern));
+            }
+            snakefile.rules.insert(rule.name.clone(), rule.request());
+        }
+        Ok(snakefile)
+    }
+
+    /// Whether it has a rule of this name.
+    pub fn has_rule(&self, name: &str) -> bool {
+        self.rules.contains_key(name)
+    }
+
+    /// Adds the patterns of its benchmark files.
+    pub(super) fn add_to(&self, naming: &mut FileNaming) {
+        for (rule, pattern) in &self.patterns {
+            naming.add_rule(rule, pattern.clone());
+        }
+    }
+
+    pub(super) fn request(&self, rule: &str) -> Option<RuleRequest> {
+        self.rules.get(rule).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_with_what_all_their_jobs_ask_for() {
+        let listing = r#"{"snakemake": "9.27.1", "rules": [
+            {"name": "bwa", "benchmark": "bench/{sample,(?!x)[a-z]+}.txt", "threads": 4,
+             "mem_mb": 2000, "runtime_minutes": 30},
+            {"name": "all", "benchmark": null, "threads": null, "mem_mb": null,
+             "runtime_minutes": null}]}"#;
+        let snakefile = Snakefile::read(listing.as_bytes()).expect("a listing");
+        assert!(snakefile.has_rule("bwa") && snakefile.has_rule("all"));
+        assert!(!snakefile.has_rule("bwa2"));
+        let expect = RuleRequest {
+            requested: Requested {
+                cores: Some(MilliCores::cores(4)),
+                memory: Some(Bytes::mib(1_908)),
+            },
+            time_limit: Some(Duration::from_secs(1_800)),
+        };
+        assert_eq!(snakefile.request("bwa"), Some(expect));
+        assert_eq!(snakefile.request("all"), Some(RuleRequest::default()));
+        assert_eq!(snakefile.request("none"), None);
+        let mut naming = FileNaming::default();
+        snakefile.add_to(&mut naming);
+        // A constraint that only Python reads is not checked.
+        let named = naming.name("bench/A.txt").expect("it matches");
+        assert_eq!(named.rule, "bwa");
+    }
+
+    #[test]
+    fn what_is_no_list_of_rules_says_so() {
+        let check = |text: &str, expect: &str| {
+            let error = Snakefile::read(text.as_bytes()).expect_err(text);
+            assert_eq!(error.to_string(), expect, "{text}");
+        };
+        check("", "the list of its rules cannot be read");
+        check("{}", "the list of its rules cannot be read");
+        check(
+            r#"{"rules": [{"name": "a", "benchmark": "x{y", "threads": 1, "mem_mb": 1,
+                "runtime_minutes": 1}]}"#,
+            "rule a: the benchmark file 'x{y' has a bracket without its partner",
+        );
+    }
+}
