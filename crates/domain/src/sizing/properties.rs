@@ -70,8 +70,7 @@ fn spread(seed: u64, count: u64) -> Vec<Sample> {
     (0..count)
         .map(|_| {
             let (u, v): (f64, f64) = (next().max(1e-12), next());
-            let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-            normal
+            (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
         })
         .enumerate()
         .map(|(n, normal)| Sample {
