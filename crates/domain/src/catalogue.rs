@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{InstanceType, Region};
@@ -214,6 +215,26 @@ impl Catalogue {
         let priced = self.prices.get(region)?;
         let at = priced.binary_search_by_key(&index, |p| p.type_index).ok()?;
         Some(priced[at].price)
+    }
+
+    /// When the list price of a type was asked for, or of which day the built-in one is;
+    /// `None` without a price, or where its source names no day.
+    pub fn price_as_of(&self, region: &Region, name: &InstanceType) -> Option<Timestamp> {
+        match self.list_price(region, name)?.basis {
+            PriceBasis::Told => self.told_at(region),
+            PriceBasis::Listed | PriceBasis::Unchecked | PriceBasis::FromFamily => self.built_at(),
+        }
+    }
+
+    /// Of when most list prices of a region are.
+    pub fn prices_as_of(&self, region: &Region) -> Option<Timestamp> {
+        self.told_at(region).or_else(|| self.built_at())
+    }
+
+    /// The begin of the day that the built-in prices are of.
+    fn built_at(&self) -> Option<Timestamp> {
+        let day = self.day()?.to_zoned(TimeZone::UTC).ok()?;
+        Some(day.timestamp())
     }
 
     /// All types, sorted by name.

@@ -12,6 +12,7 @@ mod memory;
 mod nodes;
 mod price;
 mod series;
+mod shared;
 mod whose;
 
 pub use explain::{Check, Explanation, Speaks, explain};
@@ -34,8 +35,10 @@ use crate::profile::{advice, gather};
 use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
 use crate::runs::Runs;
+use crate::savings;
 use crate::targets::Targets;
 use crate::timeline;
+use shared::Costs;
 
 /// Rules that need the facts alone.
 const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
@@ -83,6 +86,8 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     dearest_first(&mut findings);
     committed::hold_back(facts, &mut findings);
     dearest_first(&mut findings);
+    let costs = shared::costs(facts, &profiles, &findings);
+    savings::count_once(&mut findings, &costs.shared);
     not_judged.sort();
     not_judged.dedup();
     let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
@@ -99,7 +104,9 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
         origin: origin(facts, &findings),
-        totals: totals(facts, &findings, &not_judged),
+        totals: totals(facts, &findings, &not_judged, &costs),
+        selected: None,
+        shared_costs: costs.shared,
         findings,
         not_judged,
         gaps: facts
@@ -138,6 +145,8 @@ fn settle(
             if resource.account.is_none() {
                 resource.account = whose::account(facts, resource);
             }
+            let job = finding.steps.first().and_then(|step| step.job.as_deref());
+            finding.resource.tags = whose::tags(facts, &finding.resource, job);
         }
         match exempt::verdict(facts, verdict) {
             Verdict::Waste(finding) => findings.push(*finding),
@@ -200,7 +209,12 @@ fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
         .unwrap_or(Origin::Measured)
 }
 
-fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> Totals {
+fn totals(
+    facts: &Facts<'_>,
+    findings: &[Finding],
+    not_judged: &[NotJudged],
+    costs: &Costs,
+) -> Totals {
     let running: Vec<_> = facts
         .inventory
         .instances
@@ -227,6 +241,8 @@ fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> 
         with_probe,
         on_metrics,
         jobs: facts.inventory.batch.jobs.len(),
+        cost_a_month: Some(costs.a_month),
+        cost_at_most_a_month: Some(costs.at_most_a_month),
         ..Totals::default()
     };
     totals.sum_up(findings);

@@ -19,6 +19,7 @@ pub mod profile;
 pub mod report;
 pub mod rules;
 pub mod runs;
+pub mod savings;
 pub mod sizing;
 pub mod state;
 pub mod step;
