@@ -149,9 +149,8 @@ pub(crate) struct ScanArgs {
     /// A policy file instead of the default thresholds
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Say how the verdict about one resource came about instead: the id of an
-    /// instance, job, volume or finding
-    #[arg(long, value_name = "ID")]
+    /// Explain how one resource was evaluated: any id or name in the report
+    #[arg(long, value_name = "NAME")]
     pub(crate) explain: Option<String>,
     /// Format [default: derived from the extension of --output; otherwise table]
     #[arg(long, value_enum)]

@@ -33,16 +33,13 @@ pub(super) fn tags(
     job: Option<&str>,
 ) -> BTreeMap<String, String> {
     let inventory = facts.inventory;
-    let storage = &inventory.storage;
     let id = resource.id.as_str();
     let machine = |id: &str| Some(&inventory.instances.get(&NodeId::new(id).ok()?)?.tags);
     let job_of = |id: &str| Some(&inventory.batch.jobs.get(&JobId::new(id).ok()?)?.tags);
     let found = [
         machine(id),
         job_of(id),
-        storage.volumes.get(id).map(|volume| &volume.tags),
-        storage.snapshots.get(id).map(|snapshot| &snapshot.tags),
-        storage.addresses.get(id).map(|address| &address.tags),
+        inventory.storage.tags_of(id),
         job.and_then(job_of),
         resource.node.as_deref().and_then(machine),
     ];
