@@ -194,6 +194,7 @@ fn of<'a>(
                 PriceBasis::Listed => "listed",
                 PriceBasis::Unchecked => "unchecked",
                 PriceBasis::FromFamily => "from_family",
+                PriceBasis::Earlier => "earlier_list",
                 PriceBasis::Told => "told",
             },
             as_of: catalogue.price_as_of(region, &spec.name),

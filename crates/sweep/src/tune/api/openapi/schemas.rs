@@ -97,7 +97,7 @@ fn report() -> Named {
                 ("usd_per_hour", money()),
                 (
                     "basis",
-                    json!({"enum": ["listed", "unchecked", "from_family", "told"]}),
+                    json!({"enum": ["listed", "unchecked", "from_family", "earlier_list", "told"]}),
                 ),
                 ("vcpus", count()),
                 ("memory", count()),
