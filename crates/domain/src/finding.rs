@@ -399,6 +399,12 @@ impl Finding {
         }
     }
 
+    /// What fixing it saves a month; `None` where no price is known, or only a bound of it.
+    pub fn known_saving(&self) -> Option<Usd> {
+        let cost = self.cost.as_ref()?;
+        (!cost.basis.is_bound()).then_some(cost.saving_a_month)
+    }
+
     /// What mending it saves a month; nothing where no price is known, for
     /// sorting only.
     pub fn saving_or_zero(&self) -> Usd {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
-use crate::judge::NodeSummary;
+use crate::judge::{Billed, NodeSummary};
 use crate::ledger::LedgerDay;
 use crate::life::History;
 use crate::profile::advice::StepAdvice;
@@ -72,6 +72,9 @@ pub struct Report {
     /// Where each day of the bill went, the oldest first; nothing without a bill.
     #[serde(default)]
     pub ledger: Vec<LedgerDay>,
+    /// The bill of the same days by resource; nothing without one.
+    #[serde(default)]
+    pub billed: Billed,
     /// What the cloud's own advisers say of the same machines, the greatest saving
     /// first; nothing where they are not switched on.
     #[serde(default)]
@@ -165,6 +168,7 @@ impl Report {
                 ..History::default()
             },
             ledger: Vec::new(),
+            billed: Billed::default(),
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),

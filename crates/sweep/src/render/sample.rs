@@ -208,6 +208,7 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         timeline: Timeline::default(),
         history: History::default(),
         ledger: Vec::new(),
+        billed: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),

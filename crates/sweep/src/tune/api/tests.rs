@@ -125,6 +125,7 @@ fn report() -> Report {
         timeline: Timeline::default(),
         history: History::default(),
         ledger: Vec::new(),
+        billed: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
