@@ -117,6 +117,7 @@ pub(crate) fn compare(folder: &Path) -> Result<Vec<Compared>> {
                 PriceBasis::Listed => "listed",
                 PriceBasis::Unchecked => "unchecked",
                 PriceBasis::FromFamily => "derived",
+                PriceBasis::Earlier => "earlier list",
                 PriceBasis::Told => "told",
             },
             why: why(catalogue.spec(name), ours, their, &theirs),

@@ -58,7 +58,8 @@ class Report(unittest.TestCase):
             self.assertIn(expect, " ".join(_errors(report)))
 
         check(lambda report: report["findings"][0].update(kind="Lazy"), "'Lazy' does not match")
-        check(lambda report: report["totals"].pop("spent"), "'spent' is a required property")
+        check(lambda report: report["totals"].pop("spent_usd"), "'spent_usd' is a required property")
+        check(lambda report: report["totals"].update(spent_usd=21686577), "is not of type 'string'")
         check(lambda report: report.update(more=1), "'more' was unexpected")
 
 

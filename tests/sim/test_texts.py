@@ -160,7 +160,7 @@ class Texts(unittest.TestCase):
         report = json.loads(subprocess.run([_PROGRAM, "scan", "--demo", "--format", "json"], capture_output=True).stdout)
         [told] = report["targets"]["environments"]
         # Whether the kept account's saves anything is not what is looked at.
-        told |= {"saving_a_month": 1_000_000, "refused": None}
+        told |= {"saving_a_month_usd": "1.00", "refused": None}
         told["now"]["market"] = "on_demand"
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(report, file)

@@ -8,13 +8,19 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::finding::FindingKind;
 use ebb_domain::identity::Region;
+use ebb_domain::report::{Selection, TagFilter};
 use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_sweep::render::Zone;
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, Place, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 pub(crate) use sweep::SweepArgs;
-pub(crate) use tune::{Form, ImportArgs, ImportKind, ServeArgs, StepOrder, TuneArgs, TuneFormat};
+pub(crate) use tune::{
+    Form, ImportArgs, ImportKind, ServeArgs, Source, StepOrder, TuneArgs, TuneFormat,
+};
 
 const EXIT_STATUS: &str = "\
 Exit status:
@@ -28,6 +34,9 @@ Exit status:
 #[derive(Debug, Parser)]
 #[command(name = "ebb", version, after_help = EXIT_STATUS)]
 pub(crate) struct Args {
+    /// Time zone of times in text output [default: $TZ, else UTC]
+    #[arg(long, value_name = "NAME", global = true, value_parser = zone)]
+    pub(crate) time_zone: Option<Zone>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -64,6 +73,8 @@ Examples:
   ebb scan --region eu-central-1                 your account, one region
   ebb scan --profile research --output waste.html
   ebb scan --format csv --no-bill > waste.csv
+  ebb scan --owner ana --min-saving 50           findings of one owner, from $50 a month
+  ebb scan --kind idle_node --tag team=genomics
   ebb scan --demo --explain i-0b7d3f5a9c1e2d406  why that node is called idle, or not
   ebb scan --gcp my-project --price-per-hour 0.35
   ebb scan --gcp my-project --billing bill.csv   prices by Google's billing export, see below
@@ -108,6 +119,8 @@ pub(crate) struct ScanArgs {
     pub(crate) demo: bool,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
     /// Do not ask CloudWatch, which is charged for
     #[arg(long)]
     pub(crate) no_metrics: bool,
@@ -138,11 +151,10 @@ pub(crate) struct ScanArgs {
     /// A policy file instead of the default thresholds
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Say how the verdict about one resource came about instead: the id of an
-    /// instance, job, volume or finding
-    #[arg(long, value_name = "ID")]
+    /// Explain how one resource was evaluated: any id or name in the report
+    #[arg(long, value_name = "NAME")]
     pub(crate) explain: Option<String>,
-    /// How the report is written [default: by the ending of --output, else table]
+    /// Format [default: derived from the extension of --output; otherwise table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write the report to a file
@@ -151,6 +163,36 @@ pub(crate) struct ScanArgs {
     /// End with status 3 when waste was found
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+/// Which findings are shown.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Filters, which may be given again")]
+pub(crate) struct SelectArgs {
+    /// Show findings of this owner; `-` for those without an owner
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Vec<String>,
+    /// Show findings of this kind, such as idle_node
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub(crate) kind: Vec<FindingKind>,
+    /// Show findings on resources with this tag
+    #[arg(long, value_name = "KEY[=VALUE]", value_parser = tag)]
+    pub(crate) tag: Vec<TagFilter>,
+    /// Show findings that save at least this much a month
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) min_saving: Option<Usd>,
+}
+
+impl SelectArgs {
+    pub(crate) fn selection(&self) -> Selection {
+        let owner = |name: &String| Some(name.clone()).filter(|name| name != "-");
+        Selection {
+            owners: self.owner.iter().map(owner).collect(),
+            kinds: self.kind.clone(),
+            tags: self.tag.clone(),
+            min_saving: self.min_saving,
+        }
+    }
 }
 
 /// Which account, and what of it.
@@ -180,15 +222,104 @@ fn price(text: &str) -> Result<UsdPerHour, String> {
         .ok_or_else(|| "a price is dollars an hour, such as 0.35".to_owned())
 }
 
+/// By its form alone: a region that is younger than this program has the same.
+///
+/// Source: AWS General Reference, "AWS service endpoints"; Compute Engine, "Regions and zones".
 fn region(text: &str) -> Result<Region, String> {
+    let is_known = Catalogue::built_in()
+        .regions()
+        .any(|region| region.as_str() == text);
+    if !is_known && !has_form_of_a_region(text) {
+        let near = nearest_region(text);
+        let near = near.map(|region| format!("; did you mean {region}?"));
+        return Err(format!(
+            "it is not the name of a region, such as eu-central-1{}",
+            near.unwrap_or_default()
+        ));
+    }
     Region::new(text).map_err(|error| error.to_string())
+}
+
+fn has_form_of_a_region(text: &str) -> bool {
+    const DIRECTIONS: [&str; 9] = [
+        "north",
+        "south",
+        "east",
+        "west",
+        "central",
+        "northeast",
+        "northwest",
+        "southeast",
+        "southwest",
+    ];
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_word = |text: &str| text.len() >= 2 && text.bytes().all(|b| b.is_ascii_lowercase());
+    match parts[..] {
+        // AWS: eu-central-1; of other partitions us-gov-west-1, us-iso-east-1, us-isob-east-1.
+        [area, direction, number] => {
+            is_word(area) && area.len() == 2 && DIRECTIONS.contains(&direction) && is_number(number)
+        }
+        [area, partition, direction, number] => {
+            let is_partition = partition == "gov" || partition.starts_with("iso");
+            is_word(area) && is_partition && DIRECTIONS.contains(&direction) && is_number(number)
+        }
+        // Google Cloud: europe-west1.
+        [area, direction] => {
+            let end = direction.trim_end_matches(|c: char| c.is_ascii_digit());
+            is_word(area) && DIRECTIONS.contains(&end) && end.len() < direction.len()
+        }
+        _ => false,
+    }
+}
+
+/// The region of the catalogue whose name differs least; `None` where none is close.
+fn nearest_region(text: &str) -> Option<&'static Region> {
+    const CLOSE: usize = 3;
+    let regions = Catalogue::built_in().regions();
+    let by_distance = regions.map(|region| (strsim::levenshtein(text, region.as_str()), region));
+    let nearest = by_distance.min_by_key(|(distance, _)| *distance)?;
+    (nearest.0 <= CLOSE).then_some(nearest.1)
+}
+
+fn zone(text: &str) -> Result<Zone, String> {
+    Zone::parse(text).ok_or_else(|| "it is not a time zone, such as Europe/Berlin".to_owned())
+}
+
+/// The name that JSON has, or with hyphens.
+fn kind(text: &str) -> Result<FindingKind, String> {
+    let name = text.replace('-', "_").to_ascii_lowercase();
+    let found = FindingKind::ALL.iter().find(|kind| kind.slug() == name);
+    found.copied().ok_or_else(|| {
+        let all: Vec<&str> = FindingKind::ALL.iter().map(|kind| kind.slug()).collect();
+        format!("it is none of {}", all.join(", "))
+    })
+}
+
+fn tag(text: &str) -> Result<TagFilter, String> {
+    let (key, value) = match text.split_once('=') {
+        Some((key, value)) => (key, Some(value.to_owned())),
+        None => (text, None),
+    };
+    match key.is_empty() {
+        true => Err("a tag is KEY or KEY=VALUE".to_owned()),
+        false => Ok(TagFilter {
+            key: key.to_owned(),
+            value,
+        }),
+    }
+}
+
+fn dollars(text: &str) -> Result<Usd, String> {
+    let usd = Usd::parse(text.trim_start_matches('$')).filter(|usd| *usd >= Usd::ZERO);
+    usd.ok_or_else(|| "it is not an amount in dollars, such as 25".to_owned())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For a terminal
     Table,
-    /// Every value, ebb.report/1.0
+    /// Every value, ebb.report/2
     Json,
     /// One self-contained page
     Html,
@@ -196,7 +327,7 @@ pub(crate) enum Format {
     Csv,
     /// For a ticket or a wiki
     Markdown,
-    /// Cost rows with the columns of FOCUS 1.2
+    /// Cost rows of the bill and of findings with the columns of FOCUS 1.2
     Focus,
     /// Results of a check, for CI: SARIF 2.1.0
     Sarif,
@@ -272,6 +403,72 @@ pub(crate) enum PolicyCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_is_refused_by_its_form() {
+        let check = |text: &str, expect: Result<(), &str>| match (region(text), expect) {
+            (Ok(found), Ok(())) => assert_eq!(found.as_str(), text),
+            (Err(error), Err(said)) => assert!(error.contains(said), "{text}: {error}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        };
+        for name in [
+            "eu-central-1",
+            "us-gov-west-1",
+            "us-isob-east-1",
+            "ap-southeast-7",
+            "mx-central-1",
+            "us-east-12",
+            "europe-west1",
+            "us-central1",
+            "northamerica-northeast2",
+        ] {
+            check(name, Ok(()));
+        }
+        let form = Err("such as eu-central-1");
+        for name in [
+            "xx",
+            "",
+            "eu-central-1a",
+            "EU-CENTRAL-1",
+            "eu central 1",
+            "-1",
+            "eu--1",
+        ] {
+            check(name, form);
+        }
+        check("eu-cental-1", Err("did you mean eu-central-1?"));
+        check("us-esat-1", Err("did you mean us-east-1?"));
+    }
+
+    #[test]
+    fn filters_are_read_from_words() {
+        let read = |words: &[&str]| {
+            let words = ["ebb", "scan"].iter().chain(words);
+            match Args::try_parse_from(words)?.command {
+                Command::Scan(scan) => Ok(scan.select.selection()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let words = ["--owner", "ana", "--owner", "-", "--kind", "idle-node"];
+        let words = [
+            &words[..],
+            &["--tag", "team=a=b", "--tag", "env", "--min-saving", "$25"],
+        ];
+        let all = read(&words.concat()).expect("filters");
+        assert_eq!(
+            all.to_string(),
+            "owner ana or nobody, kind idle_node, tag team=a=b or env, saving of at least $25.00 \
+             a month"
+        );
+        let check = |words: &[&str], said: &str| {
+            let error: clap::Error = read(words).expect_err(said);
+            assert!(error.to_string().contains(said), "{error}");
+        };
+        check(&["--kind", "lazy"], "idle_node");
+        check(&["--tag", "=x"], "KEY or KEY=VALUE");
+        check(&["--min-saving=-5"], "--min-saving");
+        check(&["--min-saving", "much"], "such as 25");
+    }
 
     #[test]
     fn a_bill_of_google_cloud_is_of_a_project_of_it() {

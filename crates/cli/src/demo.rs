@@ -57,12 +57,13 @@ pub(crate) fn load(policy: &Policy) -> Result<Demo> {
         let (_, inventory) = of_it.with_context(|| format!("no region of {}", gap.scope))?;
         inventory.gaps.push(gap.clone());
     }
+    let bill = fleet::bill(&account)?;
     let (state, hours) = watch::folded(&account, policy)?;
     Ok(Demo {
         now: account.now,
         inventory: FakeInventory::new(by_region),
         metrics: FakeMetrics::new(fleet::metrics(&account)).with_insights(insights),
-        bill: FakeBill::new(Ok(fleet::bill(&account)?)),
+        bill: FakeBill::new(Ok(bill.by_machine)).with_days(bill.days),
         known: Known {
             state,
             hours,

@@ -6,6 +6,8 @@ use ebb_domain::decision::{Decision, Verb};
 use ebb_domain::report::Report;
 use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
+use ebb_sweep::render::Zone;
+use ebb_sweep::report_file;
 use jiff::Timestamp;
 
 use crate::args::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
@@ -15,14 +17,20 @@ use crate::scan;
 /// 10,000 findings take about 30 MB.
 const MAX_REPORT_BYTES: u64 = 256 << 20;
 
-pub(crate) fn run(args: &FindingsArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
     let at = match &args.command {
         FindingsCommand::List(at) | FindingsCommand::Reopen { at, .. } => at,
         FindingsCommand::Dismiss(decide) | FindingsCommand::Snooze(decide) => &decide.at,
     };
     let text = scan::runtime()?.block_on(async {
         let (objects, who) = open(at).await?;
-        answer(objects.as_ref(), &args.command, &who, Timestamp::now()).await
+        answer(
+            objects.as_ref(),
+            &args.command,
+            &who,
+            (Timestamp::now(), zone),
+        )
+        .await
     })?;
     output::write(&text, None)?;
     Ok(Outcome::Done)
@@ -50,10 +58,10 @@ async fn answer(
     objects: &dyn Objects,
     command: &FindingsCommand,
     who: &str,
-    now: Timestamp,
+    (now, zone): (Timestamp, &Zone),
 ) -> Result<String> {
     match command {
-        FindingsCommand::List(_) => Ok(list(&newest(objects).await?)),
+        FindingsCommand::List(_) => Ok(list(&newest(objects).await?, zone)),
         FindingsCommand::Dismiss(args) => decide(objects, (Verb::Dismiss, args), who, now).await,
         FindingsCommand::Snooze(args) => decide(objects, (Verb::Snooze, args), who, now).await,
         FindingsCommand::Reopen { id, .. } => {
@@ -69,7 +77,7 @@ async fn answer(
 async fn newest(objects: &dyn Objects) -> Result<Report> {
     let object = objects.get(LATEST_JSON, MAX_REPORT_BYTES).await;
     let object = object.context("no report can be read of the bucket")?;
-    serde_json::from_slice(&object.bytes).context("the newest report cannot be understood")
+    report_file::read(&object.bytes).context("failed to read the newest report")
 }
 
 /// A misspelt id would set nothing aside, so it must be one of the newest report.
@@ -115,14 +123,17 @@ async fn decide(
 }
 
 /// A line each: where it stands, what mending saves, its id.
-fn list(report: &Report) -> String {
+fn list(report: &Report, zone: &Zone) -> String {
     let aside = report.history.set_aside.iter().map(|one| &one.finding);
-    let mut out = format!("Report of {}\n", report.at);
+    let mut out = format!("Report of {}\n", zone.minute(report.at));
     for finding in report.findings.iter().chain(aside) {
         let standing = report.history.life.get(&finding.id);
         let stage = standing.map_or("found", |standing| standing.stage.word());
         let cost = finding.cost.as_ref();
-        let saving = cost.map_or("unknown".to_owned(), |cost| cost.saving_a_month.to_string());
+        let saving = cost.map_or("unknown".to_owned(), |cost| {
+            let sign = if cost.basis.is_bound() { "≤ " } else { "" };
+            format!("{sign}{}", cost.saving_a_month)
+        });
         let id: String = finding.id.chars().filter(|c| !c.is_control()).collect();
         out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
     }
@@ -170,7 +181,7 @@ mod tests {
             bail!("another command");
         };
         let now = "2026-11-21T12:00:00Z".parse().expect("a time");
-        answer(objects, &args.command, "ana", now).await
+        answer(objects, &args.command, "ana", (now, &Zone::utc())).await
     }
 
     #[tokio::test]

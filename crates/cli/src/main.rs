@@ -1,6 +1,16 @@
 //! `ebb`, the terminal program: arguments in, exit status out. What it does is in
 //! the modules, one a command.
 
+/// Those of the standard library panic when nobody reads the pipe any more. All of this
+/// program uses these instead.
+macro_rules! println {
+    ($($text:tt)*) => { $crate::output::say(format_args!($($text)*)) };
+}
+
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::note(format_args!($($text)*)) };
+}
+
 mod args;
 #[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
@@ -34,11 +44,12 @@ fn main() -> ExitCode {
             return Outcome::of_usage(&error).into();
         }
     };
+    let zone = args.time_zone.clone().unwrap_or_else(output::zone);
     let done = match &args.command {
-        Command::Scan(scan) => scan::run(scan),
-        Command::Findings(args) => findings::run(args),
+        Command::Scan(scan) => scan::run(scan, &zone),
+        Command::Findings(args) => findings::run(args, &zone),
         Command::Sweep(sweep) => sweep::run(sweep),
-        Command::Tune(tune) => tune::run(tune),
+        Command::Tune(tune) => tune::run(tune, &zone),
         Command::Import(import) => import::run(import),
         Command::Serve(serve) => serve::run(serve),
         Command::Doctor(doctor) => doctor::run(doctor),

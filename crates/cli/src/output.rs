@@ -1,13 +1,14 @@
 //! Where text goes, how wide and coloured it is there, and with which status the
 //! program ends.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ebb_sweep::render::{Colour, Look};
+use ebb_sweep::render::{Colour, Look, Zone};
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,27 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
 /// Whether `--output` names a folder: one that is there, or a name with a `/` at its end.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Writes a line to standard output; what nobody reads is not written.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Writes a line to standard error; what nobody reads is not written.
+pub(crate) fn note(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// The time zone that the environment variable `TZ` names, else UTC.
+pub(crate) fn zone() -> Zone {
+    let name = std::env::var("TZ").ok().filter(|name| !name.is_empty());
+    let Some(name) = name else { return Zone::utc() };
+    Zone::parse(&name).unwrap_or_else(|| {
+        eprintln!("ebb: TZ={name:?} is not a time zone; times are in UTC");
+        Zone::utc()
+    })
 }
 
 /// How text looks that goes to standard output.

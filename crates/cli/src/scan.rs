@@ -15,19 +15,28 @@ pub(crate) use aws::connect;
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_domain::judge::Explanation;
 use ebb_domain::policy::{Policy, StatedPrice};
 use ebb_domain::report::Report;
 use ebb_sweep::gather::Account;
-use ebb_sweep::render::{self, Look};
+use ebb_sweep::render::{self, Look, Zone};
 use ebb_sweep::scan::explained;
 
 use crate::args::{Format, ScanArgs};
 use crate::demo;
 use crate::output::{self, Outcome};
 
-pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
+pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
+    let output = args.output.as_deref();
+    // A name that cannot be written to is refused before anything is asked.
+    let format = match format(args.format, output) {
+        Ok(format) => format,
+        Err(error) => {
+            eprintln!("ebb: {error}");
+            return Ok(Outcome::Usage);
+        }
+    };
     let mut policy = match &args.policy {
         Some(path) => crate::policy::read(path)?,
         None => Policy::default(),
@@ -35,7 +44,7 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
     policy
         .prices
         .extend(args.price_per_hour.map(StatedPrice::of_all));
-    let (report, explanation) = runtime()?.block_on(async {
+    let (mut report, explanation) = runtime()?.block_on(async {
         match &args.metrics {
             Some(file) => metrics::scan(file, args.explain.as_deref(), &policy),
             None if args.demo => of_demo(args, &policy).await,
@@ -45,20 +54,17 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome> {
             },
         }
     })?;
-    let output = args.output.as_deref();
     if let Some(explanation) = explanation {
-        let text = explain::written(&explanation, format(args.format, output))?;
+        let text = explain::written(&explanation, format)?;
         output::write(&text, output)?;
         return Ok(Outcome::Done);
     }
+    args.select.selection().apply(&mut report);
     let look = match output {
         Some(_) => Look::PLAIN,
         None => output::look(),
     };
-    output::write(
-        &rendered(&report, format(args.format, output), &look),
-        output,
-    )?;
+    output::write(&rendered(&report, format, &look, zone), output)?;
     Ok(match args.exit_code && !report.findings.is_empty() {
         true => Outcome::Waste,
         false => Outcome::Done,
@@ -101,7 +107,7 @@ async fn of_project(args: &ScanArgs, project: &str, policy: &Policy) -> Result<S
 #[cfg(not(feature = "gcp"))]
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
-    anyhow::bail!(
+    bail!(
         "this program was built without Google Cloud; build it with, in the repository:\n  \
          cargo run --release -p ebb-cli --features gcp -- scan --gcp PROJECT"
     )
@@ -110,7 +116,7 @@ async fn of_project(_: &ScanArgs, _: &str, _: &Policy) -> Result<Scanned> {
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "the same shape as with the feature")]
 async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
-    anyhow::bail!(
+    bail!(
         "this program was built without AWS, so it can scan only the account that is kept in \
          it: ebb scan --demo\nTo scan your own, build it with AWS, in the repository:\n  \
          {BUILD_WITH_AWS} -- scan"
@@ -121,26 +127,36 @@ async fn of_account(_: &ScanArgs, _: &Policy) -> Result<Scanned> {
 #[cfg(not(feature = "aws"))]
 pub(crate) const BUILD_WITH_AWS: &str = "cargo run --release -p ebb-cli --features aws";
 
-/// As told, else as the file's ending tells.
-fn format(told: Option<Format>, output: Option<&Path>) -> Format {
-    let ending = || output?.extension()?.to_str();
-    told.unwrap_or_else(|| match ending() {
-        Some("html" | "htm") => Format::Html,
-        Some("json") => Format::Json,
-        Some("csv") => Format::Csv,
-        Some("md") => Format::Markdown,
-        Some("sarif") => Format::Sarif,
-        _ => Format::Table,
+/// The format that is asked for, else that of the file's extension.
+fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
+    if let Some(asked) = asked {
+        return Ok(asked);
+    }
+    let extension = output.and_then(Path::extension);
+    let Some(extension) = extension.map(|extension| extension.to_string_lossy()) else {
+        return Ok(Format::Table);
+    };
+    Ok(match extension.to_ascii_lowercase().as_str() {
+        "html" | "htm" => Format::Html,
+        "json" => Format::Json,
+        "csv" => Format::Csv,
+        "md" | "markdown" => Format::Markdown,
+        "sarif" => Format::Sarif,
+        "txt" | "text" | "log" => Format::Table,
+        _ => bail!(
+            "no format has the extension .{extension}\nuse .html, .json, .csv, .md, .sarif or \
+             .txt, or say which with --format"
+        ),
     })
 }
 
-fn rendered(report: &Report, format: Format, look: &Look) -> String {
+fn rendered(report: &Report, format: Format, look: &Look, zone: &Zone) -> String {
     match format {
-        Format::Table => render::table(report, look),
+        Format::Table => render::table(report, look, zone),
         Format::Json => render::json(report),
-        Format::Html => render::html(report),
+        Format::Html => render::html(report, zone),
         Format::Csv => render::csv(report),
-        Format::Markdown => render::markdown(report),
+        Format::Markdown => render::markdown(report, zone),
         Format::Focus => render::focus(report),
         Format::Sarif => render::sarif(report),
     }

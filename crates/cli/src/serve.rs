@@ -31,7 +31,9 @@ const MAX_BODY_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
-    let report = tune::report(args.report.as_deref())?;
+    let Some(report) = tune::report(args.source())? else {
+        return Ok(tune::needs_a_report("serve"));
+    };
     let bucket = FakeObjects::new(FakeClock::at(report.at));
     bucket.insert(LATEST_JSON, serde_json::to_vec(&report)?);
     drop(report);

@@ -14,21 +14,25 @@ use ebb_domain::profile::place::SPOT_TYPES;
 use ebb_domain::report::Report;
 use ebb_domain::safe_text::counted;
 use ebb_sweep::gather::Account;
+use ebb_sweep::render::{Zone, price_ages};
+use ebb_sweep::report_file;
 use ebb_sweep::tune::{self, Reasoned};
 use ebb_workflows::export as text;
 use serde_json::json;
 
-use crate::args::{Form, TuneArgs, TuneFormat};
+use crate::args::{Form, Source, TuneArgs, TuneFormat};
 use crate::demo;
 use crate::output::{self, Outcome};
 
 /// 10,000 findings take about 30 MB.
 pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
 
-pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
-    let report = report(args.report.as_deref())?;
+pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
+    let Some(report) = report(args.source())? else {
+        return Ok(needs_a_report("tune"));
+    };
     if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
-        return target::run(&report, (what, name), &args.form);
+        return target::run(&report, (what, name), &args.form, zone);
     }
     let all = tune::steps(&report);
     let is_wanted = |step: &&StepAdvice| args.step.as_ref().is_none_or(|name| step.step == *name);
@@ -40,7 +44,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
             names.join(", ")
         );
     }
-    write(&steps, &args.form)?;
+    write_aged(&steps, &args.form, &price_ages(&report, zone))?;
     let wasteful = steps.iter().any(|step| step.finding.is_some());
     Ok(match args.exit_code && wasteful {
         true => Outcome::Waste,
@@ -48,16 +52,31 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Outcome> {
     })
 }
 
-/// The report of a file, or of the account that is kept in the program.
-pub(crate) fn report(file: Option<&Path>) -> Result<Report> {
-    match file {
-        Some(path) => read(path),
-        None => of_demo(),
+/// The report of a file, or of the built-in demo account; `None` where neither is asked for.
+pub(crate) fn report(source: Source<'_>) -> Result<Option<Report>> {
+    match source {
+        Source::File(path) => read(path).map(Some),
+        Source::Demo => of_demo().map(Some),
+        Source::Missing => Ok(None),
     }
+}
+
+/// Says what a command without a report needs.
+pub(crate) fn needs_a_report(command: &str) -> Outcome {
+    eprintln!(
+        "ebb: {command} needs a report\n\nof your account:\n  ebb scan --output report.json\n  ebb \
+         {command} --report report.json\nor of the built-in demo account:\n  ebb {command} --demo"
+    );
+    Outcome::Usage
 }
 
 /// Writes advice in the form wanted.
 pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
+    write_aged(steps, form, &[])
+}
+
+/// The same; a table ends with the age of the prices that it rests on.
+fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> {
     let output = form.output.as_deref();
     let terminal = match output {
         Some(_) => None,
@@ -73,10 +92,10 @@ pub(crate) fn write(steps: &[StepAdvice], form: &Form) -> Result<()> {
         Some(text) => text.write(steps, form.options()),
         None if form.format == TuneFormat::Json => {
             let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
-            let value = json!({"schema": "ebb.tune/1.0", "steps": steps});
+            let value = json!({"schema": "ebb.tune/2", "steps": steps});
             format!("{value:#}\n")
         }
-        None => tune::table(steps, terminal),
+        None => tune::table(steps, terminal) + &aged(ages),
     };
     output::write(&written, output)
 }
@@ -114,18 +133,15 @@ fn write_documents(steps: &[StepAdvice], form: &Form, folder: &Path) -> Result<(
     Ok(())
 }
 
+/// The age of prices as the end of a table.
+pub(crate) fn aged(ages: &[String]) -> String {
+    let lines = ages.iter().map(|line| format!("\nPrices: {line}\n"));
+    lines.collect()
+}
+
 fn read(path: &Path) -> Result<Report> {
     let text = read_text(path)?;
-    let report: Report = serde_json::from_str(&text)
-        .with_context(|| format!("{} is no report of ebb as JSON", path.display()))?;
-    ensure!(
-        report.schema == Report::SCHEMA,
-        "{} is of schema {}, this program reads {}",
-        path.display(),
-        report.schema,
-        Report::SCHEMA
-    );
-    Ok(report)
+    report_file::read(text.as_bytes()).with_context(|| format!("failed to read {}", path.display()))
 }
 
 /// A file as text, up to a bound.

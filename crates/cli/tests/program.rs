@@ -30,8 +30,8 @@ fn the_status_tells_how_it_ended() {
         assert_eq!(output.status.code(), Some(status), "{line:?}: {all}");
         assert!(all.contains(said), "{line:?} should say {said}: {all}");
     };
-    check(&["scan", "--demo"], 0, "a month in");
-    check(&["scan", "--demo", "--exit-code"], 3, "a month in");
+    check(&["scan", "--demo"], 0, "in 10 findings");
+    check(&["scan", "--demo", "--exit-code"], 3, "in 10 findings");
     check(
         &["scan", "--demo", "--exit-code", "--region", "eu-north-1"],
         0,
@@ -49,6 +49,22 @@ fn the_status_tells_how_it_ended() {
         "cannot be used with",
     );
     check(&["scan", "--demo", "--region", "no region"], 2, "no region");
+    check(&["scan", "--region", "xx"], 2, "not the name of a region");
+    check(
+        &["scan", "--region", "eu-cental-1"],
+        2,
+        "did you mean eu-central-1?",
+    );
+    check(
+        &["scan", "--demo", "--output", "x.pdf"],
+        2,
+        "no format has the extension .pdf",
+    );
+    check(
+        &["scan", "--demo", "--time-zone", "Europe/Nowhere"],
+        2,
+        "not a time zone",
+    );
     check(
         &["scan", "--demo", "--format", "yaml"],
         2,
@@ -116,7 +132,7 @@ fn the_same_account_gives_the_same_bytes() {
 fn the_report_is_json_of_its_schema() {
     let output = run(&["scan", "--demo", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["schema"], "ebb.report/1.0");
+    assert_eq!(report["schema"], "ebb.report/2");
     assert_eq!(report["origin"], "simulated");
     assert_eq!(report["at"], "2026-03-04T12:00:00Z");
 }
@@ -184,6 +200,113 @@ fn a_reader_that_goes_away_is_no_error() {
         (child.wait().expect("it ends").code(), said.as_str()),
         (Some(0), "")
     );
+}
+
+#[test]
+fn readers_that_go_away_make_nothing_panic() {
+    let trace = "name\tstatus\texit\trealtime\tpeak_rss\tmemory\nX\tCOMPLETED\t0\tsoon\t-\t-\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.txt");
+    fs::write(&path, trace).expect("a file");
+    let name = path.to_str().expect("a name");
+    let out = folder.path().join("waste.html");
+    let out = out.to_str().expect("a name");
+    for line in [
+        &["scan", "--demo"][..],
+        &["scan", "--demo", "-o", out],
+        &["scan", "--demo", "--explain", "i-nothing"],
+        &["tune", "--demo"],
+        &["tune"],
+        &["serve"],
+        &["import", name],
+        &["catalog", "show"],
+        &["policy", "show"],
+        &["doctor", "machine"],
+        &["--help"],
+        &["nonsense"],
+    ] {
+        let mut child = ebb(line)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        drop((child.stdout.take(), child.stderr.take()));
+        let status = child.wait().expect("it ends");
+        // A panic ends with 101, a signal with none.
+        assert!(
+            matches!(status.code(), Some(0..=3)),
+            "{line:?} ended with {status}"
+        );
+    }
+}
+
+#[test]
+fn times_are_in_the_zone_that_is_asked_for() {
+    let check = |zone: Option<&str>, more: &[&str], expect: &str| {
+        let line = [&["scan", "--demo"][..], more].concat();
+        let mut command = ebb(&line);
+        command.envs(zone.map(|zone| ("TZ", zone)));
+        let output = command.output().expect("it starts");
+        let written = text(&output.stdout);
+        assert!(written.contains(expect), "{zone:?} {more:?}: {written}");
+    };
+    let berlin = ["--time-zone", "Europe/Berlin"];
+    check(None, &[], "2026-03-04 12:00 UTC · ");
+    check(Some("America/New_York"), &[], "2026-03-04 07:00 EST · ");
+    check(Some("America/New_York"), &berlin, "2026-03-04 13:00 CET · ");
+    check(
+        None,
+        &[&berlin[..], &["--format", "markdown"]].concat(),
+        "2026-03-04 13:00 CET",
+    );
+    check(
+        None,
+        &[&berlin[..], &["--format", "html"]].concat(),
+        "2026-03-04 13:00 CET",
+    );
+    check(
+        None,
+        &[&berlin[..], &["--format", "json"]].concat(),
+        "\"2026-03-04T12:00:00Z\"",
+    );
+    let mut wrong = ebb(&["scan", "--demo"]);
+    let output = wrong.env("TZ", "Mars/Base").output().expect("it starts");
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("is not a time zone; times are in UTC"));
+    assert!(text(&output.stdout).contains("2026-03-04 12:00 UTC"));
+}
+
+#[test]
+fn a_scan_shows_the_findings_that_are_asked_for() {
+    let check = |more: &[&str], expect: &[&str], left_out: &str| {
+        let line = [&["scan", "--demo", "--format", "csv"][..], more].concat();
+        let output = run(&line);
+        let written = text(&output.stdout);
+        let ids: Vec<&str> = written
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split('/').next())
+            .collect();
+        assert_eq!(ids, expect, "{more:?}");
+        let table = run(&[&["scan", "--demo"][..], more].concat());
+        assert!(text(&table.stdout).contains(left_out), "{left_out}");
+    };
+    check(
+        &["--owner", "ben"],
+        &["idle_node"],
+        "9 findings are left out",
+    );
+    check(
+        &["--kind", "overprovisioned-step", "--min-saving", "100"],
+        &["overprovisioned_step"],
+        "Selected by kind overprovisioned_step, saving of at least $100.00 a month",
+    );
+    check(
+        &["--tag", "Name=ci-runner"],
+        &["idle_node"],
+        "$283.24 a month in 1 finding",
+    );
+    check(&["--owner", "nobody here"], &[], "No finding was selected.");
 }
 
 #[test]
@@ -279,7 +402,8 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
         "there are: assembly",
     );
     check(&["tune", "--demo", "boat", "x"], 1, "none of pipeline");
-    check(&["tune"], 2, "--demo");
+    check(&["tune"], 2, "ebb tune --report report.json");
+    check(&["serve"], 2, "ebb serve --demo");
     check(&["tune", "--demo", "--report", name], 2, "cannot be used");
     check(&["tune", "--report", "/nowhere"], 1, "cannot read /nowhere");
     check(&["tune", "--help"], 0, "Examples:");
@@ -296,7 +420,7 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
     check(
         &["tune", "--demo", step, "--format", "json"],
         0,
-        "ebb.tune/1.0",
+        "ebb.tune/2",
     );
 }
 

@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::{InstanceType, Region};
@@ -30,6 +32,8 @@ use crate::units::{Bytes, UsdPerHour};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Catalogue {
     source: String,
+    /// The day of the list that prices of [`PriceBasis::Earlier`] are of.
+    earlier: Option<Date>,
     /// Sorted by name.
     types: Vec<TypeSpec>,
     /// Each sorted by the index of its type, and so by the type's name.
@@ -91,6 +95,21 @@ pub struct TypeSpec {
     pub current_generation: bool,
     /// Is sold on the spot market.
     pub spot: bool,
+    /// What it is built on; `None` when the source does not tell.
+    #[serde(default)]
+    pub hypervisor: Option<Hypervisor>,
+}
+
+/// What a machine is built on.
+///
+/// Source: EC2 User Guide, "Instances built on the AWS Nitro System".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hypervisor {
+    /// The Nitro System, bare metal included.
+    Nitro,
+    /// What came before it.
+    Xen,
 }
 
 impl TypeSpec {
@@ -150,6 +169,8 @@ pub enum PriceBasis {
     /// Size times the family's price in that region, or that of a region which charges
     /// the same: the list has none for this type there, or that of dedicated tenancy.
     FromFamily,
+    /// From an earlier list, because the newest has none that can be used.
+    Earlier,
     /// As AWS's Price List told it after the program was built.
     Told,
 }
@@ -178,11 +199,12 @@ impl Catalogue {
     /// with file and line at the first thing that is not as it must be.
     pub fn parse(types: &str, prices: &str) -> Result<Self, CatalogueError> {
         let types = parse::types(types)?;
-        let (source, prices) = parse::prices(prices, &types)?;
+        let prices = parse::prices(prices, &types)?;
         Ok(Self {
-            source,
+            source: prices.source,
+            earlier: prices.earlier,
             types,
-            prices,
+            prices: prices.by_region,
             told: BTreeMap::new(),
             described: BTreeMap::new(),
             beyond: BTreeMap::new(),
@@ -214,6 +236,26 @@ impl Catalogue {
         let priced = self.prices.get(region)?;
         let at = priced.binary_search_by_key(&index, |p| p.type_index).ok()?;
         Some(priced[at].price)
+    }
+
+    /// When the list price of a type was asked for, or of which day the built-in one is;
+    /// `None` without a price, or where its source names no day.
+    pub fn price_as_of(&self, region: &Region, name: &InstanceType) -> Option<Timestamp> {
+        match self.list_price(region, name)?.basis {
+            PriceBasis::Told => self.told_at(region),
+            PriceBasis::Listed | PriceBasis::Unchecked | PriceBasis::FromFamily => self.built_at(),
+            PriceBasis::Earlier => begin_of(self.earlier?),
+        }
+    }
+
+    /// Of when most list prices of a region are.
+    pub fn prices_as_of(&self, region: &Region) -> Option<Timestamp> {
+        self.told_at(region).or_else(|| self.built_at())
+    }
+
+    /// The begin of the day that the built-in prices are of.
+    fn built_at(&self) -> Option<Timestamp> {
+        begin_of(self.day()?)
     }
 
     /// All types, sorted by name.
@@ -252,4 +294,9 @@ impl Catalogue {
     fn index(&self, name: &InstanceType) -> Option<usize> {
         self.types.binary_search_by(|t| t.name.cmp(name)).ok()
     }
+}
+
+fn begin_of(day: Date) -> Option<Timestamp> {
+    let begin = day.to_zoned(TimeZone::UTC).ok()?;
+    Some(begin.timestamp())
 }

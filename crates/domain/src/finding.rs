@@ -11,6 +11,7 @@ pub use evidence::{
 };
 pub use kind::FindingKind;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::fleet::{Controller, Instance, Job, Market, Provider};
 use crate::heartbeat::Origin;
 use crate::identity::{AccountId, InstanceType, Region};
 use crate::profile::place::Offers;
+use crate::savings::Counted;
 use crate::sizing::{Risk, SizedRequest};
 use crate::step::{PlacedStep, StepId};
 use crate::units::{Share, Usd, UsdPerHour};
@@ -49,9 +51,15 @@ pub struct Resource {
     pub controller: Option<Controller>,
     /// Whether its evidence was measured or made by a generator.
     pub origin: Origin,
+    /// Its tags and those of its machine, at most [`Resource::MAX_TAGS`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 impl Resource {
+    /// Tags kept of a resource: as many as AWS allows.
+    pub const MAX_TAGS: usize = 50;
+
     /// One of which nothing but a name is known.
     pub(crate) fn named(id: String, name: &str, region: &Region) -> Self {
         Self {
@@ -65,6 +73,7 @@ impl Resource {
             market: None,
             controller: None,
             origin: Origin::Measured,
+            tags: BTreeMap::new(),
         }
     }
 
@@ -85,6 +94,7 @@ impl Resource {
             market: (instance.provider != Provider::Own).then_some(instance.market),
             controller,
             origin,
+            tags: BTreeMap::new(),
         }
     }
 }
@@ -187,8 +197,8 @@ impl fmt::Display for PriceBasis {
             Self::Bill => "effective cost from the bill",
             Self::Stated => "price that you state",
             Self::ListPrice => "list price",
-            Self::SpotPrice => "spot price now, of the cheapest zone",
-            Self::ListPriceAsUpperBound => "list price, an upper bound for spot",
+            Self::SpotPrice => "spot price in the cheapest zone",
+            Self::ListPriceAsUpperBound => "on-demand price of spot machines",
         })
     }
 }
@@ -197,15 +207,30 @@ impl fmt::Display for PriceBasis {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// What is wasted an hour.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
     /// Where that price comes from.
     pub basis: PriceBasis,
     /// The same at the list price; `None` when the catalogue has none.
+    #[serde(rename = "list_per_hour_usd", alias = "list_per_hour")]
     pub list_per_hour: Option<UsdPerHour>,
     /// What was wasted within the window.
+    #[serde(rename = "spent_usd", alias = "spent")]
     pub spent: Usd,
     /// What a month of it costs, and so what mending it saves.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
+    /// The part of it that the totals contain: less where another finding counts the same
+    /// dollars. `None` for all of it, as in `ebb.report/1.0`.
+    #[serde(default)]
+    pub counted: Option<Counted>,
+    /// Of when the price is: the billed day, the day of the list, or the time of the spot
+    /// price; `None` where that is not known.
+    #[serde(default)]
+    pub price_as_of: Option<Timestamp>,
+    /// Of when the list price is; `None` where there is none, or its day is not known.
+    #[serde(default)]
+    pub list_as_of: Option<Timestamp>,
 }
 
 /// What to do, as an action of Cost Optimization Hub with its words.
@@ -272,8 +297,10 @@ pub struct Recommendation {
     #[serde(default)]
     pub offers: Offers,
     /// What an hour of the step costs now, by its share of the machine.
+    #[serde(rename = "current_per_hour_usd", alias = "current_per_hour")]
     pub current_per_hour: Option<UsdPerHour>,
     /// What it would cost.
+    #[serde(rename = "recommended_per_hour_usd", alias = "recommended_per_hour")]
     pub recommended_per_hour: Option<UsdPerHour>,
     /// What was taken for granted.
     pub assumptions: Vec<String>,
@@ -370,6 +397,12 @@ impl Finding {
         if let Some(cost) = &mut self.cost {
             cost.spent = cost.per_hour.over(length);
         }
+    }
+
+    /// What fixing it saves a month; `None` where no price is known, or only a bound of it.
+    pub fn known_saving(&self) -> Option<Usd> {
+        let cost = self.cost.as_ref()?;
+        (!cost.basis.is_bound()).then_some(cost.saving_a_month)
     }
 
     /// What mending it saves a month; nothing where no price is known, for

@@ -1,6 +1,7 @@
 //! From facts to a report: runs every rule over every resource.
 
 mod ages;
+mod billed;
 #[cfg(test)]
 mod cases;
 mod committed;
@@ -12,8 +13,10 @@ mod memory;
 mod nodes;
 mod price;
 mod series;
+mod shared;
 mod whose;
 
+pub use billed::{Billed, BilledResource, MAX_BILLED};
 pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
 pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG};
@@ -24,18 +27,23 @@ pub(crate) use price::Price;
 pub use series::{Credits, MetricPoint, MetricSeries};
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 
 use crate::finding::Finding;
 use crate::fleet::InstanceState;
 use crate::heartbeat::Origin;
 use crate::ledger;
 use crate::life::History;
-use crate::profile::{advice, gather};
+use crate::profile::advice::{self, StepAdvice};
+use crate::profile::gather::{self, Profiles};
 use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
 use crate::runs::Runs;
+use crate::savings;
+use crate::step::PlacedStep;
 use crate::targets::Targets;
 use crate::timeline;
+use shared::Costs;
 
 /// Rules that need the facts alone.
 const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
@@ -71,24 +79,22 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .collect()
     };
     let (targets, verdicts) = both(|| Targets::of(facts, &profiles), by_steps);
-    let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
-    settle(facts, verdicts, &mut findings, &mut not_judged);
-    rules::idle::last_steps::link(&mut findings, &profiles);
-    rules::low_duty::take_offers(facts, &mut findings, &targets.nodes);
-    let kept = kept.get_or_init(|| facts.state.steps());
-    let too_small = rules::underprovisioned_node::judge(facts, kept, &findings);
-    settle(facts, too_small, &mut findings, &mut not_judged);
-    let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
-    settle(facts, of_nodes, &mut findings, &mut not_judged);
-    dearest_first(&mut findings);
-    committed::hold_back(facts, &mut findings);
-    dearest_first(&mut findings);
-    not_judged.sort();
-    not_judged.dedup();
-    let ((nodes, nodes_left_out), (steps, steps_left_out)) = both(
+    let Judged {
+        mut findings,
+        not_judged,
+        costs,
+    } = found(
+        facts,
+        verdicts,
+        &profiles,
+        &targets,
+        kept.get_or_init(|| facts.state.steps()),
+    );
+    let ((nodes, nodes_left_out), (mut steps, steps_left_out)) = both(
         || nodes::nodes(facts, &findings),
         || advice::steps(facts, &profiles, &findings),
     );
+    without_bounds(&mut steps, &findings);
     let (timeline, ledger) = both(
         || timeline::of(facts, &findings),
         || ledger::divide(facts, &profiles, &findings),
@@ -99,7 +105,9 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         schema: Report::SCHEMA.to_owned(),
         at: facts.now,
         origin: origin(facts, &findings),
-        totals: totals(facts, &findings, &not_judged),
+        totals: totals(facts, &findings, &not_judged, &costs),
+        selected: None,
+        shared_costs: costs.shared,
         findings,
         not_judged,
         gaps: facts
@@ -118,10 +126,48 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         timeline,
         history: History::default(),
         ledger,
+        billed: billed::of(facts),
         second_opinions,
         price_ages: ages::of_prices(facts),
         runs: Runs::of(facts, &profiles),
         fargate: fargate::jobs(facts),
+    }
+}
+
+/// What all verdicts come to.
+struct Judged {
+    findings: Vec<Finding>,
+    not_judged: Vec<NotJudged>,
+    costs: Costs,
+}
+
+/// Settles the verdicts and those that rest on their findings, and counts their money once.
+fn found(
+    facts: &Facts<'_>,
+    verdicts: Vec<Verdict>,
+    profiles: &Profiles<'_>,
+    targets: &Targets,
+    kept: &[PlacedStep],
+) -> Judged {
+    let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
+    settle(facts, verdicts, &mut findings, &mut not_judged);
+    rules::idle::last_steps::link(&mut findings, profiles);
+    rules::low_duty::take_offers(facts, &mut findings, &targets.nodes);
+    let too_small = rules::underprovisioned_node::judge(facts, kept, &findings);
+    settle(facts, too_small, &mut findings, &mut not_judged);
+    let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
+    settle(facts, of_nodes, &mut findings, &mut not_judged);
+    dearest_first(&mut findings);
+    committed::hold_back(facts, &mut findings);
+    dearest_first(&mut findings);
+    let costs = shared::costs(facts, profiles, &findings);
+    savings::count_once(&mut findings, &costs.shared);
+    not_judged.sort();
+    not_judged.dedup();
+    Judged {
+        findings,
+        not_judged,
+        costs,
     }
 }
 
@@ -138,6 +184,8 @@ fn settle(
             if resource.account.is_none() {
                 resource.account = whose::account(facts, resource);
             }
+            let job = finding.steps.first().and_then(|step| step.job.as_deref());
+            finding.resource.tags = whose::tags(facts, &finding.resource, job);
         }
         match exempt::verdict(facts, verdict) {
             Verdict::Waste(finding) => findings.push(*finding),
@@ -163,6 +211,19 @@ fn dearest_first(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
     });
+}
+
+/// A saving of which only a bound is known is none of a step's.
+fn without_bounds(steps: &mut [StepAdvice], findings: &[Finding]) {
+    let bounds = findings.iter().filter(|one| one.known_saving().is_none());
+    let bounds: BTreeSet<&str> = bounds.map(|one| one.id.as_str()).collect();
+    let of_bounds = steps.iter_mut().filter(|step| {
+        let finding = step.finding.as_deref();
+        finding.is_some_and(|id| bounds.contains(id))
+    });
+    for step in of_bounds {
+        step.saving_a_month = None;
+    }
 }
 
 /// Each second opinion with our finding about the same resource, the greatest saving
@@ -200,7 +261,12 @@ fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
         .unwrap_or(Origin::Measured)
 }
 
-fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> Totals {
+fn totals(
+    facts: &Facts<'_>,
+    findings: &[Finding],
+    not_judged: &[NotJudged],
+    costs: &Costs,
+) -> Totals {
     let running: Vec<_> = facts
         .inventory
         .instances
@@ -215,8 +281,7 @@ fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> 
             .is_some_and(|node| node.latest.is_some())
     };
     let with_probe = running.iter().filter(|i| probed(&i.id)).count();
-    let refused: std::collections::BTreeSet<&str> =
-        not_judged.iter().map(|n| n.resource.as_str()).collect();
+    let refused: BTreeSet<&str> = not_judged.iter().map(|n| n.resource.as_str()).collect();
     let on_metrics = running
         .iter()
         .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
@@ -227,6 +292,8 @@ fn totals(facts: &Facts<'_>, findings: &[Finding], not_judged: &[NotJudged]) -> 
         with_probe,
         on_metrics,
         jobs: facts.inventory.batch.jobs.len(),
+        cost_a_month: Some(costs.a_month),
+        cost_at_most_a_month: Some(costs.at_most_a_month),
         ..Totals::default()
     };
     totals.sum_up(findings);

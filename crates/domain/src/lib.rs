@@ -20,6 +20,7 @@ pub mod report;
 pub mod rules;
 pub mod runs;
 pub mod safe_text;
+pub mod savings;
 pub mod sizing;
 pub mod state;
 pub mod step;

@@ -24,6 +24,7 @@ use crate::fleet::Inventory;
 use crate::heartbeat::Origin;
 use crate::identity::AccountId;
 use crate::report::Report;
+use crate::savings;
 use crate::units::Usd;
 
 /// Days for which what was resolved is reported, and known when it comes back.
@@ -119,10 +120,12 @@ pub struct Resolved {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// A month of it: the saving that the finding named when it was last seen.
+    #[serde(rename = "a_month_usd", alias = "a_month")]
     pub a_month: Usd,
     /// Where that price came from.
     pub basis: PriceBasis,
     /// Since it was resolved, for as long as it stayed so.
+    #[serde(rename = "so_far_usd", alias = "so_far")]
     pub so_far: Usd,
 }
 
@@ -140,6 +143,7 @@ pub struct History {
     /// Resolved ones beyond those named.
     pub resolved_left_out: usize,
     /// What all resolved ones saved so far where that is known.
+    #[serde(rename = "saved_so_far_usd", alias = "saved_so_far")]
     pub saved_so_far: Usd,
     /// What earlier reports summed up to, the oldest first.
     pub trend: Vec<Past>,
@@ -183,6 +187,7 @@ impl Lives {
             }
         }
         report.findings = findings;
+        savings::count_once(&mut report.findings, &report.shared_costs);
         report.totals.sum_up(&report.findings);
         self.resolve(&history, report, (inventory, catalogue));
         self.forget(now);

@@ -7,6 +7,7 @@ pub mod spot;
 pub mod transfer;
 pub mod work;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Architecture, Catalogue, TypeSpec};
@@ -22,7 +23,11 @@ pub struct Placement {
     /// Where.
     pub region: Region,
     /// Its list price on demand.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
+    /// Of when that is; `None` where it is not known.
+    #[serde(default)]
+    pub price_as_of: Option<Timestamp>,
 }
 
 /// What a machine must have.
@@ -77,6 +82,7 @@ pub(crate) fn cheapest_with(
             instance_type: spec.name.clone(),
             region: region.clone(),
             per_hour,
+            price_as_of: catalogue.price_as_of(region, &spec.name),
         })
 }
 

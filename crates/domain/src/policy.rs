@@ -24,7 +24,7 @@ pub use placement::PlacementPolicy;
 pub use price::StatedPrice;
 pub use quiet::QuietPolicy;
 pub use route::Route;
-pub use schedule::{Day, Schedule};
+pub use schedule::{Day, Schedule, time_zone};
 pub use sizing::SizingPolicy;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;

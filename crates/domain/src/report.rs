@@ -3,9 +3,11 @@
 
 mod age;
 mod fargate;
+mod selection;
 
 pub use age::{PriceAge, PricedBy};
 pub use fargate::{FargateJob, FargateJobs};
+pub use selection::{Selected, Selection, TagFilter};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,19 +18,21 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Finding, PriceBasis};
 use crate::fleet::Gap;
 use crate::heartbeat::Origin;
-use crate::judge::NodeSummary;
+use crate::judge::{Billed, NodeSummary};
 use crate::ledger::LedgerDay;
 use crate::life::History;
 use crate::profile::advice::StepAdvice;
 use crate::runs::Runs;
+use crate::savings::{SharedCost, Sums};
 use crate::targets::Targets;
 use crate::timeline::Timeline;
 use crate::units::{Usd, UsdPerHour};
 
-/// The report of one sweep. The same facts give the same bytes.
+/// The report of one sweep. The same facts give the same bytes. JSON has dollars as decimal
+/// strings in fields whose names end with `usd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// `ebb.report/1.0`.
+    /// [`Report::SCHEMA`].
     pub schema: String,
     /// When the sweep judged.
     pub at: Timestamp,
@@ -68,6 +72,9 @@ pub struct Report {
     /// Where each day of the bill went, the oldest first; nothing without a bill.
     #[serde(default)]
     pub ledger: Vec<LedgerDay>,
+    /// The bill of the same days by resource; nothing without one.
+    #[serde(default)]
+    pub billed: Billed,
     /// What the cloud's own advisers say of the same machines, the greatest saving
     /// first; nothing where they are not switched on.
     #[serde(default)]
@@ -82,6 +89,13 @@ pub struct Report {
     /// Batch jobs on Fargate, where no probe can run.
     #[serde(default)]
     pub fargate: FargateJobs,
+    /// That it has some of its findings only; `None` where it has all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selected: Option<Selected>,
+    /// Costs that several findings claim: for counting again when findings are set aside. JSON
+    /// has the result alone, in [`Cost::counted`](crate::finding::Cost::counted).
+    #[serde(skip)]
+    pub shared_costs: Vec<SharedCost>,
 }
 
 /// Who else gives advice.
@@ -116,6 +130,7 @@ pub struct SecondOpinion {
     /// What it would have instead, such as a machine type.
     pub instead: Option<String>,
     /// What it says that saves a month.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
     /// The finding of this report about the same resource.
     #[serde(default)]
@@ -124,7 +139,7 @@ pub struct SecondOpinion {
 
 impl Report {
     /// The schema line that [`Report::schema`] holds.
-    pub const SCHEMA: &'static str = "ebb.report/1.0";
+    pub const SCHEMA: &'static str = "ebb.report/2";
 
     /// The findings of some owners, with their sums; what was not judged, not seen and
     /// is advised on steps is not theirs.
@@ -133,8 +148,7 @@ impl Report {
         let findings = self.findings.iter();
         let theirs = findings.filter(|finding| is_theirs(finding.resource.owner.as_deref()));
         let findings: Vec<Finding> = theirs.cloned().collect();
-        let mut totals = self.totals.clone();
-        totals.sum_up(&findings);
+        let totals = self.totals.of_part(&findings);
         Self {
             schema: self.schema.clone(),
             at: self.at,
@@ -154,10 +168,13 @@ impl Report {
                 ..History::default()
             },
             ledger: Vec::new(),
+            billed: Billed::default(),
             second_opinions: Vec::new(),
             price_ages: Vec::new(),
             runs: Runs::default(),
             fargate: FargateJobs::default(),
+            selected: None,
+            shared_costs: Vec::new(),
         }
     }
 }
@@ -186,12 +203,27 @@ pub struct Totals {
     pub on_metrics: usize,
     /// Jobs seen.
     pub jobs: usize,
-    /// What is wasted an hour now.
+    /// What is wasted an hour now. Dollars that several findings claim count once in this and
+    /// the following sums; amounts of which only an upper bound is known are in `at_most`.
+    #[serde(rename = "waste_per_hour_usd", alias = "waste_per_hour")]
     pub waste_per_hour: UsdPerHour,
     /// What was wasted so far.
+    #[serde(rename = "spent_usd", alias = "spent")]
     pub spent: Usd,
-    /// What mending all of it saves a month.
+    /// What fixing all of it saves a month.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
+    /// The same of findings that are priced by an upper bound, such as spot machines at the
+    /// on-demand price.
+    #[serde(default)]
+    pub at_most: Sums,
+    /// What a month costs of all machines that run, all volumes, and what else findings are
+    /// about; `None` for a part of a report.
+    #[serde(rename = "cost_a_month_usd", default)]
+    pub cost_a_month: Option<Usd>,
+    /// The same of what is priced by an upper bound.
+    #[serde(rename = "cost_at_most_a_month_usd", default)]
+    pub cost_at_most_a_month: Option<Usd>,
     /// Findings whose price is not known, and so not in the sums.
     pub without_price: usize,
     /// Where the prices in the sums come from.
@@ -199,14 +231,38 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// The same of some of the findings; the counts of what was looked at stay.
+    #[must_use]
+    pub fn of_part<'a>(&self, findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+        let mut totals = Self {
+            cost_a_month: None,
+            cost_at_most_a_month: None,
+            ..self.clone()
+        };
+        totals.sum_up(findings);
+        totals
+    }
+
     /// Takes over the sums over `findings`; the counts of what was looked at stay.
-    pub(crate) fn sum_up(&mut self, findings: &[Finding]) {
-        let costs = || findings.iter().filter_map(|finding| finding.cost.as_ref());
-        self.waste_per_hour = UsdPerHour(costs().map(|cost| cost.per_hour.0).sum());
-        self.spent = costs().map(|cost| cost.spent).sum();
-        self.saving_a_month = costs().map(|cost| cost.saving_a_month).sum();
-        self.without_price = findings.iter().filter(|f| f.cost.is_none()).count();
-        let bases: BTreeSet<PriceBasis> = costs().map(|cost| cost.basis).collect();
+    pub fn sum_up<'a>(&mut self, findings: impl IntoIterator<Item = &'a Finding>) {
+        let (mut known, mut at_most) = (Sums::default(), Sums::default());
+        let mut bases = BTreeSet::new();
+        self.without_price = 0;
+        for finding in findings {
+            let Some(cost) = &finding.cost else {
+                self.without_price += 1;
+                continue;
+            };
+            bases.insert(cost.basis);
+            match cost.basis.is_bound() {
+                true => at_most.add(&cost.in_totals()),
+                false => known.add(&cost.in_totals()),
+            }
+        }
+        self.waste_per_hour = known.per_hour;
+        self.spent = known.spent;
+        self.saving_a_month = known.saving_a_month;
+        self.at_most = at_most;
         self.price_bases = bases.into_iter().collect();
     }
 }

@@ -26,6 +26,8 @@ pub(crate) mod testing;
 pub mod unattached_volume;
 pub(crate) mod underprovisioned_node;
 
+pub(crate) use storage::a_month as volume_price_a_month;
+
 use crate::finding::{Action, Cost, Finding, FindingKind, Remedy};
 use crate::fleet::Instance;
 use crate::identity::InstanceType;

@@ -148,10 +148,14 @@ pub struct GroupAdvice {
     pub spot_score: Option<SpotScore>,
     /// What the best offer saves a month, of such windows of a day at least; `None` where
     /// that is not known.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
     /// What was seen by what a replay of the very same gives, in parts per million: how
     /// far the replay is to be trusted, and what offers are multiplied by.
     pub seen_by_replayed_ppm: Option<u32>,
+    /// Of when the list prices of its region are; `None` where that is not known.
+    #[serde(default)]
+    pub list_as_of: Option<Timestamp>,
     /// How far it is to be trusted.
     pub confidence: Level,
     /// What was taken for granted.
@@ -214,6 +218,7 @@ pub struct Fleet {
     /// How it is bought.
     pub market: Market,
     /// What an hour of one costs.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
     /// The time of all machines together.
     pub machine_time: Duration,
@@ -260,14 +265,20 @@ pub struct NodeAdvice {
     /// The same with headroom: what another type must have.
     pub needs: Used,
     /// What an hour of it costs; `None` where no price is known.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
     /// Where that price comes from.
     pub basis: Option<PriceBasis>,
     /// Its list price, beside what is paid.
+    #[serde(rename = "list_per_hour_usd", alias = "list_per_hour")]
     pub list_per_hour: Option<UsdPerHour>,
+    /// Of when the list prices of its region are; `None` where that is not known.
+    #[serde(default)]
+    pub list_as_of: Option<Timestamp>,
     /// On demand at home, the cheapest first, each of another family.
     pub offers: Vec<NodeOffer>,
     /// What the best offer saves a month.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
     /// What was taken for granted.
     pub assumed: Vec<String>,
@@ -290,7 +301,9 @@ pub struct NodeOffer {
     /// The type.
     pub instance_type: InstanceType,
     /// Its list price on demand.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
     /// What an hour costs less than now; `None` where what is paid now is not known.
+    #[serde(rename = "saves_an_hour_usd", alias = "saves_an_hour")]
     pub saves_an_hour: Option<UsdPerHour>,
 }

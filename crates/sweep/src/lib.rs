@@ -18,6 +18,7 @@ pub mod reason;
 #[cfg(feature = "arrivals")]
 pub mod remembered;
 pub mod render;
+pub mod report_file;
 #[cfg(feature = "lake")]
 pub mod run;
 pub mod scan;

@@ -77,7 +77,7 @@ pub async fn report(objects: &dyn Objects, report: &Report) -> (Vec<String>, Vec
         (
             "report.html",
             "text/html; charset=utf-8",
-            render::html(report),
+            render::html(report, &render::Zone::utc()),
         ),
         ("report.csv", "text/csv; charset=utf-8", render::csv(report)),
         ("report.json", "application/json", render::json(report)),

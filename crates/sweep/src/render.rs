@@ -18,6 +18,7 @@ mod slack;
 mod table;
 pub(crate) mod text;
 mod view;
+mod zone;
 
 pub use csv::csv;
 pub use email::{EmailParts, email};
@@ -30,3 +31,6 @@ pub use markdown::markdown;
 pub use sarif::sarif;
 pub use slack::slack;
 pub use table::{Colour, Look, table};
+pub(crate) use view::age as price_age;
+pub use view::price_ages;
+pub use zone::Zone;

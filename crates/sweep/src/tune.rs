@@ -83,7 +83,7 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         on_fargate: None,
         bound: Boundness::default(),
         offers: told.offers.clone(),
-        saving_a_month: finding.cost.as_ref().map(|cost| cost.saving_a_month),
+        saving_a_month: finding.known_saving(),
         finding: Some(finding.id.clone()),
     })
 }

@@ -14,7 +14,10 @@ impl Demo {
     pub(super) async fn show(&mut self, stage: &Stage, report: &Report) -> Result<()> {
         let console = self.console;
         console.part(5, "Findings by dollars");
-        println!("{}", ebb_sweep::render::table(report, &console.look()));
+        println!(
+            "{}",
+            ebb_sweep::render::table(report, &console.look(), &ebb_sweep::render::Zone::utc())
+        );
         let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
         let page = self.places.work.join("report.html");
         fs::write(&page, html)?;

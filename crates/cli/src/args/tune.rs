@@ -1,6 +1,6 @@
 //! What `tune` and `import` can be told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ebb_domain::units::Bytes;
@@ -48,10 +48,10 @@ pub(crate) struct TuneArgs {
     /// The pipeline, the compute environment, or the node's id
     #[arg(value_name = "NAME", requires = "step")]
     pub(crate) name: Option<String>,
-    /// The account that is kept in the program: offline, simulated, always the same
-    #[arg(long, required_unless_present = "report")]
+    /// Use the built-in demo account: offline, simulated, always the same
+    #[arg(long)]
     pub(crate) demo: bool,
-    /// A report as JSON, of a sweep or of `ebb scan --output report.json`
+    /// Report as JSON, of a sweep or of `ebb scan --output report.json`
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
@@ -59,6 +59,37 @@ pub(crate) struct TuneArgs {
     /// End with status 3 when a step asks for far more than it needs
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+/// Where a report comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Source<'a> {
+    /// A file.
+    File(&'a Path),
+    /// The built-in demo account.
+    Demo,
+    /// Nothing was given.
+    Missing,
+}
+
+impl TuneArgs {
+    pub(crate) fn source(&self) -> Source<'_> {
+        match &self.report {
+            Some(path) => Source::File(path),
+            None if self.demo => Source::Demo,
+            None => Source::Missing,
+        }
+    }
+}
+
+impl ServeArgs {
+    pub(crate) fn source(&self) -> Source<'_> {
+        match &self.report {
+            Some(path) => Source::File(path),
+            None if self.demo => Source::Demo,
+            None => Source::Missing,
+        }
+    }
 }
 
 /// How advice is written.
@@ -90,7 +121,7 @@ impl Form {
 pub(crate) enum TuneFormat {
     /// For a terminal
     Table,
-    /// Every value, ebb.tune/1.0
+    /// Every value, ebb.tune/2
     Json,
     /// `withName` selectors for nextflow.config
     Nextflow,
@@ -143,10 +174,10 @@ or snoozed here is kept until then; a deployment keeps it for its sweeps.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]
 pub(crate) struct ServeArgs {
-    /// The account that is kept in the program: offline, simulated, always the same
-    #[arg(long, required_unless_present = "report")]
+    /// Use the built-in demo account: offline, simulated, always the same
+    #[arg(long)]
     pub(crate) demo: bool,
-    /// A report as JSON, of a sweep or of `ebb scan --output report.json`
+    /// Report as JSON, of a sweep or of `ebb scan --output report.json`
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     pub(crate) report: Option<PathBuf>,
     /// The port; 0 for any that is free

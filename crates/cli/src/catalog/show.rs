@@ -2,9 +2,8 @@
 
 use anyhow::{Result, bail};
 use ebb_domain::catalogue::{Architecture, Catalogue, PriceBasis, Refreshed, TypeSpec};
-use ebb_domain::fleet::SpotTerms;
 use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Bytes, UsdPerHour};
+use ebb_domain::units::{Bytes, Usd, UsdPerHour};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde::Serialize;
 
@@ -51,11 +50,20 @@ struct Type<'a> {
 #[derive(Serialize)]
 struct Price<'a> {
     region: &'a Region,
+    #[serde(rename = "on_demand_usd_per_hour")]
     on_demand: UsdPerHour,
     basis: &'static str,
+    /// Of when it is; `None` where that is not known.
+    as_of: Option<Timestamp>,
     /// When AWS told it; `None` for one that is built in.
     told_at: Option<Timestamp>,
-    spot: Option<&'a SpotTerms>,
+    /// In the cheapest zone; `None` where AWS was not asked.
+    #[serde(rename = "spot_usd_per_hour")]
+    spot: Option<UsdPerHour>,
+    /// Of when that is.
+    spot_as_of: Option<Timestamp>,
+    /// Spot machines taken back in a month, in parts per million.
+    taken_back_ppm: Option<u32>,
 }
 
 /// What was asked for, as text.
@@ -88,6 +96,16 @@ pub(super) fn written(
             all.filter(|one| is_affordable(one, args)).collect()
         }
     };
+    if let (Some(family), true) = (&args.family, types.is_empty()) {
+        let mut all = catalogue.types().iter();
+        if !all.any(|spec| is_of_family(spec.name.as_str(), family)) {
+            bail!(
+                "no family '{}' in the catalogue; a family is the part of a type before the dot, \
+                 such as m5",
+                family.escape_default()
+            );
+        }
+    }
     types.sort_by_key(|one| {
         (
             one.prices.first().map(|price| price.on_demand),
@@ -97,7 +115,7 @@ pub(super) fn written(
     let left_out = types.len().saturating_sub(args.limit);
     types.truncate(args.limit);
     let shown = Shown {
-        schema: "ebb.catalog/1.0",
+        schema: "ebb.catalog/2",
         as_of: catalogue.sources(),
         left_out,
         types,
@@ -111,13 +129,14 @@ pub(super) fn written(
 
 fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a TypeSpec> {
     let types = catalogue.types();
-    if let Some(spec) = types.iter().find(|spec| spec.name.as_str() == name) {
+    let is_it = |spec: &&TypeSpec| spec.name.as_str().eq_ignore_ascii_case(name);
+    if let Some(spec) = types.iter().find(is_it) {
         return Ok(spec);
     }
     let family = name.split('.').next().unwrap_or_default();
     let near = types.iter().map(|spec| spec.name.as_str());
     let near: Vec<&str> = near
-        .filter(|known| !family.is_empty() && known.split('.').next() == Some(family))
+        .filter(|known| !family.is_empty() && is_of_family(known, family))
         .collect();
     let shown = name.escape_default();
     match near.is_empty() {
@@ -129,15 +148,19 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str) -> Result<&'a TypeSpec> {
     }
 }
 
+fn is_of_family(name: &str, family: &str) -> bool {
+    let own = name.split('.').next();
+    own.is_some_and(|own| own.eq_ignore_ascii_case(family))
+}
+
 fn fits(spec: &TypeSpec, args: &ShowArgs) -> bool {
-    let family = spec.name.as_str().split('.').next();
     let gpu = |wanted: &String| {
         let gpus = spec.gpus.as_ref();
         gpus.is_some_and(|gpus| gpus.name.to_lowercase().contains(&wanted.to_lowercase()))
     };
     args.family
         .as_deref()
-        .is_none_or(|wanted| family == Some(wanted))
+        .is_none_or(|wanted| is_of_family(spec.name.as_str(), wanted))
         && args
             .arch
             .is_none_or(|wanted| spec.architecture == wanted.into())
@@ -163,6 +186,7 @@ fn of<'a>(
         let listed = catalogue.list_price(region, &spec.name)?;
         let is_told = listed.basis == PriceBasis::Told;
         let told = refreshed.regions.get(*region);
+        let spot = told.and_then(|told| told.spot.get(&spec.name));
         Some(Price {
             region,
             on_demand: listed.usd_per_hour,
@@ -170,10 +194,14 @@ fn of<'a>(
                 PriceBasis::Listed => "listed",
                 PriceBasis::Unchecked => "unchecked",
                 PriceBasis::FromFamily => "from_family",
+                PriceBasis::Earlier => "earlier_list",
                 PriceBasis::Told => "told",
             },
+            as_of: catalogue.price_as_of(region, &spec.name),
             told_at: catalogue.told_at(region).filter(|_| is_told),
-            spot: told.and_then(|told| told.spot.get(&spec.name)),
+            spot: spot.map(|spot| spot.per_hour),
+            spot_as_of: spot.and_then(|spot| spot.as_of),
+            taken_back_ppm: spot.and_then(|spot| spot.taken_back_ppm),
         })
     };
     let gpus = spec.gpus.as_ref();
@@ -228,8 +256,7 @@ fn ages(catalogue: &Catalogue, now: Timestamp) -> String {
 }
 
 fn usd(price: UsdPerHour) -> String {
-    let micros = price.0.micros().max(0);
-    format!("{}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
+    price.0.max(Usd::ZERO).to_rounded(4)
 }
 
 fn or_dash(value: Option<impl ToString>) -> String {
@@ -316,7 +343,7 @@ fn one(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
             vec![
                 price.region.to_string(),
                 usd(price.on_demand),
-                or_dash(price.spot.map(|spot| usd(spot.per_hour))),
+                or_dash(price.spot.map(usd)),
                 told.unwrap_or_else(|| price.basis.replace('_', " ")),
             ]
         });
@@ -351,7 +378,7 @@ fn several(shown: &Shown<'_>, catalogue: &Catalogue, now: Timestamp) -> String {
                     format!("{} {name}", spec.gpus.unwrap_or(1))
                 }),
                 usd(price.on_demand),
-                or_dash(price.spot.map(|spot| usd(spot.per_hour))),
+                or_dash(price.spot.map(usd)),
                 price.region.to_string(),
             ]
         })

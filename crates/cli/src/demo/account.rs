@@ -16,6 +16,7 @@ use serde::Deserialize;
 pub(super) struct Account {
     pub(super) now: Timestamp,
     pub(super) nodes: Vec<Node>,
+    pub(super) bill: BillSpec,
     pub(super) environment: Environment,
     pub(super) jobs: Vec<JobSpec>,
     pub(super) fargate: FargateSpec,
@@ -57,6 +58,16 @@ pub(super) struct Node {
     pub(super) metrics: Option<MetricsSpec>,
     /// Since when its ECS agent has been disconnected.
     pub(super) agent_lost: Option<u64>,
+}
+
+/// Dollars of each day.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BillSpec {
+    /// Of machines that are gone, by id.
+    pub(super) past_machines: BTreeMap<NodeId, String>,
+    /// Of services other than the machines', by the bill's names.
+    pub(super) services: BTreeMap<String, String>,
 }
 
 fn on_demand() -> Market {

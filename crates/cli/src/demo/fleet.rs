@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ebb_domain::fleet::{Controller, Instance};
 use ebb_domain::identity::{AccountId, NodeId};
-use ebb_domain::judge::{MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
+use ebb_domain::judge::{BilledDay, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
 use ebb_domain::targets::PIPELINE_TAG;
 use ebb_domain::units::{Share, Usd};
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use super::account::{Account, MetricsSpec, Node};
 
@@ -67,19 +68,61 @@ fn series(now: Timestamp, spec: &MetricsSpec) -> MetricSeries {
     points.collect()
 }
 
-pub(super) fn bill(account: &Account) -> Result<BTreeMap<NodeId, ResourceCost>> {
-    let mut costs = BTreeMap::new();
-    for node in &account.nodes {
-        let Some(a_day) = &node.bill_a_day else {
-            continue;
+/// What the bill says, by machine and in all.
+pub(super) struct Bill {
+    pub(super) by_machine: BTreeMap<NodeId, ResourceCost>,
+    pub(super) days: Vec<BilledDay>,
+}
+
+/// Of a week of days that are closed; a machine costs what it does since its launch.
+pub(super) fn bill(account: &Account) -> Result<Bill> {
+    let mut bill = Bill {
+        by_machine: BTreeMap::new(),
+        days: Vec::new(),
+    };
+    let today = account.now.to_zoned(TimeZone::UTC).start_of_day()?;
+    for back in (2..9).rev() {
+        let begin = today.checked_sub(back.days())?.timestamp();
+        let day = begin.strftime("%Y-%m-%d").to_string();
+        let mut of_machines = Usd::ZERO;
+        let mut charge = |id: &NodeId, usd: Usd| {
+            let cost = bill.by_machine.entry(id.clone()).or_default();
+            cost.by_day.insert(day.clone(), usd);
+            of_machines = of_machines + usd;
         };
-        let usd = Usd::parse(a_day).with_context(|| format!("{a_day} is not an amount"))?;
-        let days = (2..9).map(|back| {
-            let day = account.ago(back * 24 * 60)?;
-            Ok((day.strftime("%Y-%m-%d").to_string(), usd))
+        for node in &account.nodes {
+            let Some(a_day) = &node.bill_a_day else {
+                continue;
+            };
+            let launched = account.ago(node.age_hours * 60)?;
+            let since = launched.duration_since(begin).max(SignedDuration::ZERO);
+            let ran = SignedDuration::from_hours(24) - since;
+            let seconds = u128::try_from(ran.as_secs()).unwrap_or(0);
+            if seconds > 0 {
+                charge(&node.id, dollars(a_day)?.part(seconds, 24 * 3600));
+            }
+        }
+        for (id, a_day) in &account.bill.past_machines {
+            charge(id, dollars(a_day)?);
+        }
+        let services = account.bill.services.iter();
+        let services = services.map(|(name, a_day)| Ok((name.clone(), dollars(a_day)?)));
+        let mut by_service: BTreeMap<String, Usd> = services.collect::<Result<_>>()?;
+        by_service.insert(MACHINES.to_owned(), of_machines);
+        bill.days.push(BilledDay {
+            day,
+            total: by_service.values().copied().sum(),
+            of_machines: Some(of_machines),
+            by_service,
+            ..BilledDay::default()
         });
-        let by_day = days.collect::<Result<_>>()?;
-        costs.insert(node.id.clone(), ResourceCost { by_day });
     }
-    Ok(costs)
+    Ok(bill)
+}
+
+/// As the bill names the service that has the machines.
+const MACHINES: &str = "Amazon Elastic Compute Cloud - Compute";
+
+fn dollars(text: &str) -> Result<Usd> {
+    Usd::parse(text).with_context(|| format!("{text} is not an amount"))
 }

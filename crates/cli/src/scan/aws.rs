@@ -126,8 +126,7 @@ struct UsdExact(Usd);
 
 impl std::fmt::Display for UsdExact {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let micros = self.0.micros();
-        write!(f, "${}.{:05}", micros / 1_000_000, micros % 1_000_000 / 10)
+        write!(f, "${}", self.0.to_rounded(5))
     }
 }
 
@@ -142,6 +141,7 @@ mod tests {
         };
         check(0, "$0.00000");
         check(2_800, "$0.00280");
+        check(2_806, "$0.00281");
         check(1_234_560, "$1.23456");
     }
 }

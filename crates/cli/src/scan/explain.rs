@@ -11,18 +11,26 @@ pub(super) fn written(explanation: &Explanation, format: Format) -> Result<Strin
         || !explanation.not_judged.is_empty();
     if !is_known {
         bail!(
-            "nothing is known of {}: it is neither a resource of the regions looked at nor the \
-             id of a finding",
+            "nothing is known of {}: it is neither the id or name of anything in the regions \
+             scanned nor the id of a finding",
             explanation.resource.escape_default()
         );
     }
-    match format {
-        Format::Json => {
-            let text = serde_json::to_string_pretty(explanation);
-            text.map(|text| text + "\n").context("writing it as JSON")
-        }
-        _ => Ok(lines(explanation)),
+    if format == Format::Json {
+        let text = serde_json::to_string_pretty(explanation);
+        return text.map(|text| text + "\n").context("failed to write JSON");
     }
+    let mut out = lines(explanation);
+    for other in &explanation.others {
+        out.push_str("\n\n");
+        out.push_str(&lines(other));
+    }
+    if explanation.others_left_out > 0 {
+        let more = explanation.others_left_out;
+        out.push_str(&format!("\n… and {more} more of this name\n"));
+    }
+    out.push_str("\n+ speaks for waste   - speaks against it, and decides   ? cannot be told\n");
+    Ok(out)
 }
 
 fn lines(explanation: &Explanation) -> String {
@@ -62,15 +70,17 @@ fn lines(explanation: &Explanation) -> String {
     }
     for not in &explanation.not_judged {
         out.push_str(&format!(
-            "Not judged ({}): {}\n",
+            "Not evaluated ({}), because: {}\n",
             not.rule,
             plain(&not.reason)
         ));
     }
-    if explanation.findings.is_empty() && explanation.not_judged.is_empty() {
-        out.push_str("Nothing is wrong with it.\n");
+    let is_silent = explanation.findings.is_empty() && explanation.not_judged.is_empty();
+    match &explanation.not_evaluated {
+        Some(why) => out.push_str(&format!("Not evaluated, because: {}\n", plain(why))),
+        None if is_silent => out.push_str("Nothing is wrong with it.\n"),
+        None => {}
     }
-    out.push_str("\n+ speaks for waste   - speaks against it, and decides   ? cannot be told\n");
     out
 }
 
@@ -84,57 +94,142 @@ fn plain(text: &str) -> String {
 mod tests {
     use ebb_cloud::fake::FakeInventory;
     use ebb_domain::policy::Policy;
+    use ebb_domain::report::Report;
     use ebb_sweep::gather::Account;
 
     use super::*;
     use crate::demo;
 
-    async fn explain(id: &str) -> Result<String> {
-        let policy = Policy::default();
-        let demo = demo::load(&policy)?;
-        let inventory: &FakeInventory = &demo.inventory;
-        let account = Account {
-            inventory,
-            metrics: Some(&demo.metrics),
-            bill: None,
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
-        let asked = Some(id);
-        let scanned =
-            ebb_sweep::scan::explained(&account, &demo.known, (&policy, demo.now), asked).await;
-        written(&scanned.1.expect("it was asked for"), Format::Table)
+    /// The demo account, scanned as often as is asked.
+    struct Scanned {
+        demo: demo::Demo,
+        policy: Policy,
+    }
+
+    impl Scanned {
+        fn load() -> Self {
+            let policy = Policy::default();
+            let demo = demo::load(&policy).expect("it is built in");
+            Self { demo, policy }
+        }
+
+        async fn explain(&self, id: &str) -> Result<String> {
+            let (_, explanation) = self.scan(Some(id)).await;
+            written(&explanation.expect("it was asked for"), Format::Table)
+        }
+
+        async fn scan(&self, asked: Option<&str>) -> (Report, Option<Explanation>) {
+            let demo = &self.demo;
+            let inventory: &FakeInventory = &demo.inventory;
+            let account = Account {
+                inventory,
+                metrics: Some(&demo.metrics),
+                bill: None,
+                markets: None,
+                prices: None,
+                regions: &[],
+            };
+            let when = (&self.policy, demo.now);
+            ebb_sweep::scan::explained(&account, &demo.known, when, asked).await
+        }
     }
 
     #[tokio::test]
-    async fn every_finding_of_the_kept_account_is_explained_by_what_it_was_found_by() {
-        let policy = Policy::default();
-        let demo = demo::load(&policy).expect("it is kept here");
-        let account = Account {
-            inventory: &demo.inventory,
-            metrics: Some(&demo.metrics),
-            bill: None,
-            markets: None,
-            prices: None,
-            regions: &[],
-        };
-        let report = ebb_sweep::scan::scan(&account, &demo.known, &policy, demo.now).await;
+    async fn every_finding_of_the_demo_account_is_explained_by_what_it_was_found_by() {
+        let scanned = Scanned::load();
+        let (report, _) = scanned.scan(None).await;
         assert!(report.findings.len() > 3);
         for finding in &report.findings {
-            let text = explain(&finding.resource.id).await.expect("it is known");
             let found = format!("Found: {}", finding.kind);
-            assert!(text.contains(&found), "no {found} in\n{text}");
+            for name in [&finding.id, &finding.resource.id] {
+                let text = scanned.explain(name).await.expect("it is known");
+                assert!(text.contains(&found), "no {found} in\n{text}");
+            }
         }
         for not in &report.not_judged {
-            let text = explain(&not.resource).await.expect("it is known");
+            let text = scanned.explain(&not.resource).await.expect("it is known");
             assert!(text.contains(&not.reason), "no {} in\n{text}", not.reason);
         }
     }
 
     #[tokio::test]
+    async fn every_name_that_the_report_shows_is_explained() {
+        let scanned = Scanned::load();
+        let (report, _) = scanned.scan(None).await;
+        let mut names: Vec<String> = vec!["genomics".into(), "align".into(), "summaries".into()];
+        for node in &report.nodes {
+            names.push(node.id.clone());
+            names.extend(node.name.clone());
+        }
+        for resource in report.findings.iter().map(|finding| &finding.resource) {
+            names.extend(resource.name.clone());
+            names.extend(resource.node.clone());
+        }
+        names.extend(report.steps.iter().map(|step| step.step.clone()));
+        names.extend(
+            report
+                .targets
+                .pipelines
+                .iter()
+                .map(|group| group.name.clone()),
+        );
+        names.extend(
+            report
+                .targets
+                .environments
+                .iter()
+                .map(|group| group.name.clone()),
+        );
+        names.extend(report.not_judged.iter().filter_map(|not| not.name.clone()));
+        let named = report.runs.runs.iter().filter(|run| run.by.is_some());
+        names.extend(named.map(|run| run.run.clone()));
+        for job in &report.fargate.jobs {
+            names.extend([job.id.as_str().to_owned(), job.name.clone()]);
+        }
+        assert!(names.len() > 60, "{}", names.len());
+        for name in names {
+            let text = scanned
+                .explain(&name)
+                .await
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            let ends = ["Found: ", "Not evaluated", "Nothing is wrong"];
+            assert!(ends.iter().any(|end| text.contains(end)), "{name}:\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_no_rule_evaluated_says_why_and_is_not_called_well() {
+        let scanned = Scanned::load();
+        let check = async |name: &str, expect: &str| {
+            let text = scanned.explain(name).await.expect("it is known");
+            let expect = format!("Not evaluated, because: {expect}");
+            assert!(text.contains(&expect), "no {expect} in\n{text}");
+            assert!(!text.contains("Nothing is wrong"), "{text}");
+        };
+        check(
+            "old-vm",
+            "rules evaluate machines that run, and it does not",
+        )
+        .await;
+        check("multiqc", "it has ended, and no probe could run on Fargate").await;
+        check("assembly", "rules evaluate its steps, jobs and machines").await;
+        check("cohort-7", "rules evaluate its steps, jobs and machines").await;
+        let five = scanned.explain("align-worker").await.expect("it is known");
+        assert_eq!(
+            five.matches(": m5.4xlarge in us-east-1\n").count(),
+            5,
+            "{five}"
+        );
+        let idle = scanned.explain("web").await.expect("it is known");
+        assert!(idle.contains("Nothing is wrong with it."), "{idle}");
+    }
+
+    #[tokio::test]
     async fn what_nobody_knows_is_an_error() {
-        let error = explain("i-00000000000000000").await.expect_err("unknown");
+        let error = Scanned::load()
+            .explain("i-00000000000000000")
+            .await
+            .expect_err("unknown");
         assert!(error.to_string().contains("nothing is known of i-0"));
     }
 }

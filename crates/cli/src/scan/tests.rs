@@ -26,7 +26,7 @@ fn table(columns: usize) -> String {
         columns: Some(columns),
         colour: Colour::Plain,
     };
-    rendered(&report(&[]), Format::Table, &look)
+    rendered(&report(&[]), Format::Table, &look, &Zone::utc())
 }
 
 #[test]
@@ -41,7 +41,12 @@ fn the_kept_account_reads_well_at_120_columns() {
 
 #[test]
 fn the_kept_account_is_a_csv_of_one_row_a_finding() {
-    insta::assert_snapshot!(rendered(&report(&[]), Format::Csv, &Look::PLAIN));
+    insta::assert_snapshot!(rendered(
+        &report(&[]),
+        Format::Csv,
+        &Look::PLAIN,
+        &Zone::utc()
+    ));
 }
 
 #[test]
@@ -114,12 +119,26 @@ fn one_region_is_a_part_of_the_account() {
 #[test]
 fn the_form_follows_the_word_of_the_user_and_else_the_file() {
     let check = |told: Option<Format>, output: Option<&str>, expect: Format| {
-        assert_eq!(format(told, output.map(Path::new)), expect);
+        let found = format(told, output.map(Path::new)).expect("a format");
+        assert_eq!(found, expect);
     };
     check(None, None, Format::Table);
     check(None, Some("a/waste.html"), Format::Html);
     check(None, Some("waste.json"), Format::Json);
     check(None, Some("waste.csv"), Format::Csv);
     check(None, Some("waste"), Format::Table);
+    check(None, Some("WASTE.HTML"), Format::Html);
+    check(None, Some("waste.md"), Format::Markdown);
+    check(None, Some("waste.txt"), Format::Table);
     check(Some(Format::Json), Some("waste.html"), Format::Json);
+    check(Some(Format::Table), Some("waste.pdf"), Format::Table);
+    for name in ["waste.pdf", "waste.xlsx", "a.b/waste.htmll"] {
+        let error = format(None, Some(Path::new(name))).expect_err(name);
+        assert!(
+            error
+                .to_string()
+                .starts_with("no format has the extension ."),
+            "{error}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Report;
 use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
+use ebb_sweep::render::Zone;
 use ebb_sweep::tune::{self, targets};
 use ebb_workflows::export::{self as text, GroupSubject};
 use serde_json::{Value, json};
@@ -14,12 +15,17 @@ use crate::output::{self, Outcome};
 /// Names that are told where one is not there.
 const TOLD: usize = 20;
 
-pub(super) fn run(report: &Report, (what, name): (&str, &str), form: &Form) -> Result<Outcome> {
+pub(super) fn run(
+    report: &Report,
+    (what, name): (&str, &str),
+    form: &Form,
+    zone: &Zone,
+) -> Result<Outcome> {
     let all = &report.targets;
     match what {
-        "pipeline" => groups(report, (what, name), &all.pipelines, form),
-        "environment" => groups(report, (what, name), &all.environments, form),
-        "node" => node(&all.nodes, name, form),
+        "pipeline" => groups(report, (what, name), &all.pipelines, (form, zone)),
+        "environment" => groups(report, (what, name), &all.environments, (form, zone)),
+        "node" => node(report, name, form),
         other => {
             bail!("'{other}' is none of pipeline, environment and node, of which {name} is one")
         }
@@ -31,7 +37,7 @@ fn groups(
     report: &Report,
     (what, name): (&str, &str),
     all: &[GroupAdvice],
-    form: &Form,
+    (form, zone): (&Form, &Zone),
 ) -> Result<()> {
     let wanted: Vec<&GroupAdvice> = all.iter().filter(|group| group.name == name).collect();
     if wanted.is_empty() {
@@ -48,10 +54,12 @@ fn groups(
     match form.format.text() {
         Some(text) => write_texts(report, what, &wanted, (text, form)),
         None if form.format == TuneFormat::Json => {
-            write_json(form, &json!({"schema": "ebb.tune/1.0", "groups": wanted}))
+            write_json(form, &json!({"schema": "ebb.tune/2", "groups": wanted}))
         }
         None => write(form, |terminal| {
-            let each = wanted.iter().map(|group| targets::group(group, terminal));
+            let each = wanted
+                .iter()
+                .map(|group| targets::group(group, (terminal, report.at), zone));
             each.collect::<Vec<_>>().join("\n")
         }),
     }
@@ -101,7 +109,8 @@ fn steps(report: &Report, groups: &[&GroupAdvice]) -> Vec<StepAdvice> {
     all.iter().filter(is_of).cloned().collect()
 }
 
-fn node(all: &[NodeAdvice], name: &str, form: &Form) -> Result<()> {
+fn node(report: &Report, name: &str, form: &Form) -> Result<()> {
+    let all = &report.targets.nodes;
     let named = |node: &&NodeAdvice| node.node == name || node.name.as_deref() == Some(name);
     let wanted: Vec<&NodeAdvice> = all.iter().filter(named).collect();
     let ids: Vec<&str> = all
@@ -116,10 +125,12 @@ fn node(all: &[NodeAdvice], name: &str, form: &Form) -> Result<()> {
     );
     match form.format {
         TuneFormat::Table => write(form, |terminal| {
-            let each = wanted.iter().map(|node| targets::node(node, terminal));
+            let each = wanted
+                .iter()
+                .map(|node| targets::node(node, (terminal, report.at)));
             each.collect::<Vec<_>>().join("\n")
         }),
-        TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/1.0", "nodes": wanted})),
+        TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/2", "nodes": wanted})),
         _ => bail!("a node is told as a table or as JSON: --format table or json"),
     }
 }

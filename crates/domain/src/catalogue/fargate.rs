@@ -1,5 +1,6 @@
 //! What Fargate charges an hour, for Linux.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Architecture, Catalogue};
@@ -60,6 +61,12 @@ impl Catalogue {
             Architecture::Arm64 => prices.arm64,
         };
         told.and_then(of).or(built_in.and_then(of))
+    }
+
+    /// When AWS told what Fargate charges in a region; `None` where it told nothing, for the
+    /// built-in price has no day.
+    pub fn fargate_told_at(&self, region: &Region) -> Option<Timestamp> {
+        self.fargate.get(region).and_then(|_| self.told_at(region))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::Date;
 use thiserror::Error;
 
-use super::{Architecture, Devices, ListPrice, PriceBasis, Priced, TypeSpec};
+use super::{Architecture, Devices, Hypervisor, ListPrice, PriceBasis, Priced, TypeSpec};
 use crate::identity::{IdentityError, InstanceType, Region};
 use crate::units::{Bytes, Usd, UsdPerHour};
 
@@ -102,11 +103,18 @@ pub(super) fn types(text: &str) -> Result<Vec<TypeSpec>, CatalogueError> {
     Ok(out)
 }
 
-/// The source of `prices.csv` and its prices by region, sorted by type.
-pub(super) fn prices(
-    text: &str,
-    types: &[TypeSpec],
-) -> Result<(String, BTreeMap<Region, Vec<Priced>>), CatalogueError> {
+/// What `prices.csv` holds.
+pub(super) struct Prices {
+    /// Where its prices come from, and of which day.
+    pub(super) source: String,
+    /// The day of the earlier list that some are of; `None` where none is.
+    pub(super) earlier: Option<Date>,
+    /// Prices by region, sorted by type.
+    pub(super) by_region: BTreeMap<Region, Vec<Priced>>,
+}
+
+/// The prices of types that are known.
+pub(super) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, CatalogueError> {
     let lines = table(PRICES, text)?;
     let (at, header) = lines.header;
     let names = header
@@ -121,7 +129,17 @@ pub(super) fn prices(
     for (at, line) in lines.rows {
         price_row(line, types, &mut regions, &mut above).map_err(|p| refused(PRICES, at, p))?;
     }
-    Ok((lines.source.to_owned(), regions.into_iter().collect()))
+    let earlier = text.lines().find_map(|line| line.strip_prefix("# < = "));
+    Ok(Prices {
+        source: lines.source.to_owned(),
+        earlier: earlier.and_then(day_of),
+        by_region: regions.into_iter().collect(),
+    })
+}
+
+/// The day that ends the description of a source.
+pub(super) fn day_of(source: &str) -> Option<Date> {
+    source.rsplit(' ').next()?.parse().ok()
 }
 
 struct Table<'a, R> {
@@ -215,6 +233,7 @@ fn type_spec(line: &str) -> Result<TypeSpec, Problem> {
         metal: told.metal,
         current_generation: told.current,
         spot: told.spot,
+        hypervisor: told.hypervisor,
     })
 }
 
@@ -224,6 +243,7 @@ struct Traits {
     current: bool,
     metal: bool,
     spot: bool,
+    hypervisor: Option<Hypervisor>,
 }
 
 impl Traits {
@@ -235,6 +255,8 @@ impl Traits {
                 "current" => told.current = true,
                 "metal" => told.metal = true,
                 "spot" => told.spot = true,
+                "nitro" => told.hypervisor = Some(Hypervisor::Nitro),
+                "xen" => told.hypervisor = Some(Hypervisor::Xen),
                 _ => return Err(unreadable("traits", text)),
             }
         }
@@ -308,6 +330,8 @@ fn price_row(
 fn list_price(field: &str) -> Result<ListPrice, Problem> {
     let (text, basis) = if let Some(text) = field.strip_suffix('~') {
         (text, PriceBasis::FromFamily)
+    } else if let Some(text) = field.strip_suffix('<') {
+        (text, PriceBasis::Earlier)
     } else if let Some(text) = field.strip_suffix('?') {
         (text, PriceBasis::Unchecked)
     } else {

@@ -81,7 +81,7 @@ impl Refreshed {
 impl Catalogue {
     /// The day that the built-in prices are of; `None` where the source names none.
     pub fn day(&self) -> Option<Date> {
-        self.source.rsplit(' ').next()?.parse().ok()
+        super::parse::day_of(&self.source)
     }
 
     /// The same with the machine types that were described and with prices that are younger

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Catalogue;
@@ -98,6 +99,11 @@ impl Catalogue {
         let remembered = || REMEMBERED.get(region.as_str()).unwrap_or(&ELSEWHERE);
         let told = self.storage.get(region).and_then(&of);
         told.or_else(|| of(remembered()))
+    }
+
+    /// When AWS told prices of storage or addresses in a region; `None` where it told none.
+    pub fn storage_told_at(&self, region: &Region) -> Option<Timestamp> {
+        self.storage.get(region).and_then(|_| self.told_at(region))
     }
 
     /// Whether AWS told what volumes and snapshots cost in a region, all of it.

@@ -101,7 +101,9 @@ fn a_price_says_where_it_comes_from() {
     };
     check("us-east-1", "m5.large", Some(PriceBasis::Listed));
     check("us-east-1", "m5.xlarge", Some(PriceBasis::FromFamily));
-    check("us-east-1", "p5.48xlarge", Some(PriceBasis::Unchecked));
+    check("us-east-1", "p5.48xlarge", Some(PriceBasis::FromFamily));
+    check("us-east-1", "vt1.24xlarge", Some(PriceBasis::Unchecked));
+    check("us-east-1", "g4dn.8xlarge", Some(PriceBasis::Earlier));
     check("us-east-1", "p4d.24xlarge", Some(PriceBasis::FromFamily));
     check("us-east-1", "m5.nosuch", None);
     check("atlantis-1", "m5.large", None);
@@ -166,10 +168,12 @@ fn what_was_dropped_is_nowhere_in_the_catalogue() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for [name, in_region, listed, reason] in dropped() {
         *seen.entry(reason).or_default() += 1;
-        let kept = |name| price(in_region, name).filter(|p| p.basis != PriceBasis::FromFamily);
+        let is_other =
+            |p: &ListPrice| matches!(p.basis, PriceBasis::FromFamily | PriceBasis::Earlier);
+        let kept = |name| price(in_region, name).filter(|p| !is_other(p));
         match reason {
             "zero" => assert_eq!(kept(name), None, "{name} in {in_region}"),
-            "dedicated" => {
+            "dedicated" | "reduced" => {
                 assert_eq!(kept(name), None, "{name} in {in_region}");
                 let listed = UsdPerHour(Usd::parse(listed).expect("a price"));
                 let cheaper = price(in_region, name).is_none_or(|p| p.usd_per_hour < listed);
@@ -180,7 +184,7 @@ fn what_was_dropped_is_nowhere_in_the_catalogue() {
             other => panic!("reason {other}"),
         }
     }
-    for reason in ["zero", "dedicated", "no-specs", "local-zone"] {
+    for reason in ["zero", "dedicated", "no-specs", "local-zone", "reduced"] {
         assert!(seen.contains_key(reason), "{reason}");
     }
 }
@@ -194,12 +198,91 @@ fn every_price_beside_the_list_stands_where_one_was_dropped() {
             let basis = catalogue.list_price(region, &spec.name).map(|p| p.basis);
             let at = (spec.name.as_str(), region.as_str());
             assert_eq!(
-                basis == Some(PriceBasis::FromFamily),
+                matches!(basis, Some(PriceBasis::FromFamily | PriceBasis::Earlier)),
                 gone.contains(&at),
                 "{at:?}"
             );
         }
     }
+}
+
+#[test]
+fn each_price_says_of_which_day_it_is() {
+    let check = |in_region: &str, name: &str, expect: Option<&str>| {
+        let at = Catalogue::built_in().price_as_of(&region(in_region), &machine(name));
+        let day = at.map(|at| at.strftime("%Y-%m-%d").to_string());
+        assert_eq!(day.as_deref(), expect, "{name} in {in_region}");
+    };
+    check("us-east-1", "m5.large", Some("2025-03-02"));
+    check("us-east-1", "m5.xlarge", Some("2025-03-02"));
+    check("us-east-1", "g4dn.8xlarge", Some("2022-05-22"));
+    check("us-east-1", "m5.nosuch", None);
+}
+
+#[test]
+fn gpu_types_have_a_price_in_the_main_regions() {
+    let catalogue = Catalogue::built_in();
+    let regions = [
+        "us-east-1",
+        "us-east-2",
+        "us-west-2",
+        "eu-west-1",
+        "eu-central-1",
+        "ap-northeast-1",
+        "ap-southeast-2",
+    ];
+    for name in regions {
+        let there = region(name);
+        for (prefix, least) in [("g4dn.", 7), ("g5.", 8), ("inf2.", 4)] {
+            let priced = catalogue.types_in(&there);
+            let of_family = priced.filter(|(spec, _)| spec.name.as_str().starts_with(prefix));
+            assert!(of_family.count() >= least, "{prefix} in {name}");
+        }
+        assert!(
+            price(name, "p4d.24xlarge").is_some() || name == "us-east-2",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_a_type_is_built_on_is_told() {
+    let check = |name: &str, expect: Hypervisor| {
+        let spec = Catalogue::built_in().spec(&machine(name)).expect(name);
+        assert_eq!(spec.hypervisor, Some(expect), "{name}");
+    };
+    for name in [
+        "i4i.large",
+        "p4d.24xlarge",
+        "g4dn.xlarge",
+        "inf2.xlarge",
+        "inf1.xlarge",
+        "trn1.2xlarge",
+        "a1.large",
+        "t3.micro",
+        "m5.large",
+        "i3en.large",
+        "m5.metal",
+        "z1d.large",
+        "x2idn.16xlarge",
+    ] {
+        check(name, Hypervisor::Nitro);
+    }
+    for name in [
+        "m4.large",
+        "c4.large",
+        "r4.large",
+        "t2.micro",
+        "i3.large",
+        "d2.xlarge",
+        "h1.2xlarge",
+        "x1.16xlarge",
+        "m1.small",
+    ] {
+        check(name, Hypervisor::Xen);
+    }
+    let all = Catalogue::built_in().types();
+    assert!(all.iter().all(|spec| spec.hypervisor.is_some()));
 }
 
 #[test]

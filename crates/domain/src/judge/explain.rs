@@ -1,18 +1,24 @@
 //! How the verdict about one resource came about, rule by rule.
 
+mod names;
+
 use serde::Serialize;
 
 use super::{Facts, judge};
 use crate::finding::Finding;
-use crate::fleet::JobId;
+use crate::fleet::{Commitment, Instance, InstanceState, Job, JobId, JobStatus};
 use crate::identity::{AccountId, NodeId};
-use crate::profile::gather;
-use crate::report::NotJudged;
+use crate::profile::gather::{self, Profiles};
+use crate::report::{NotJudged, Report};
 use crate::rules;
 pub use crate::rules::{Check, Speaks};
+use crate::step::PlacedStep;
+
+/// Resources of one name that are explained; the rest are counted.
+const MAX_EXPLAINED: usize = 20;
 
 /// What was asked about a resource, and what was said in the end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Explanation {
     /// Its id.
     pub resource: String,
@@ -24,89 +30,231 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// What was not judged about it, and why.
     pub not_judged: Vec<NotJudged>,
+    /// Why no rule evaluated it; `None` where one did.
+    pub not_evaluated: Option<String>,
+    /// Other resources of the same name.
+    pub others: Vec<Explanation>,
+    /// Those beyond these.
+    pub others_left_out: usize,
 }
 
-/// Explains what was said, or not said, about the resource with this id.
-pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
+/// Explains what was said, or not said, about what has this id or name, or about what a
+/// finding of this id is about.
+pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
     let report = judge(facts);
-    let is_asked = |finding: &&Finding| finding.id == id;
-    let asked = report.findings.iter().find(is_asked);
-    let account = asked.and_then(|finding| finding.resource.account.clone());
-    // A finding is explained by what it is about.
-    let id = asked.map_or(id.to_owned(), |finding| finding.resource.id.clone());
-    let id = id.as_str();
-    let inventory = facts.inventory;
-    let storage = &inventory.storage;
-    let machine = NodeId::new(id)
-        .ok()
-        .and_then(|id| inventory.instances.get(&id));
-    let job = JobId::new(id)
-        .ok()
-        .and_then(|id| inventory.batch.jobs.get(&id));
-    let volume = storage.volumes.get(id);
-    let address = storage.addresses.get(id);
-    let snapshot = storage.snapshots.get(id);
-    let mut commitments = inventory.markets.commitments.iter();
-    let commitment = commitments.find(|paid| paid.id == id);
     let kept = facts.state.steps();
-    let mut checks = Vec::new();
-    if let Some(machine) = machine {
+    let profiles = gather::profiles(facts, &kept);
+    let known = Known {
+        facts,
+        report: &report,
+        kept: &kept,
+        profiles: &profiles,
+    };
+    let finding = report.findings.iter().find(|finding| finding.id == asked);
+    let account = finding.and_then(|finding| finding.resource.account.clone());
+    let mut ids = match finding {
+        // A finding is explained by what it is about.
+        Some(finding) => vec![finding.resource.id.clone()],
+        None => names::ids(facts, &report, &profiles, asked),
+    };
+    let left_out = ids.len().saturating_sub(MAX_EXPLAINED);
+    ids.truncate(MAX_EXPLAINED);
+    let mut all = ids.iter().map(|id| known.explain(id, account.as_ref()));
+    let first = all.next();
+    let first = first.unwrap_or_else(|| known.explain(asked, None));
+    Explanation {
+        others: all.collect(),
+        others_left_out: left_out,
+        ..first
+    }
+}
+
+/// What explanations rest on.
+struct Known<'k, 'a> {
+    facts: &'k Facts<'a>,
+    report: &'k Report,
+    kept: &'k [PlacedStep],
+    profiles: &'k Profiles<'a>,
+}
+
+impl Known<'_, '_> {
+    fn explain(&self, id: &str, account: Option<&AccountId>) -> Explanation {
+        let checks = self.checks(id);
+        let about = |finding: &&Finding| {
+            let resource = &finding.resource;
+            let is_its = AccountId::may_be_one(account, resource.account.as_ref());
+            is_its && (resource.id == id || resource.node.as_deref() == Some(id))
+        };
+        let findings: Vec<Finding> = self.report.findings.iter().filter(about).cloned().collect();
+        let not_judged = self.report.not_judged.iter();
+        let not_judged: Vec<NotJudged> = not_judged.filter(|n| n.resource == id).cloned().collect();
+        let is_silent = findings.is_empty() && not_judged.is_empty();
+        Explanation {
+            resource: id.to_owned(),
+            what: self.what(id, &checks),
+            not_evaluated: is_silent.then(|| self.not_evaluated(id, &checks)).flatten(),
+            checks,
+            findings,
+            not_judged,
+            others: Vec::new(),
+            others_left_out: 0,
+        }
+    }
+
+    fn machine(&self, id: &str) -> Option<&Instance> {
+        let id = NodeId::new(id).ok()?;
+        self.facts.inventory.instances.get(&id)
+    }
+
+    fn job(&self, id: &str) -> Option<&Job> {
+        let id = JobId::new(id).ok()?;
+        self.facts.inventory.batch.jobs.get(&id)
+    }
+
+    fn commitment(&self, id: &str) -> Option<&Commitment> {
+        let mut commitments = self.facts.inventory.markets.commitments.iter();
+        commitments.find(|paid| paid.id == id)
+    }
+
+    fn checks(&self, id: &str) -> Vec<Check> {
+        let facts = self.facts;
+        let storage = &facts.inventory.storage;
+        let mut checks = Vec::new();
+        if let Some(machine) = self.machine(id) {
+            self.ask_of_machine(machine, &mut checks);
+        }
+        if let Some(job) = self.job(id) {
+            checks.extend(rules::batch::explain(facts, job));
+            checks.extend(rules::long_queued::explain(facts, job));
+        }
+        if let Some(volume) = storage.volumes.get(id) {
+            checks.extend(rules::unattached_volume::explain(facts, volume));
+            checks.extend(rules::stopped_volume::explain(facts, volume));
+            checks.extend(rules::gp2_volume::explain(facts, volume));
+        }
+        if let Some(address) = storage.addresses.get(id) {
+            checks.extend(rules::idle_address::explain(facts, address));
+        }
+        if let Some(snapshot) = storage.snapshots.get(id) {
+            checks.extend(rules::old_snapshot::explain(facts, snapshot));
+        }
+        if let Some(commitment) = self.commitment(id) {
+            checks.extend(rules::commitment::explain(facts, commitment));
+        }
+        checks.extend(rules::batch::explain_named(facts, id));
+        checks.extend(rules::spot::explain(facts, self.profiles, id));
+        checks.extend(self.of_step(id));
+        checks
+    }
+
+    fn ask_of_machine(&self, machine: &Instance, checks: &mut Vec<Check>) {
+        let (facts, found) = (self.facts, &self.report.findings);
+        let nodes = &self.report.targets.nodes;
         checks.extend(rules::batch::explain_worker(facts, machine));
         checks.extend(rules::gpu::explain(facts, machine));
         checks.extend(rules::old_generation::explain(facts, machine));
         checks.extend(rules::low_duty::explain(facts, machine));
         checks.extend(rules::off_hours::explain(facts, machine));
-        let (nodes, found) = (&report.targets.nodes, &report.findings);
         checks.extend(rules::overprovisioned_node::explain(
             facts, nodes, found, machine,
         ));
         checks.extend(rules::underprovisioned_node::explain(
-            facts, &kept, found, machine,
+            facts, self.kept, found, machine,
         ));
         checks.extend(rules::idle::explain(facts, machine));
     }
-    if let Some(job) = job {
-        checks.extend(rules::batch::explain(facts, job));
-        checks.extend(rules::long_queued::explain(facts, job));
+
+    fn of_step(&self, name: &str) -> Vec<Check> {
+        let mut of_step = rules::overprovisioned::explain(self.facts, self.profiles, name);
+        of_step.extend(rules::steps::explain(self.facts, self.profiles, name));
+        of_step
     }
-    if let Some(volume) = volume {
-        checks.extend(rules::unattached_volume::explain(facts, volume));
-        checks.extend(rules::stopped_volume::explain(facts, volume));
-        checks.extend(rules::gp2_volume::explain(facts, volume));
+
+    fn what(&self, id: &str, checks: &[Check]) -> Option<String> {
+        let storage = &self.facts.inventory.storage;
+        let machine = || {
+            let machine = self.machine(id)?;
+            Some(format!("{} in {}", machine.instance_type, machine.region))
+        };
+        let job = || {
+            let job = self.job(id)?;
+            Some(format!("Batch job {} in {}", job.name, job.region))
+        };
+        let volume = || {
+            let volume = storage.volumes.get(id)?;
+            Some(format!(
+                "{} volume in {}",
+                volume.volume_type, volume.region
+            ))
+        };
+        let address = || Some(format!("address in {}", storage.addresses.get(id)?.region));
+        let snapshot = || {
+            let snapshot = storage.snapshots.get(id)?;
+            let (size, region) = (snapshot.size_gib, &snapshot.region);
+            Some(format!("{size} GiB snapshot in {region}"))
+        };
+        let commitment = || {
+            let paid = self.commitment(id)?;
+            Some(format!("commitment of {}", paid.per_hour))
+        };
+        let is_step = || self.profiles.by_step.keys().any(|key| key.name == id);
+        let step = || {
+            (is_step() || !self.of_step(id).is_empty())
+                .then(|| "a step, or a run of one".to_owned())
+        };
+        machine()
+            .or_else(job)
+            .or_else(volume)
+            .or_else(address)
+            .or_else(snapshot)
+            .or_else(commitment)
+            .or_else(step)
+            .or_else(|| names::group(self.report, id).map(str::to_owned))
+            .or_else(|| names::beyond_the_inventory(self.report, id).map(str::to_owned))
+            .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
     }
-    checks.extend(address.map_or_else(Vec::new, |it| rules::idle_address::explain(facts, it)));
-    checks.extend(snapshot.map_or_else(Vec::new, |it| rules::old_snapshot::explain(facts, it)));
-    checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
-    let profiles = gather::profiles(facts, &kept);
-    checks.extend(rules::batch::explain_named(facts, id));
-    checks.extend(rules::spot::explain(facts, &profiles, id));
-    let mut of_step = rules::overprovisioned::explain(facts, &profiles, id);
-    of_step.extend(rules::steps::explain(facts, &profiles, id));
-    let is_step = !of_step.is_empty();
-    checks.extend(of_step);
-    let about = |finding: &Finding| {
-        let resource = &finding.resource;
-        let is_its = AccountId::may_be_one(account.as_ref(), resource.account.as_ref());
-        is_its && (resource.id == id || resource.node.as_deref() == Some(id))
-    };
-    Explanation {
-        resource: id.to_owned(),
-        what: machine
-            .map(|i| format!("{} in {}", i.instance_type, i.region))
-            .or_else(|| job.map(|job| format!("Batch job {} in {}", job.name, job.region)))
-            .or_else(|| volume.map(|v| format!("{} volume in {}", v.volume_type, v.region)))
-            .or_else(|| address.map(|it| format!("address in {}", it.region)))
-            .or_else(|| snapshot.map(|s| format!("{} GiB snapshot in {}", s.size_gib, s.region)))
-            .or_else(|| commitment.map(|paid| format!("commitment of {}", paid.per_hour)))
-            .or_else(|| is_step.then(|| "a step, or a run of one".to_owned()))
-            .or_else(|| of_batch(id).filter(|_| !checks.is_empty())),
-        checks,
-        findings: report.findings.into_iter().filter(about).collect(),
-        not_judged: report
-            .not_judged
-            .into_iter()
-            .filter(|n| n.resource == id)
-            .collect(),
+
+    /// Why no rule evaluated it; `None` where one decided, or nothing is known of it.
+    fn not_evaluated(&self, id: &str, checks: &[Check]) -> Option<String> {
+        let machine = self.machine(id);
+        if machine.is_some_and(|machine| machine.state != InstanceState::Running) {
+            return Some("rules evaluate machines that run, and it does not".to_owned());
+        }
+        let mut on_fargate = self.report.fargate.jobs.iter();
+        let on_fargate = on_fargate.find(|job| job.id.as_str() == id);
+        if let Some(why) = on_fargate.and_then(|job| job.not_judged.clone()) {
+            return Some(why);
+        }
+        let has_ended = |job: &Job| matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
+        if self.job(id).is_some_and(has_ended) {
+            return Some("rules evaluate jobs that wait or run, and it has ended".to_owned());
+        }
+        if checks.is_empty() {
+            return self.why_not_asked(id);
+        }
+        // Of each rule the last question decides.
+        let ends = checks.iter().enumerate().filter(|(n, check)| {
+            let next = checks.get(n + 1);
+            next.is_none_or(|next| next.rule != check.rule)
+        });
+        let mut ends = ends.map(|(_, check)| check).peekable();
+        let first = *ends.peek()?;
+        ends.all(|check| check.speaks == Speaks::Unknown)
+            .then(|| format!("{} {}", first.question, first.value))
+    }
+
+    fn why_not_asked(&self, id: &str) -> Option<String> {
+        if names::group(self.report, id).is_some() {
+            return Some("rules evaluate its steps, jobs and machines".to_owned());
+        }
+        if names::beyond_the_inventory(self.report, id).is_some() {
+            return Some("the inventory does not have it".to_owned());
+        }
+        self.profiles
+            .by_step
+            .keys()
+            .any(|key| key.name == id)
+            .then(|| "no run of it tells what it needs".to_owned())
     }
 }
 

@@ -110,6 +110,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
         ran,
         market,
         per_hour: price.as_ref().ok().copied(),
+        price_as_of: facts.catalogue.fargate_told_at(&job.region),
         cost: price.as_ref().ok().map(|price| cost(*price, &spans)),
         unpriced: price.err(),
         cpu: seen.and_then(|(cpu, _)| cpu),

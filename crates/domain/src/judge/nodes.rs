@@ -39,9 +39,13 @@ pub struct NodeSummary {
     /// When its probe was heard of last; `None` without one.
     pub heard_at: Option<Timestamp>,
     /// What an hour of it costs while it runs; `None` when no price is known.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
     /// Where that price comes from.
     pub basis: Option<PriceBasis>,
+    /// Of when that price is; `None` where that is not known.
+    #[serde(default)]
+    pub price_as_of: Option<Timestamp>,
     /// The findings about it and what runs on it, by id.
     pub findings: Vec<String>,
 }
@@ -99,6 +103,7 @@ fn node(facts: &Facts<'_>, id: &NodeId, findings: Vec<String>) -> Option<NodeSum
         heard_at: latest.map(|latest| latest.end),
         per_hour: price.map(|price| price.per_hour),
         basis: price.map(|price| price.basis),
+        price_as_of: price.and_then(|price| price.as_of),
         findings,
     })
 }

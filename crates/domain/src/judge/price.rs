@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::Facts;
 use crate::finding::{Cost, PriceBasis, Window};
 use crate::fleet::{Gap, Instance, Market};
@@ -17,6 +19,10 @@ pub(crate) struct Price {
     pub(crate) per_hour: UsdPerHour,
     pub(crate) basis: PriceBasis,
     pub(crate) list: Option<UsdPerHour>,
+    /// Of when it is; `None` where that is not known.
+    pub(crate) as_of: Option<Timestamp>,
+    /// Of when the list price is.
+    pub(crate) list_as_of: Option<Timestamp>,
 }
 
 impl Price {
@@ -25,8 +31,8 @@ impl Price {
         let (numerator, denominator) = (micros(part), micros(whole));
         Self {
             per_hour: self.per_hour.part(numerator, denominator),
-            basis: self.basis,
             list: self.list.map(|list| list.part(numerator, denominator)),
+            ..self
         }
     }
 
@@ -38,6 +44,9 @@ impl Price {
             list_per_hour: self.list,
             spent: self.per_hour.over(window.length()),
             saving_a_month: self.per_hour.a_month(),
+            counted: None,
+            price_as_of: self.as_of,
+            list_as_of: self.list_as_of,
         }
     }
 }
@@ -80,12 +89,16 @@ impl Facts<'_> {
         let list = self
             .catalogue
             .on_demand(&instance.region, &instance.instance_type);
-        if let Some(a_day) = self.billed_full_day(instance) {
-            let per_hour = UsdPerHour(a_day).part(1, 24);
+        let list_as_of = self
+            .catalogue
+            .price_as_of(&instance.region, &instance.instance_type);
+        if let Some((day, cost)) = self.billed_full_day(instance) {
             return Some(Price {
-                per_hour,
+                per_hour: UsdPerHour(cost).part(1, 24),
                 basis: PriceBasis::Bill,
                 list,
+                as_of: ledger::of_day(day).map(|day| day.from),
+                list_as_of,
             });
         }
         let covers = |stated: &&StatedPrice| stated.covers(instance.id.as_str(), instance.name());
@@ -94,27 +107,39 @@ impl Facts<'_> {
                 per_hour: stated.per_hour(),
                 basis: PriceBasis::Stated,
                 list,
+                as_of: None,
+                list_as_of,
             });
         }
         let spot = || {
             let types = self.inventory.markets.spot.get(&instance.region)?;
-            Some(types.get(&instance.instance_type)?.per_hour)
+            types.get(&instance.instance_type)
         };
-        let (per_hour, basis) = match instance.market {
-            Market::OnDemand | Market::Reserved => (list?, PriceBasis::ListPrice),
+        let of_list = |basis| {
+            Some(Price {
+                per_hour: list?,
+                basis,
+                list,
+                as_of: list_as_of,
+                list_as_of,
+            })
+        };
+        match instance.market {
+            Market::OnDemand | Market::Reserved => of_list(PriceBasis::ListPrice),
             Market::Spot => match spot() {
-                Some(now) => (now, PriceBasis::SpotPrice),
-                None => (list?, PriceBasis::ListPriceAsUpperBound),
+                Some(now) => Some(Price {
+                    per_hour: now.per_hour,
+                    basis: PriceBasis::SpotPrice,
+                    list,
+                    as_of: now.as_of,
+                    list_as_of,
+                }),
+                None => of_list(PriceBasis::ListPriceAsUpperBound),
             },
-        };
-        Some(Price {
-            per_hour,
-            basis,
-            list,
-        })
+        }
     }
 
-    fn billed_full_day(&self, instance: &Instance) -> Option<Usd> {
+    fn billed_full_day(&self, instance: &Instance) -> Option<(&str, Usd)> {
         let full = |day: &str| {
             let day = ledger::of_day(day)?;
             // Bills close about a day after the day ends.
@@ -123,7 +148,7 @@ impl Facts<'_> {
         };
         let days = self.bill.get(&instance.id)?.by_day.iter().rev();
         days.filter(|(day, _)| full(day).is_some())
-            .map(|(_, cost)| *cost)
+            .map(|(day, cost)| (day.as_str(), *cost))
             .next()
     }
 

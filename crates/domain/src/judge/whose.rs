@@ -1,4 +1,6 @@
-//! In whose account the resource of a finding is.
+//! In whose account the resource of a finding is, and its tags.
+
+use std::collections::BTreeMap;
 
 use super::Facts;
 use crate::finding::Resource;
@@ -21,6 +23,33 @@ pub(super) fn account(facts: &Facts<'_>, resource: &Resource) -> Option<AccountI
         .or_else(|| inventory.storage.account_of(&resource.id).cloned())
         .or_else(job)
         .or_else(|| AccountId::of_arn(&resource.id))
+}
+
+/// The tags of a resource, of the job that its newest step was, and of its machine; of one
+/// key the first of these holds.
+pub(super) fn tags(
+    facts: &Facts<'_>,
+    resource: &Resource,
+    job: Option<&str>,
+) -> BTreeMap<String, String> {
+    let inventory = facts.inventory;
+    let id = resource.id.as_str();
+    let machine = |id: &str| Some(&inventory.instances.get(&NodeId::new(id).ok()?)?.tags);
+    let job_of = |id: &str| Some(&inventory.batch.jobs.get(&JobId::new(id).ok()?)?.tags);
+    let found = [
+        machine(id),
+        job_of(id),
+        inventory.storage.tags_of(id),
+        job.and_then(job_of),
+        resource.node.as_deref().and_then(machine),
+    ];
+    let mut tags = BTreeMap::new();
+    for (key, value) in found.into_iter().flatten().flatten() {
+        if tags.len() < Resource::MAX_TAGS {
+            tags.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    tags
 }
 
 #[cfg(test)]
@@ -59,5 +88,36 @@ mod tests {
         let family = "arn:aws:ecs:us-east-1:000000000004:cluster/c/web";
         check(family, None, Some(4));
         check("arn:aws:s3:::bucket", None, None);
+    }
+
+    #[test]
+    fn a_finding_has_the_tags_of_its_resource_before_those_of_its_machine() {
+        let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut machine = instance(1);
+        machine.tags = BTreeMap::from([tag("team", "infra"), tag("env", "prod")]);
+        let id = machine.id.to_string();
+        let mut world = World::with([machine]).with_job(JobStatus::Runnable, asked(1, 1));
+        world.job().tags = BTreeMap::from([tag("team", "genomics")]);
+        let mut lost = volume(400, "gp3", 100);
+        lost.tags = (0..60).map(|n| tag(&format!("key-{n:02}"), "x")).collect();
+        world
+            .inventory
+            .storage
+            .volumes
+            .insert(lost.id.clone(), lost);
+        let facts = world.facts();
+        let of = |id: &str, node: Option<&str>, job: Option<&str>| {
+            let resource = Resource {
+                node: node.map(str::to_owned),
+                ..Resource::named(id.to_owned(), "x", &region())
+            };
+            tags(&facts, &resource, job)
+        };
+        let both = BTreeMap::from([tag("team", "genomics"), tag("env", "prod")]);
+        assert_eq!(of("job-1", Some(&id), None), both);
+        assert_eq!(of("a step", Some(&id), Some("job-1")), both);
+        assert_eq!(of(&id, None, None)["team"], "infra");
+        assert!(of("queue/q", None, None).is_empty());
+        assert_eq!(of("vol-1", None, None).len(), Resource::MAX_TAGS);
     }
 }

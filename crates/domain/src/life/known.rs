@@ -23,6 +23,9 @@ pub struct Price {
     pub per_hour: Option<Usd>,
     /// What mending saves a month; `None` without a price.
     pub saving_a_month: Option<Usd>,
+    /// The part of `saving_a_month` that the totals contained; `None` without a price, or
+    /// where an earlier release remembered it.
+    pub counted_a_month: Option<Usd>,
     /// `per_hour` by the list; `None` without a list price.
     pub list_per_hour: Option<Usd>,
 }
@@ -34,6 +37,7 @@ impl Price {
         Self {
             per_hour: cost.map(|cost| cost.per_hour.0),
             saving_a_month: cost.map(|cost| cost.saving_a_month),
+            counted_a_month: cost.map(|cost| cost.in_totals().saving_a_month),
             list_per_hour: cost.and_then(|cost| Some(cost.list_per_hour?.0)),
         }
     }
@@ -241,22 +245,26 @@ impl Life {
     }
 
     /// Only what the inventory shows to be paid no more has saved anything; what a
-    /// controller may have started again elsewhere is not known to.
+    /// controller may have started again elsewhere is not known to, nor how much it was
+    /// where only an upper bound of its price is known. What another finding counts too is
+    /// saved once.
     fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
         let a_month = match resolution.ending {
             Ending::Stopped | Ending::Gone if self.is_controlled => None,
             Ending::Changed if self.thing == Thing::Instance => resolution.change_saves,
-            Ending::Stopped | Ending::Gone | Ending::Changed => self.price.saving_a_month,
+            Ending::Stopped | Ending::Gone | Ending::Changed => {
+                self.price.counted_a_month.or(self.price.saving_a_month)
+            }
             Ending::StillThere | Ending::Unknown => None,
         }?;
+        let basis = self.basis.filter(|basis| !basis.is_bound())?;
         let end = resolution.paid_again_at.unwrap_or(now);
         let seconds = end.duration_since(resolution.at).as_secs().max(0);
-        let month = i128::from(UsdPerHour::HOURS_A_MONTH) * 3600;
-        let so_far = i128::from(a_month.micros()) * i128::from(seconds) / month;
+        let month = u128::from(UsdPerHour::HOURS_A_MONTH) * 3600;
         Some(Saved {
             a_month,
-            basis: self.basis?,
-            so_far: Usd::from_micros(i64::try_from(so_far).ok()?),
+            basis,
+            so_far: a_month.part(u128::try_from(seconds).ok()?, month),
         })
     }
 }

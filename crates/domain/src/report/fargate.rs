@@ -58,10 +58,15 @@ pub struct FargateJob {
     /// How it is bought; `None` where its queue may do either and ECS does not say.
     pub market: Option<Market>,
     /// What an hour of it is listed at; `None` where that is not known.
+    #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
     /// What it costs so far at that price, from its container's start; `None` where that is
     /// not known.
+    #[serde(rename = "cost_usd", alias = "cost")]
     pub cost: Option<Usd>,
+    /// Of when that price is; `None` where it is not known.
+    #[serde(default)]
+    pub price_as_of: Option<Timestamp>,
     /// Why no price is known.
     pub unpriced: Option<String>,
     /// CPU of the busiest task of its family while it ran, of what that asked for, by

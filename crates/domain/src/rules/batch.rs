@@ -154,6 +154,7 @@ fn found_job(facts: &Facts<'_>, job: &Job, origin: Option<Origin>, seen: Seen) -
         job: Some(job.id.as_str().to_owned()),
     });
     let resource = Resource {
+        tags: Default::default(),
         id: job.id.as_str().to_owned(),
         name: Some(job.name.clone()),
         region: job.region.clone(),

@@ -212,6 +212,9 @@ fn found(paid: &Commitment, unused: Unused) -> Verdict {
             list_per_hour: None,
             spent: unused.per_hour.over(unused.window.length()),
             saving_a_month: unused.per_hour.a_month(),
+            counted: None,
+            price_as_of: None,
+            list_as_of: None,
         }),
         remedy: Remedy {
             action: Action::Reconfigure,
@@ -224,6 +227,7 @@ fn found(paid: &Commitment, unused: Unused) -> Verdict {
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
+            tags: Default::default(),
             id: paid.id.clone(),
             name: None,
             region,

@@ -110,6 +110,7 @@ fn judge_one(
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
+            tags: BTreeMap::new(),
             id: job.id.as_str().to_owned(),
             name: Some(job.name.clone()),
             region: job.region.clone(),

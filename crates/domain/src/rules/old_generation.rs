@@ -1,8 +1,10 @@
-//! Old generation: a machine from before Nitro, where a newer one of its series and of
-//! the same processor's kind has as much for less.
+//! Old generation: a machine from before the Nitro System, where a newer one of its series
+//! and of the same processor's kind has as much for less. Older ones also lack its network
+//! and disk throughput. Between younger ones the choice is one of price, which sizing and
+//! placement make.
 
 use super::{Check, Questions, Verdict, change_type};
-use crate::catalogue::TypeSpec;
+use crate::catalogue::{Hypervisor, TypeSpec};
 use crate::finding::{
     Action, Confidence, Evidence, Finding, FindingKind, Level, Newer, Remedy, Resource, Window,
 };
@@ -14,28 +16,11 @@ use crate::units::UsdPerHour;
 
 const KIND: FindingKind = FindingKind::OldGeneration;
 
-/// The first generation on Nitro in most series; what is older also lacks its network
-/// and disk throughput. Between younger ones the choice is one of price, which sizing
-/// and placement make.
-///
-/// Source: EC2 User Guide, "Instances built on the AWS Nitro System".
-const NITRO: u32 = 5;
-
-/// The series and generation of a type: `m` and 4 of `m4.xlarge`. Those of burstable
-/// types are counted otherwise: `t3` is the first on Nitro.
-fn series(name: &InstanceType) -> Option<(&str, u32)> {
+/// The series of a type: `m` of `m4.xlarge`.
+fn series(name: &InstanceType) -> Option<&str> {
     let name = name.as_str();
     let at = name.find(|c: char| c.is_ascii_digit())?;
-    let (series, rest) = name.split_at(at);
-    let generation = rest.chars().next()?.to_digit(10)?;
-    Some((
-        series,
-        if series == "t" {
-            generation + 2
-        } else {
-            generation
-        },
-    ))
+    Some(&name[..at])
 }
 
 /// Judges every running instance on demand; what spot and reserved ones cost is not
@@ -55,15 +40,15 @@ pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
 fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
     let (state, market) = (instance.state, instance.market);
     let spec = facts.catalogue.spec(&instance.instance_type)?;
-    let (series_now, generation) = series(&spec.name)?;
+    let series_now = series(&spec.name)?;
     let is_asked = q.holds(
         "does it run, on demand?",
         (format_args!("{state:?}, {market:?}"), "Running, OnDemand"),
         state == InstanceState::Running && market == Market::OnDemand,
     ) && q.holds(
         "is it of a generation from before Nitro?",
-        (&spec.name, ""),
-        generation < NITRO,
+        (shown(spec), "Xen"),
+        spec.hypervisor.map(|one| one == Hypervisor::Xen),
     );
     if !is_asked {
         return None;
@@ -117,6 +102,16 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     })))
 }
 
+/// The type with what it is built on.
+fn shown(spec: &TypeSpec) -> String {
+    let built_on = match spec.hypervisor {
+        Some(Hypervisor::Nitro) => "Nitro",
+        Some(Hypervisor::Xen) => "Xen",
+        None => "unknown",
+    };
+    format!("{}: {built_on}", spec.name)
+}
+
 fn newer_with_as_much(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -124,7 +119,8 @@ fn newer_with_as_much(
     series_now: &str,
 ) -> Option<Placement> {
     cheapest_with(facts.catalogue, &instance.region, |other| {
-        series(&other.name).is_some_and(|(series, new)| series == series_now && new >= NITRO)
+        series(&other.name) == Some(series_now)
+            && other.hypervisor == Some(Hypervisor::Nitro)
             && other.vcpus >= spec.vcpus
             && other.memory >= spec.memory
             && other.architecture == spec.architecture
@@ -184,5 +180,15 @@ mod tests {
         check("m4.xlarge", Market::Spot, false);
         check("m5.xlarge", Market::OnDemand, false);
         check("t3.medium", Market::OnDemand, false);
+        for name in [
+            "i4i.large",
+            "p4d.24xlarge",
+            "g4dn.xlarge",
+            "inf2.xlarge",
+            "trn1.2xlarge",
+            "a1.large",
+        ] {
+            check(name, Market::OnDemand, false);
+        }
     }
 }

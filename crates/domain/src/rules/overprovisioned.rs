@@ -119,7 +119,7 @@ fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Ve
         current: requested,
         recommended: sized,
         samples: seen.samples,
-        placement: best(&offers).or_else(|| place(facts, newest.instance, sized)),
+        placement: best(facts, &offers).or_else(|| place(facts, newest.instance, sized)),
         risk,
         offers,
         current_per_hour: Some(now),
@@ -181,12 +181,15 @@ fn place(
     )
 }
 
-fn best(offers: &Offers) -> Option<placement::Placement> {
+fn best(facts: &Facts<'_>, offers: &Offers) -> Option<placement::Placement> {
     let first = offers.best.first()?;
     Some(placement::Placement {
         instance_type: first.instance_type.clone(),
         region: first.region.clone(),
         per_hour: first.per_hour,
+        price_as_of: facts
+            .catalogue
+            .price_as_of(&first.region, &first.instance_type),
     })
 }
 
@@ -247,6 +250,9 @@ impl Seen {
             list_per_hour: saving.list.map(duty),
             spent: saving.per_hour.over(self.wall),
             saving_a_month: per_hour.a_month(),
+            counted: None,
+            price_as_of: saving.as_of,
+            list_as_of: saving.list_as_of,
         }
     }
 }
@@ -303,6 +309,7 @@ fn found(
         recommendation: Some(recommendation),
         steps: seen.links.clone(),
         resource: Resource {
+            tags: Default::default(),
             id: name.to_owned(),
             name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),
             region: instance.region.clone(),

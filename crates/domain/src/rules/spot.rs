@@ -176,6 +176,7 @@ fn judge_one(
         return None;
     }
     let first = known.machines.first()?;
+    let price = facts.price_of(first)?;
     let list = sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0));
     Some(Verdict::Waste(Box::new(Finding {
         id: Finding::id_in(
@@ -205,15 +206,19 @@ fn judge_one(
         },
         cost: Some(Cost {
             per_hour: saved,
-            basis: facts.price_of(first)?.basis,
+            basis: price.basis,
             list_per_hour: list,
             spent: saved.over(window.length()),
             saving_a_month: saved.a_month(),
+            counted: None,
+            price_as_of: price.as_of,
+            list_as_of: price.list_as_of,
         }),
         remedy: remedy(region, name),
         recommendation: None,
         steps: Vec::new(),
         resource: Resource {
+            tags: BTreeMap::new(),
             id: format!("environment/{name}"),
             name: Some(name.to_owned()),
             region: region.clone(),

@@ -296,6 +296,7 @@ fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Ver
             .take(Finding::MAX_STEPS)
             .collect(),
         resource: Resource {
+            tags: Default::default(),
             id,
             name: Some(
                 run.job
@@ -341,6 +342,9 @@ fn lost(price: Price, time: Duration, window: Window) -> Cost {
         list_per_hour: price.list.map(part),
         spent: price.per_hour.over(time),
         saving_a_month: per_hour.a_month(),
+        counted: None,
+        price_as_of: price.as_of,
+        list_as_of: price.list_as_of,
     }
 }
 

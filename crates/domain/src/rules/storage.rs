@@ -18,7 +18,7 @@ use crate::units::{Spoken, Usd, UsdPerHour};
 
 /// What a volume of a type and size costs a month by the list; `None` when that is
 /// not known.
-pub(super) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
+pub(crate) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
     let a_gib = |prices: &StoragePrices| prices.volumes.get(&volume.volume_type).copied();
     of_gib(
         facts.catalogue.storage(&volume.region, a_gib),
@@ -31,8 +31,9 @@ pub(super) fn of_gib(a_gib: Option<Usd>, size_gib: u64) -> Option<Usd> {
     a_gib?.micros().checked_mul(size).map(Usd::from_micros)
 }
 
-/// The list price of a month, spread over its hours and over `window`.
-pub(super) fn cost(a_month: Usd, window: Window) -> Cost {
+/// The list price of a month, spread over its hours and over `window`; as of when that was
+/// told, if it was.
+fn cost(a_month: Usd, window: Window, as_of: Option<Timestamp>) -> Cost {
     let per_hour = UsdPerHour(a_month).part(1, UsdPerHour::HOURS_A_MONTH);
     Cost {
         per_hour,
@@ -40,6 +41,9 @@ pub(super) fn cost(a_month: Usd, window: Window) -> Cost {
         list_per_hour: Some(per_hour),
         spent: per_hour.over(window.length()),
         saving_a_month: a_month,
+        counted: None,
+        price_as_of: as_of,
+        list_as_of: as_of,
     }
 }
 
@@ -68,10 +72,13 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
         let reason = confidence.reason;
         confidence.reason = format!("{reason}; by list prices as remembered");
     }
+    // What is remembered has no day.
+    let as_of = facts.catalogue.storage_told_at(it.region);
     Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(it.kind, it.region, it.id),
         kind: it.kind,
         resource: Resource {
+            tags: BTreeMap::new(),
             id: it.id.to_owned(),
             name: name_of(it.tags).map(str::to_owned),
             region: it.region.clone(),
@@ -87,7 +94,7 @@ pub(super) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
         coverage: None,
         evidence: Evidence::Unused(it.evidence),
         confidence,
-        cost: it.saving_a_month.map(|saving| cost(saving, window)),
+        cost: it.saving_a_month.map(|saving| cost(saving, window, as_of)),
         remedy: it.remedy,
         recommendation: None,
         steps: Vec::new(),

@@ -63,6 +63,7 @@ pub(super) fn advise(
 ) -> Option<GroupAdvice> {
     let looked = Looked::at(facts, group);
     let mut told = looked.told()?;
+    told.list_as_of = facts.catalogue.prices_as_of(&told.region);
     told.refused = fleets(facts, profiles, (&looked, room), &mut told).err();
     Some(told)
 }
@@ -222,6 +223,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
             spot_score: None,
             saving_a_month: None,
             seen_by_replayed_ppm: None,
+            list_as_of: None,
             confidence: Level::Low,
             assumed: assumed(machines.len()),
             refused: None,

@@ -85,6 +85,7 @@ fn advise(
         per_hour: price.map(|price| price.per_hour),
         basis: price.map(|price| price.basis),
         list_per_hour: price.and_then(|price| price.list),
+        list_as_of: facts.catalogue.prices_as_of(&instance.region),
         offers: Vec::new(),
         saving_a_month: None,
         assumed: Vec::new(),

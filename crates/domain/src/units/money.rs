@@ -1,5 +1,7 @@
 //! Money in fixed point: sums are exact and the same on every machine.
 
+mod json;
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, Sub};
@@ -7,11 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// US dollars in millionths.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
+/// US dollars in millionths. JSON has them as a decimal string, such as `"12.34"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Usd {
     micros: i64,
 }
@@ -36,6 +35,48 @@ impl Usd {
         let micros = (dollars * 1e6).round();
         let kept = micros.is_finite() && micros.abs() < 1e15;
         kept.then(|| Self::from_micros(micros as i64))
+    }
+
+    /// The exact amount as a plain decimal, with two to six decimal places: `12.00`,
+    /// `0.0104`.
+    pub fn to_decimal(self) -> String {
+        let sign = if self.micros < 0 { "-" } else { "" };
+        let micros = self.micros.unsigned_abs();
+        let mut text = format!("{sign}{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        let places = text.len() - 4;
+        let zeros = text[places..].len() - text[places..].trim_end_matches('0').len();
+        text.truncate(text.len() - zeros);
+        text
+    }
+
+    /// With so many decimal places, at most six, rounded to the nearest: `0.0105` of four.
+    pub fn to_rounded(self, places: u32) -> String {
+        let unit = 10_u64.pow(6_u32.saturating_sub(places));
+        let rounded = (self.micros.unsigned_abs() + unit / 2) / unit;
+        let sign = if self.micros < 0 && rounded > 0 {
+            "-"
+        } else {
+            ""
+        };
+        let (whole, width) = (10_u64.pow(places.min(6)), places.min(6) as usize);
+        match width {
+            0 => format!("{sign}{rounded}"),
+            _ => format!("{sign}{}.{:0width$}", rounded / whole, rounded % whole),
+        }
+    }
+
+    /// `numerator / denominator` of this amount, rounded to the nearest millionth. A
+    /// denominator of zero gives nothing.
+    pub fn part(self, numerator: u128, denominator: u128) -> Self {
+        let (Ok(n), Ok(d)) = (i128::try_from(numerator), i128::try_from(denominator)) else {
+            return Self::ZERO;
+        };
+        if d == 0 {
+            return Self::ZERO;
+        }
+        let product = i128::from(self.micros).saturating_mul(n);
+        let rounded = (product + product.signum() * d / 2) / d;
+        Self::from_micros(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 
     /// Reads a plain decimal such as `0.0104` exactly, to the millionth; further
@@ -84,8 +125,12 @@ impl Sum for Usd {
 
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.micros < 0 { "-" } else { "" };
         let cents = (self.micros.unsigned_abs() + 5_000) / 10_000;
+        let sign = if self.micros < 0 && cents > 0 {
+            "-"
+        } else {
+            ""
+        };
         f.pad(&format!(
             "{sign}${}.{:02}",
             grouped(cents / 100),
@@ -126,30 +171,18 @@ impl UsdPerHour {
 
     /// What `time` costs at this price, rounded to the nearest millionth.
     pub fn over(self, time: Duration) -> Usd {
-        self.scaled(time.as_nanos(), 3_600_000_000_000)
+        self.0.part(time.as_nanos(), 3_600_000_000_000)
     }
 
     /// What a month of 730 hours costs at this price.
     pub fn a_month(self) -> Usd {
-        self.scaled(u128::from(Self::HOURS_A_MONTH), 1)
+        self.0.part(u128::from(Self::HOURS_A_MONTH), 1)
     }
 
     /// `numerator / denominator` of this price, rounded to the nearest millionth.
     /// A zero denominator gives nothing.
     pub fn part(self, numerator: u64, denominator: u64) -> Self {
-        Self(self.scaled(u128::from(numerator), u128::from(denominator)))
-    }
-
-    fn scaled(self, numerator: u128, denominator: u128) -> Usd {
-        let (Ok(n), Ok(d)) = (i128::try_from(numerator), i128::try_from(denominator)) else {
-            return Usd::ZERO;
-        };
-        if d == 0 {
-            return Usd::ZERO;
-        }
-        let product = i128::from(self.0.micros).saturating_mul(n);
-        let rounded = (product + product.signum() * d / 2) / d;
-        Usd::from_micros(i64::try_from(rounded).unwrap_or(i64::MAX))
+        Self(self.0.part(u128::from(numerator), u128::from(denominator)))
     }
 }
 
@@ -190,12 +223,45 @@ mod tests {
     }
 
     #[test]
+    fn a_decimal_is_exact_and_reads_back_as_the_same_amount() {
+        let check = |micros: i64, expect: &str| {
+            let usd = Usd::from_micros(micros);
+            assert_eq!(usd.to_decimal(), expect);
+            assert_eq!(Usd::parse(expect), Some(usd));
+        };
+        check(0, "0.00");
+        check(12_000_000, "12.00");
+        check(12_340_000, "12.34");
+        check(10_400, "0.0104");
+        check(-1, "-0.000001");
+        check(1_234_567_891_234_567, "1234567891.234567");
+    }
+
+    #[test]
+    fn a_rounded_amount_is_the_nearest() {
+        let check = |micros: i64, places: u32, expect: &str| {
+            assert_eq!(Usd::from_micros(micros).to_rounded(places), expect);
+        };
+        check(10_449, 4, "0.0104");
+        check(10_450, 4, "0.0105");
+        check(1_999_999, 4, "2.0000");
+        check(-10_450, 4, "-0.0105");
+        check(-1, 2, "0.00");
+        check(2_806, 5, "0.00281");
+        check(1_500_000, 0, "2");
+        check(1_234_567, 6, "1.234567");
+        check(1_234_567, 9, "1.234567");
+    }
+
+    #[test]
     fn money_is_shown_in_cents_and_prices_in_hundredths_of_a_cent() {
         assert_eq!(
             Usd::from_micros(1_234_567_890_000).to_string(),
             "$1,234,567.89"
         );
         assert_eq!(Usd::from_micros(-5_000).to_string(), "-$0.01");
+        assert_eq!(Usd::from_micros(1_995_000).to_string(), "$2.00");
+        assert_eq!(Usd::from_micros(-4_999).to_string(), "$0.00");
         assert_eq!(UsdPerHour::from_micros(10_400).to_string(), "$0.0104/h");
         let thousands = UsdPerHour::from_micros(12_120_000_000);
         assert_eq!(thousands.to_string(), "$12,120.00/h");

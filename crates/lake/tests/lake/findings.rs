@@ -20,6 +20,7 @@ fn judged(resource: &str, cost: Option<Cost>) -> Judged {
         id: Finding::id_of(FindingKind::IdleNode, &region, resource),
         kind: FindingKind::IdleNode,
         resource: Resource {
+            tags: Default::default(),
             id: resource.to_owned(),
             name: None,
             region,
@@ -72,6 +73,9 @@ async fn the_newest_sweep_answers_also_when_it_found_nothing() {
         list_per_hour: None,
         spent: Usd::from_micros(0),
         saving_a_month: Usd::from_micros(140_160_000),
+        counted: None,
+        price_as_of: None,
+        list_as_of: None,
     };
     let sweeps = [
         vec![judged("i-1", Some(cost)), judged("i-2", None)],

@@ -115,7 +115,9 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     };
     let report = timed(&mut judging, || judge(&facts));
     let report_bytes = timed(&mut rendering, || {
-        render::html(&report).len() + render::csv(&report).len() + render::json(&report).len()
+        render::html(&report, &render::Zone::utc()).len()
+            + render::csv(&report).len()
+            + render::json(&report).len()
     });
     timed(&mut pack, || black_box(stored.pack().expect("it fits")));
     timed(&mut kept, || {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::text::one_line;
 
-const COLUMNS: [&str; 34] = [
+const COLUMNS: [&str; 38] = [
     "id",
     "kind",
     "resource",
@@ -43,6 +43,10 @@ const COLUMNS: [&str; 34] = [
     "first_seen",
     "stage",
     "steps",
+    "is_upper_bound",
+    "counted_saving_a_month_usd",
+    "rest_counted_by",
+    "price_as_of",
 ];
 
 /// A header line and one line a finding, each ended by CR LF.
@@ -59,6 +63,7 @@ pub fn csv(report: &Report) -> String {
 fn cells(finding: &Finding, report: &Report) -> Vec<String> {
     let mut cells = row(finding);
     cells.extend(history(finding, report));
+    cells.extend(counted(finding.cost.as_ref()));
     cells
 }
 
@@ -127,6 +132,22 @@ fn money(cost: Option<&Cost>) -> [String; 5] {
     ]
 }
 
+/// What of it the totals contain, so that this column adds up to them, and of when its price
+/// is.
+fn counted(cost: Option<&Cost>) -> [String; 4] {
+    let Some(cost) = cost else {
+        return Default::default();
+    };
+    let by = cost.counted.as_ref();
+    [
+        cost.basis.is_bound().to_string(),
+        decimal(cost.in_totals().saving_a_month),
+        maybe(by.and_then(|counted| counted.rest_counted_by.as_deref())),
+        cost.price_as_of
+            .map_or_else(String::new, |at| at.to_string()),
+    ]
+}
+
 fn recommended(recommendation: Option<&Recommendation>) -> [String; 5] {
     let Some(it) = recommendation else {
         return Default::default();
@@ -156,10 +177,7 @@ pub(super) fn slug<T: Serialize>(value: &T) -> String {
 }
 
 pub(super) fn decimal(amount: Usd) -> String {
-    let micros = amount.micros();
-    let sign = if micros < 0 { "-" } else { "" };
-    let digits = micros.unsigned_abs();
-    format!("{sign}{}.{:06}", digits / 1_000_000, digits % 1_000_000)
+    amount.to_rounded(6)
 }
 
 pub(super) fn maybe(cell: Option<&str>) -> String {
@@ -220,10 +238,10 @@ mod tests {
     #[test]
     fn rows_are_stable() {
         insta::assert_snapshot!(csv(&sample::small()).replace("\r\n", "\n"), @r#"
-        id,kind,resource,name,node,region,owner,instance_type,market,controller,origin,from,to,coverage,evidence,confidence,confidence_reason,saving_a_month_usd,spent_usd,per_hour_usd,list_per_hour_usd,price_basis,action,advice,command,recommended_cores,recommended_memory_bytes,recommended_instance_type,recommended_region,recommended_per_hour_usd,account,first_seen,stage,steps
-        idle_node/eu-central-1/i-0aaa,idle_node,i-0aaa,gpu-notebook,,eu-central-1,ana,g5.2xlarge,on_demand,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing,high,seen by the probe,884.760000,3.737000,1.212000,1.212000,bill,Stop,Stop it; its volumes stay.,aws ec2 stop-instances --region eu-central-1 --instance-ids i-0aaa,,,,,,,,,
-        overprovisioned_step/eu-central-1/variant-call,overprovisioned_step,variant-call,,,eu-central-1,ana,,,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,"asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)",high,seen by the probe,280.320000,1.184000,0.384000,0.384000,list_price_as_upper_bound,Rightsize,Look at what it waits for.,,3,5100273664,c6i.xlarge,eu-central-1,0.096000,,,,
-        stuck_batch_job/eu-central-1/job-17,stuck_batch_job,job-17,align-sample-17,i-0bbb,eu-central-1,,,,,measured,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,,"RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)",high,seen by the probe,,,,,,Investigate,Look at what it waits for.,,,,,,,,,,1f0e
+        id,kind,resource,name,node,region,owner,instance_type,market,controller,origin,from,to,coverage,evidence,confidence,confidence_reason,saving_a_month_usd,spent_usd,per_hour_usd,list_per_hour_usd,price_basis,action,advice,command,recommended_cores,recommended_memory_bytes,recommended_instance_type,recommended_region,recommended_per_hour_usd,account,first_seen,stage,steps,is_upper_bound,counted_saving_a_month_usd,rest_counted_by,price_as_of
+        idle_node/eu-central-1/i-0aaa,idle_node,i-0aaa,gpu-notebook,,eu-central-1,ana,g5.2xlarge,on_demand,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing,high,seen by the probe,884.760000,3.737000,1.212000,1.212000,bill,Stop,Stop it; its volumes stay.,aws ec2 stop-instances --region eu-central-1 --instance-ids i-0aaa,,,,,,,,,,false,884.760000,,2026-02-27T00:00:00Z
+        overprovisioned_step/eu-central-1/variant-call,overprovisioned_step,variant-call,,,eu-central-1,ana,,,,simulated,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,0.9900,"asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)",high,seen by the probe,280.320000,1.184000,0.384000,0.384000,list_price_as_upper_bound,Rightsize,Look at what it waits for.,,3,5100273664,c6i.xlarge,eu-central-1,0.096000,,,,,true,280.320000,,2026-02-27T00:00:00Z
+        stuck_batch_job/eu-central-1/job-17,stuck_batch_job,job-17,align-sample-17,i-0bbb,eu-central-1,,,,,measured,2026-03-04T08:55:00Z,2026-03-04T12:00:00Z,,"RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)",high,seen by the probe,,,,,,Investigate,Look at what it waits for.,,,,,,,,,,1f0e,,,,
         "#);
     }
 }

@@ -19,7 +19,7 @@ pub struct EmailParts {
     pub html: String,
 }
 
-/// Findings in the text part; the rest is in the report.
+/// Rows of findings in the text part; the rest is in the report.
 const FINDINGS: usize = 20;
 
 /// The columns that mail programs show without wrapping.
@@ -38,24 +38,19 @@ pub fn email(report: &Report, changes: &Changes) -> EmailParts {
     let html = for_mail(&page);
     EmailParts {
         subject,
-        text: text(page),
+        text: text(&page),
         html,
     }
 }
 
-fn text(mut page: Page) -> String {
+fn text(page: &Page) -> String {
     let look = Look {
         columns: Some(COLUMNS),
         colour: Colour::Plain,
     };
-    let more = page.cards.len().saturating_sub(FINDINGS);
-    page.cards.truncate(FINDINGS);
     let mut text = page.news.join("\n");
     text.push_str("\n\n");
-    text.push_str(&of_page(&page, &look));
-    if more > 0 {
-        text.push_str(&format!("\n… and {more} more, in the report.\n"));
-    }
+    text.push_str(&of_page(page, &look, FINDINGS));
     text
 }
 
@@ -74,7 +69,7 @@ mod tests {
         check(&sample::empty(), "[SIMULATED] Ebb: no waste found ()");
         check(
             &sample::small(),
-            "[SIMULATED] Ebb: $1,165.08 a month in 3 findings (3 new)",
+            "[SIMULATED] Ebb: $884.76 a month, and at most $280.32 more, in 3 findings (3 new)",
         );
         check(
             &sample::hostile(),
@@ -86,7 +81,7 @@ mod tests {
     fn a_long_report_is_cut_and_says_so() {
         let report = sample::many(1_000);
         let parts = email(&report, &sample::all_new(&report));
-        assert!(parts.text.contains("… and 980 more"));
+        assert!(parts.text.contains("… and 500 more"));
         assert!(parts.html.contains("… and 980 more"));
         assert!(parts.text.contains("in 1,000 findings"), "{}", parts.text);
         assert!(parts.html.len() < 100_000);

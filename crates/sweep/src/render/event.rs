@@ -39,7 +39,7 @@ pub fn event(report: &Report, changes: &Changes) -> String {
             "specversion": "1.0",
             "id": report.at,
             "source": "/ebb/sweeper",
-            "type": "ebb.findings.changed.v1",
+            "type": "ebb.findings.changed.v2",
             "time": report.at,
             "datacontenttype": "application/json",
             "data": {
@@ -103,7 +103,7 @@ fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: 
         "specversion": "1.0",
         "id": named,
         "source": "/ebb/sweeper",
-        "type": format!("io.ebb.finding.{what}.v1"),
+        "type": format!("io.ebb.finding.{what}.v2"),
         "subject": clip(&one_line(id), SUBJECT_CHARS),
         "time": report.at,
         "datacontenttype": "application/json",
@@ -146,7 +146,7 @@ mod tests {
         let expect = ["opened", "grown", "opened", "resolved"];
         assert_eq!(
             types,
-            expect.map(|what| format!("io.ebb.finding.{what}.v1"))
+            expect.map(|what| format!("io.ebb.finding.{what}.v2"))
         );
         for (id, event) in &all {
             assert_eq!((event["specversion"].as_str(), id.len()), (Some("1.0"), 64));

@@ -7,6 +7,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use super::view::{Card, Page};
+use super::zone::Zone;
 
 /// Findings told in full; a page of all would be too large for a phone.
 const DETAILED: usize = 200;
@@ -31,9 +32,9 @@ struct Section<'a> {
     cards: Vec<&'a Card>,
 }
 
-/// The report as a self-contained page.
-pub fn html(report: &Report) -> String {
-    let page = Page::of(report);
+/// The report as a self-contained page, with times in a time zone.
+pub fn html(report: &Report, zone: &Zone) -> String {
+    let page = Page::of(report, zone);
     let (detailed, others) = page.cards.split_at(page.cards.len().min(DETAILED));
     let rows = others.get(..IN_A_LINE).unwrap_or(others);
     let arranged = Arranged {
@@ -95,9 +96,10 @@ mod tests {
 
     #[test]
     fn a_page_says_dollars_evidence_owner_and_what_to_do() {
-        let text = html(&sample::small());
+        let text = html(&sample::small(), &Zone::utc());
         for expect in [
-            "$1,165.08",
+            "$884.76 <small>a month",
+            "and at most $280.32 more",
             "no workload for 3 h 05 min",
             "ana",
             "aws ec2 stop-instances",
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_page_needs_nothing_from_elsewhere() {
-        let text = html(&sample::small());
+        let text = html(&sample::small(), &Zone::utc());
         for foreign in ["http:", "https:", "src=", "@import", "url(", "<script"] {
             assert!(!text.contains(foreign), "{foreign}");
         }
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn what_comes_from_outside_is_text_and_never_markup() {
-        let page = html(&sample::hostile());
-        let mail = for_mail(&Page::of(&sample::hostile()));
+        let page = html(&sample::hostile(), &Zone::utc());
+        let mail = for_mail(&Page::of(&sample::hostile(), &Zone::utc()));
         for text in [page, mail] {
             assert!(!text.contains("<script"), "{text}");
             assert!(text.contains("&lt;script&gt;"));
@@ -132,14 +134,14 @@ mod tests {
 
     #[test]
     fn any_number_of_findings_makes_a_page_of_bounded_size() {
-        assert!(html(&sample::empty()).contains("No waste found"));
-        let text = html(&sample::many(1_000));
+        assert!(html(&sample::empty(), &Zone::utc()).contains("No waste found"));
+        let text = html(&sample::many(1_000), &Zone::utc());
         assert_eq!(text.matches("<article").count(), 200);
         assert_eq!(text.matches("<tr><td").count(), 800);
-        let text = html(&sample::many(10_000));
+        let text = html(&sample::many(10_000), &Zone::utc());
         assert!(text.contains("… and 8800 more, in report.csv"));
         assert!(text.len() < 1_000_000, "{} bytes", text.len());
-        let text = html(&sample::many_hostile(2_000));
+        let text = html(&sample::many_hostile(2_000), &Zone::utc());
         assert!(text.len() < 8_000_000, "{} bytes", text.len());
         assert!(!text.contains("<script") && !text.contains('\u{202e}'));
     }
@@ -153,7 +155,7 @@ mod tests {
         };
         let mut report = sample::told();
         report.ledger = vec![day(4_000_000), day(1_000_000)];
-        let text = html(&report);
+        let text = html(&report, &Zone::utc());
         for expect in [
             "<i class=\"steps\"></i> steps</span>",
             "<i class=\"rest\"></i> not allocated</span>",
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_page_tells_the_hours_of_nodes_the_trend_and_what_became_of_findings() {
-        let text = html(&sample::told());
+        let text = html(&sample::told(), &Zone::utc());
         for expect in [
             "<polyline points=\"0,0 500,50 1000,20\"",
             "A day ago: $50.00 a month in 2 findings",

@@ -9,7 +9,7 @@ use ebb_domain::units::Usd;
 use jiff::ToSpan;
 use jiff::civil::Date;
 
-use super::{Hello, email, email_hello, html, sample, slack, slack_hello};
+use super::{Hello, Zone, email, email_hello, html, sample, slack, slack_hello};
 
 /// A name that tries all that a form could take for its own.
 const HOSTILE: &str = "<b>x</b>|**b** _i_ `c` ~s~ [l](http://a) <!channel> & \u{202e}txt.exe\u{2067} \
@@ -36,7 +36,7 @@ fn whatever_a_report_holds_each_form_stays_within_what_its_reader_takes() {
         if report.findings.is_empty() {
             news.resolved = sample::told().history.resolved;
         }
-        let page = html(report);
+        let page = html(report, &Zone::utc());
         assert!(page.len() < page_kb << 10, "{name}: {} bytes", page.len());
         let hello = Hello::of(report, None, Some(true));
         let chats = [slack(report, &news), slack_hello(&hello)];

@@ -119,7 +119,7 @@ pub(super) fn many_hostile(n: usize) -> Report {
 }
 
 /// A report of a deployment that has swept for days.
-pub(super) fn told() -> Report {
+pub(crate) fn told() -> Report {
     let mut report = small();
     let past = |text: &str, dollars: i64, findings: usize| Past {
         at: at(text),
@@ -184,18 +184,14 @@ pub(super) fn told() -> Report {
 }
 
 fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
-    let costs = || findings.iter().filter_map(|f| f.cost.as_ref());
-    let totals = Totals {
+    let mut totals = Totals {
         running_instances: 12,
         with_probe: 8,
         on_metrics: 3,
         jobs: 6,
-        waste_per_hour: UsdPerHour(costs().map(|c| c.per_hour.0).sum()),
-        spent: costs().map(|c| c.spent).sum(),
-        saving_a_month: costs().map(|c| c.saving_a_month).sum(),
-        without_price: findings.len() - costs().count(),
-        price_bases: Vec::new(),
+        ..Totals::default()
     };
+    totals.sum_up(&findings);
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: at("2026-03-04T12:00:00Z"),
@@ -212,10 +208,13 @@ fn report(findings: Vec<Finding>, not_judged: Vec<NotJudged>) -> Report {
         timeline: Timeline::default(),
         history: History::default(),
         ledger: Vec::new(),
+        billed: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
         fargate: Default::default(),
+        selected: None,
+        shared_costs: Vec::new(),
     }
 }
 
@@ -303,6 +302,7 @@ fn overprovisioned() -> Finding {
             instance_type: InstanceType::new("c6i.xlarge").expect("a type"),
             region: region(),
             per_hour: UsdPerHour::from_micros(194_000),
+            price_as_of: Some(at("2026-02-01T00:00:00Z")),
         }),
         current_per_hour: Some(UsdPerHour::from_micros(384_000)),
         recommended_per_hour: Some(UsdPerHour::from_micros(96_000)),
@@ -318,6 +318,7 @@ fn base(kind: FindingKind, id: &str, name: &str) -> Finding {
         id: Finding::id_of(kind, &region(), id),
         kind,
         resource: Resource {
+            tags: Default::default(),
             id: id.to_owned(),
             name: Some(name.to_owned()),
             region: region(),
@@ -363,6 +364,9 @@ fn cost(micros_an_hour: i64, basis: PriceBasis) -> Cost {
         list_per_hour: Some(per_hour),
         spent: per_hour.over(Duration::from_secs(11_100)),
         saving_a_month: per_hour.a_month(),
+        counted: None,
+        price_as_of: Some(at("2026-02-27T00:00:00Z")),
+        list_as_of: Some(at("2025-03-02T00:00:00Z")),
     }
 }
 

@@ -10,6 +10,7 @@ use ebb_domain::report::Report;
 use serde_json::{Value, json};
 
 use super::text::{clip, one_line};
+use super::view::bounded;
 
 const RESULTS: usize = 5_000;
 
@@ -54,8 +55,12 @@ fn result(finding: &Finding) -> Value {
     let resource = &finding.resource;
     let name = resource.name.as_ref().unwrap_or(&resource.id);
     let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+    let is_bound = finding
+        .cost
+        .as_ref()
+        .is_some_and(|cost| cost.basis.is_bound());
     let saving_words = saving.map_or("saving not known".to_owned(), |usd| {
-        format!("{usd} a month")
+        format!("{} a month", bounded(usd, is_bound))
     });
     let message = format!(
         "{} {} ({saving_words}): {}. {}: {}",
@@ -88,7 +93,9 @@ fn result(finding: &Finding) -> Value {
             "region": resource.region,
             "owner": resource.owner,
             "origin": resource.origin,
-            "savingPerMonthMicroUsd": saving.map(|usd| usd.micros()),
+            "savingPerMonthUsd": saving.filter(|_| !is_bound),
+            "atMostPerMonthUsd": saving.filter(|_| is_bound),
+            "countedPerMonthUsd": finding.cost.as_ref().map(|cost| cost.in_totals().saving_a_month),
         },
     })
 }
@@ -127,7 +134,7 @@ mod tests {
              used 0.02 cores; step session of ana is there and does nothing. Stop: Stop it; its \
              volumes stay."
         );
-        let third = &run["results"][2]["properties"]["savingPerMonthMicroUsd"];
+        let third = &run["results"][2]["properties"]["savingPerMonthUsd"];
         assert!(third.is_null(), "unknown is not zero");
     }
 

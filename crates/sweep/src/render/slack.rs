@@ -9,7 +9,7 @@ use ebb_domain::report::Report;
 use serde_json::{Value, json};
 
 use super::text::clip;
-use super::view::{Card, Page};
+use super::view::{Alike, Page};
 use crate::changes::Changes;
 
 const MAX_CHARACTERS: usize = 12_000;
@@ -19,6 +19,9 @@ const TOP: usize = 10;
 
 /// Kept for the line that says how much was left out.
 const RESERVE: usize = 300;
+
+/// Resources of findings that are alike named at most.
+const NAMED: usize = 5;
 
 /// Groups and gaps named at most.
 const DETAILS: usize = 5;
@@ -38,16 +41,18 @@ pub fn slack(report: &Report, changes: &Changes) -> Value {
     if let Some(owners) = by_owner(&page) {
         digest.add(context(&owners));
     }
-    let changed: Vec<&Card> = page.cards.iter().filter(|c| c.change.is_some()).collect();
+    let changed = page.cards.iter().filter(|card| card.change.is_some());
+    let rows = Alike::of(changed);
+    let changed: usize = rows.iter().map(Alike::len).sum();
     let mut shown = 0;
-    for card in changed.iter().take(TOP) {
-        if digest.add(finding(card)) == Fit::Left {
+    for row in rows.iter().take(TOP) {
+        if digest.add(finding(row)) == Fit::Left {
             break;
         }
-        shown += 1;
+        shown += row.len();
     }
-    let more = changed.len() - shown;
-    let same = page.cards.len() - changed.len();
+    let more = changed - shown;
+    let same = page.cards.len() - changed;
     let rest = [(more, "more"), (same, "told before")];
     let rest: Vec<String> = rest
         .iter()
@@ -129,6 +134,9 @@ fn totals(page: &Page) -> String {
     if let Some(weaker) = page.weaker {
         text.push_str(&format!("\n{weaker}"));
     }
+    if let Some(evaluated) = &page.evaluated {
+        text.push_str(&format!("\n{evaluated}"));
+    }
     if let Some(basis) = &page.basis {
         text.push_str(&format!("\nPrices: {basis}"));
     }
@@ -146,21 +154,21 @@ fn by_owner(page: &Page) -> Option<String> {
     tells.then(|| format!("By owner: {}", owners.join(" · ")))
 }
 
-fn finding(card: &Card) -> Value {
-    let saving = card
-        .cost
-        .as_ref()
-        .map_or("price not known".to_owned(), |c| {
-            format!("{} a month", c.saving)
-        });
+fn finding(row: &Alike<'_>) -> Value {
+    let card = row.first();
+    let saving = row
+        .saving()
+        .map_or("price not known".to_owned(), |usd| format!("{usd} a month"));
     let change = card.change.map(|change| format!("{change} · "));
-    let mut text = format!(
-        "*{saving}* · {}{} · {}",
-        change.unwrap_or_default(),
-        card.kind,
-        quoted(&card.title, 80)
-    );
-    if let Some(id) = &card.id {
+    let change = change.unwrap_or_default();
+    let mut text = match row.title() {
+        Some(title) => format!("*{saving}* · {change}{title}"),
+        None => {
+            let title = quoted(&card.title, 80);
+            format!("*{saving}* · {change}{} · {title}", card.kind)
+        }
+    };
+    if let Some(id) = card.id.as_ref().filter(|_| row.len() == 1) {
         text.push_str(&format!(" {}", quoted(id, 80)));
     }
     let owner = card.owner.as_deref().unwrap_or("no owner");
@@ -173,6 +181,13 @@ fn finding(card: &Card) -> Value {
     }
     if let Some(cost) = &card.cost {
         text.push_str(&format!(" · {}", cost.price));
+        if let Some(counted) = &cost.counted {
+            text.push_str(&format!(" · {}", outside(counted, 160)));
+        }
+    }
+    if row.len() > 1 {
+        let names = outside(&row.names(NAMED), 220);
+        text.push_str(&format!("\n{names}; the first:"));
     }
     text.push_str(&format!("\n{}", outside(&card.evidence, 220)));
     let advice = match &card.instead {
@@ -276,7 +291,7 @@ mod tests {
         let many = sample::many(1_000);
         let mut changes = sample::all_new(&many);
         let text = told(&many, &changes);
-        assert!(text.contains("… and 990 more, in the report"), "{text}");
+        assert!(text.contains("… and 750 more, in the report"), "{text}");
         changes.new.clear();
         changes.grown.insert(many.findings[7].id.clone());
         let text = told(&many, &changes);
@@ -315,7 +330,7 @@ mod tests {
           "blocks": [
             {
               "text": {
-                "text": "[SIMULATED] $1,165.08 a month in 3 findings",
+                "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings",
                 "type": "plain_text"
               },
               "type": "header"
@@ -332,7 +347,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$4.92 wasted so far, $1.5960/h now\nPrices: effective cost from the bill, $884.76 in 1 finding; list price, an upper bound for spot, $280.32 in 1 finding",
+                "text": "2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs\n$3.74 wasted so far, $1.2120/h now\nPrices: effective cost from the bill, $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27, at most $280.32 in 1 finding",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -341,7 +356,7 @@ mod tests {
             {
               "elements": [
                 {
-                  "text": "By owner: ana $1,165.08 (2 findings) · no owner price not known (1 finding)",
+                  "text": "By owner: ana $884.76 and at most $280.32 more (2 findings) · no owner price not known (1 finding)",
                   "type": "mrkdwn",
                   "verbatim": true
                 }
@@ -350,7 +365,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · $1.2120/h, effective cost from the bill; list price $1.2120/h\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
+                "text": "*$884.76 a month* · new · Idle node · `gpu-notebook` `i-0aaa`\nana · eu-central-1 · g5.2xlarge, on demand · SIMULATED · wastes $1.2120/h by the bill of 2026-02-27\nno workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing\n_Stop:_ Stop it; its volumes stay.",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -358,7 +373,7 @@ mod tests {
             },
             {
               "text": {
-                "text": "*$280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · $0.3840/h, list price, an upper bound for spot\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h",
+                "text": "*at most $280.32 a month* · new · Overprovisioned step · `variant-call`\nana · eu-central-1 · SIMULATED · wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less\nasked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen 1 time, 60 min in all)\n_Rightsize:_ ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of 2026-02-01",
                 "type": "mrkdwn",
                 "verbatim": true
               },
@@ -386,7 +401,7 @@ mod tests {
               "type": "context"
             }
           ],
-          "text": "[SIMULATED] $1,165.08 a month in 3 findings"
+          "text": "[SIMULATED] $884.76 a month, and at most $280.32 more, in 3 findings"
         }
         "#);
     }

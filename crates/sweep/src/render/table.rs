@@ -4,9 +4,11 @@
 mod columns;
 
 use super::text::wrap;
-use super::view::{Card, Page};
+use super::view::{Alike, Card, CostWords, Page};
+use super::zone::Zone;
 use columns::Columns;
 use ebb_domain::report::Report;
+use ebb_domain::units::grouped;
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,17 +53,23 @@ const NARROWEST: usize = 40;
 /// A table without a terminal is as wide as its longest names, up to this.
 const WIDEST: usize = 120;
 
-/// The report as a table.
-pub fn table(report: &Report, look: &Look) -> String {
-    of_page(&Page::of(report), look)
+/// Resources of findings that are alike named on a line.
+const NAMED: usize = 5;
+
+/// What the sign in a column means.
+const AT_MOST: &str = "≤: at most, at the on-demand price of spot machines; not in the total";
+
+/// The report as a table, with times in a time zone.
+pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
+    of_page(&Page::of(report, zone), look, usize::MAX)
 }
 
-/// A prepared report as a table.
-pub(super) fn of_page(page: &Page, look: &Look) -> String {
+/// A prepared report as a table with so many rows of findings at most.
+pub(super) fn of_page(page: &Page, look: &Look, most: usize) -> String {
     let mut sheet = Sheet::new(look);
     sheet.head(page);
     if !page.cards.is_empty() {
-        sheet.findings(&page.cards);
+        sheet.findings(&page.cards, most);
     }
     sheet.totals(page);
     sheet.not_judged(page);
@@ -113,22 +121,40 @@ impl Sheet {
         if let Some(weaker) = page.weaker {
             self.paragraph(YELLOW, weaker, 0);
         }
-        if page.cards.is_empty() {
-            self.line(GREEN, "No waste found in what was judged.");
+        if let Some(selected) = &page.selected {
+            self.paragraph(YELLOW, &format!("{selected}."), 0);
+        }
+        match (page.cards.is_empty(), &page.selected) {
+            (true, None) => self.line(GREEN, "No waste found in what was judged."),
+            (true, Some(_)) => self.line("", "No finding was selected."),
+            (false, _) => {}
         }
         self.out.push('\n');
     }
 
-    fn findings(&mut self, cards: &[Card]) {
-        let columns = Columns::of(cards, self.terminal);
+    fn findings(&mut self, cards: &[Card], most: usize) {
+        let mut rows = Alike::of(cards);
+        rows.truncate(most);
+        let columns = Columns::of(&rows, self.terminal);
         self.line(DIM, &columns.head());
         let origins = Origins::of(cards);
-        for card in cards {
-            let (row, id) = columns.row(card);
-            self.line(BOLD, &row);
+        for row in &rows {
+            let (line, id) = columns.row(row);
+            self.line(BOLD, &line);
             let id = id.map_or(String::new(), |id| format!("{id} · "));
-            self.paragraph("", &format!("{id}{}", evidence(card, origins)), INDENT);
-            self.paragraph(DIM, &advice(card), INDENT);
+            self.paragraph("", &format!("{id}{}", evidence(row, origins)), INDENT);
+            self.paragraph(DIM, &advice(row.first()), INDENT);
+            if let Some(cost) = &row.first().cost {
+                self.paragraph(DIM, &price(row, cost), INDENT);
+            }
+        }
+        if rows.iter().any(Alike::is_bound) {
+            self.paragraph(DIM, AT_MOST, 0);
+        }
+        let left = cards.len() - rows.iter().map(Alike::len).sum::<usize>();
+        if left > 0 {
+            let text = format!("… and {} more, in the report.", grouped(left as u64));
+            self.paragraph("", &text, 0);
         }
         self.out.push('\n');
     }
@@ -143,6 +169,9 @@ impl Sheet {
                 ));
             }
             self.paragraph(BOLD, &text, 0);
+        }
+        if let Some(evaluated) = &page.evaluated {
+            self.paragraph(DIM, &format!("{evaluated}."), 0);
         }
         if let Some(basis) = &page.basis {
             self.paragraph(DIM, &format!("Prices: {basis}."), 0);
@@ -218,20 +247,32 @@ impl Sheet {
 
 /// The kind, the machine and what was seen. Where every finding is simulated the
 /// head says so once, and what is as sure as can be needs no word.
-fn evidence(card: &Card, origins: Origins) -> String {
+fn evidence(row: &Alike<'_>, origins: Origins) -> String {
+    let card = row.first();
     let tag = card.simulated.filter(|_| origins == Origins::Mixed);
     let tag = tag.map_or(String::new(), |s| format!("[{s}] "));
     let machine = card.machine.as_deref().map(|m| format!(" on {m}"));
+    let machine = machine.unwrap_or_default();
     let doubt = match card.confidence.as_str() {
         "high" => String::new(),
         level => format!(" [{level} confidence: {}]", card.because),
     };
+    let names = match row.len() {
+        1 => String::new(),
+        _ => format!("{}; the first: ", row.names(NAMED)),
+    };
     format!(
-        "{tag}{}{}: {}{doubt}",
-        card.kind,
-        machine.unwrap_or_default(),
-        card.evidence,
+        "{tag}{}{machine}: {names}{}{doubt}",
+        card.kind, card.evidence
     )
+}
+
+/// What it wastes an hour and at which price, and what of it is counted elsewhere.
+fn price(row: &Alike<'_>, cost: &CostWords) -> String {
+    let first = if row.len() > 1 { "the first" } else { "it" };
+    let counted = cost.counted.as_deref();
+    let counted = counted.map_or(String::new(), |counted| format!("; {counted}"));
+    format!("Price: {first} {}{counted}.", cost.price)
 }
 
 fn advice(card: &Card) -> String {
@@ -248,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_report_reads_as_dollars_evidence_and_advice() {
-        insta::assert_snapshot!(table(&sample::small(), &Look::PLAIN), @r#"
+        insta::assert_snapshot!(table(&sample::small(), &Look::PLAIN, &Zone::utc()), @r"
         SIMULATED: at least a part of this input was made by a generator, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
 
@@ -257,16 +298,21 @@ mod tests {
                       [SIMULATED] Idle node on g5.2xlarge, on demand: no workload for 3 h 05 min; background used 0.02 cores;
                       step session of ana is there and does nothing
                       Stop: Stop it; its volumes stay.
-             $280.32    $1.18  variant-call              ana    eu-central-1
+                      Price: it wastes $1.2120/h by the bill of 2026-02-27.
+           ≤ $280.32  ≤ $1.18  variant-call              ana    eu-central-1
                       [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
                       1 time, 60 min in all)
-                      Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h
+                      Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of
+                      2026-02-01
+                      Price: it wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
              unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
                       Stuck in Batch: RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)
                       Investigate: Look at what it waits for.
+        ≤: at most, at the on-demand price of spot machines; not in the total
 
-        $1,165.08 a month in 3 findings; $4.92 wasted so far, $1.5960/h now
-        Prices: effective cost from the bill, $884.76 in 1 finding; list price, an upper bound for spot, $280.32 in 1 finding.
+        $884.76 a month, and at most $280.32 more, in 3 findings; $3.74 wasted so far, $1.2120/h now
+        Prices: effective cost from the bill, $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27, at most
+        $280.32 in 1 finding.
         1 finding has no known price and so no part in the sums.
 
         Not judged
@@ -275,12 +321,12 @@ mod tests {
 
         Not seen
           us-east-1: batch:DescribeJobs: AccessDenied: not authorized
-        "#);
+        ");
     }
 
     #[test]
     fn a_report_without_findings_says_so() {
-        insta::assert_snapshot!(table(&sample::empty(), &Look::PLAIN), @r#"
+        insta::assert_snapshot!(table(&sample::empty(), &Look::PLAIN, &Zone::utc()), @r#"
         SIMULATED: at least a part of this input was made by a generator, not measured.
         2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
         No waste found in what was judged.
@@ -293,7 +339,7 @@ mod tests {
         for finding in &mut report.findings {
             finding.cost = None;
         }
-        let text = table(&report, &Look::PLAIN);
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
         assert!(
             text.contains("\n3 findings without a known price\n"),
             "{text}"
@@ -309,7 +355,7 @@ mod tests {
                 colour: Colour::Plain,
             };
             for report in [sample::small(), sample::many(1_000)] {
-                let text = table(&report, &look);
+                let text = table(&report, &look, &Zone::utc());
                 let widest = text.lines().map(|line| line.chars().count()).max();
                 assert!(widest <= Some(columns.max(72)), "{columns}:\n{text}");
             }
@@ -318,7 +364,7 @@ mod tests {
 
     #[test]
     fn names_from_outside_bring_no_escape_and_no_line_of_their_own() {
-        let text = table(&sample::hostile(), &Look::PLAIN);
+        let text = table(&sample::hostile(), &Look::PLAIN, &Zone::utc());
         assert!(!text.contains('\x1b'));
         assert!(!text.lines().any(|line| line.starts_with("second line")));
     }
@@ -330,7 +376,7 @@ mod tests {
             ..Look::PLAIN
         };
         let small = sample::small();
-        assert!(table(&small, &colour(Colour::Ansi)).contains(BOLD));
-        assert!(!table(&small, &colour(Colour::Plain)).contains('\x1b'));
+        assert!(table(&small, &colour(Colour::Ansi), &Zone::utc()).contains(BOLD));
+        assert!(!table(&small, &colour(Colour::Plain), &Zone::utc()).contains('\x1b'));
     }
 }

@@ -3,6 +3,7 @@
 //! own syntax is the form's.
 
 mod ages;
+mod alike;
 mod beside;
 mod bill;
 mod card;
@@ -10,19 +11,25 @@ mod fargate;
 mod groups;
 mod history;
 mod hours;
+mod money;
 
+pub use ages::lines as price_ages;
+pub(super) use alike::Alike;
 pub(super) use beside::Beside;
 pub(super) use card::Card;
 pub(super) use groups::{Bar, Group};
 pub(super) use history::{TrendWords, resolved_line};
 pub(super) use hours::HoursRow;
+pub(crate) use money::age;
+pub(super) use money::{CostWords, bounded};
 
 use ebb_domain::heartbeat::Origin;
-use ebb_domain::report::Report;
+use ebb_domain::report::{Report, Selected};
 use ebb_domain::units::Usd;
 use serde::Serialize;
 
 use super::text::{clip, counted, one_line};
+use super::zone::Zone;
 use crate::changes::Changes;
 
 /// A report as words.
@@ -36,8 +43,12 @@ pub(super) struct Page {
     pub(super) simulated_means: Option<&'static str>,
     /// What mending everything saves a month, and in how many findings.
     pub(super) headline: String,
-    /// The same sum alone; `None` where no finding has a known price.
+    /// The same sum alone, without upper bounds; `None` where no finding has a known price.
     pub(super) saving: Option<String>,
+    /// What is saved at most beyond that, where only an upper bound of a price is known.
+    pub(super) at_most: Option<String>,
+    /// What the savings are a part of.
+    pub(super) evaluated: Option<String>,
     /// What is wasted an hour.
     pub(super) per_hour: String,
     /// What was wasted so far.
@@ -46,6 +57,8 @@ pub(super) struct Page {
     pub(super) findings: String,
     /// What was looked at.
     pub(super) looked_at: String,
+    /// Which findings are shown, where not all are.
+    pub(super) selected: Option<String>,
     /// Says that no probe told anything; `None` when one did.
     pub(super) weaker: Option<&'static str>,
     /// Findings without a price; `None` when all have one.
@@ -112,40 +125,44 @@ const WEAKER: &str = "No node has a probe: idle nodes are judged on metrics, whi
      evidence, and what jobs and steps do is not seen.";
 
 impl Page {
-    pub(super) fn of(report: &Report) -> Self {
+    pub(super) fn of(report: &Report, zone: &Zone) -> Self {
         let totals = &report.totals;
         let simulated = report.origin == Origin::Simulated;
         let greatest = report.findings.iter().map(|f| f.saving_or_zero()).max();
         let cards = report
             .findings
             .iter()
-            .map(|finding| Card::of(finding, report, greatest.unwrap_or_default()));
+            .map(|finding| Card::of(finding, report, greatest.unwrap_or_default(), zone));
         let findings = counted(report.findings.len(), "finding", "findings");
         let priced = report.findings.iter().any(|finding| finding.cost.is_some());
         let saving = priced.then(|| totals.saving_a_month.to_string());
         Self {
-            at: report.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            at: zone.minute(report.at),
             simulated: simulated.then_some(SIMULATED),
             simulated_means: simulated.then_some(SIMULATED_MEANS),
-            headline: match &saving {
-                Some(saving) => format!("{saving} a month in {findings}"),
-                None => format!("{findings} without a known price"),
+            headline: match priced {
+                true => money::headline(totals, &findings),
+                false => format!("{findings} without a known price"),
             },
             saving,
+            at_most: (totals.at_most.saving_a_month > Usd::ZERO)
+                .then(|| totals.at_most.saving_a_month.to_string()),
+            evaluated: money::evaluated(totals).filter(|_| priced),
             per_hour: totals.waste_per_hour.to_string(),
             spent: totals.spent.to_string(),
             findings,
             looked_at: looked_at(report),
+            selected: report.selected.as_ref().map(selected),
             weaker: (totals.running_instances > 0 && totals.with_probe == 0).then_some(WEAKER),
             without_price: (totals.without_price > 0).then(|| {
                 let findings = counted(totals.without_price, "finding has", "findings have");
                 format!("{findings} no known price and so no part in the sums")
             }),
-            basis: groups::basis(&report.findings),
+            basis: groups::basis(report),
             cards: cards.collect(),
             owners: groups::owners(&report.findings),
             not_judged: groups::not_judged(&report.not_judged),
-            beside: beside::of(report),
+            beside: beside::of(report, zone),
             gaps: report
                 .gaps
                 .iter()
@@ -155,11 +172,11 @@ impl Page {
                 })
                 .collect(),
             news: Vec::new(),
-            resolved: history::resolved(report),
+            resolved: history::resolved(report, zone),
             saved: (report.history.saved_so_far > Usd::ZERO)
                 .then(|| report.history.saved_so_far.to_string()),
-            set_aside: history::set_aside(report),
-            trend: history::trend(report),
+            set_aside: history::set_aside(report, zone),
+            trend: history::trend(report, zone),
             hours: hours::rows(report),
             hours_left_out: report.timeline.left_out,
             coverage: coverage(report),
@@ -169,7 +186,7 @@ impl Page {
     /// The same for a reader who is told what changed: news first, and each finding
     /// marked by what is new about it to them.
     pub(super) fn told(report: &Report, changes: &Changes) -> Self {
-        let mut page = Self::of(report);
+        let mut page = Self::of(report, &Zone::utc());
         for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
             card.change = changes.word(&finding.id);
         }
@@ -208,6 +225,12 @@ fn coverage(report: &Report) -> Vec<Seen> {
             seen("not judged", blind),
         ],
     }
+}
+
+fn selected(selected: &Selected) -> String {
+    let left_out = counted(selected.left_out, "finding is", "findings are");
+    let by = one_line(&clip(&selected.by, LINE_CHARS));
+    format!("Selected by {by}; {left_out} left out")
 }
 
 fn looked_at(report: &Report) -> String {

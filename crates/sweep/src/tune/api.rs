@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use ebb_domain::report::Report;
 
 use crate::publish::LATEST_JSON;
+use crate::reason::reason;
+use crate::report_file::{self, ReportFileError};
 pub use http::{Answer, Request};
 use problem::Problem;
 pub use service::Service;
@@ -63,16 +65,14 @@ fn is_known(request: &Request, etag: &str) -> bool {
 }
 
 fn read(bytes: &[u8]) -> Result<Report, Problem> {
-    let report: Report = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::Report(format!("{LATEST_JSON}: {error}")))?;
-    if report.schema == Report::SCHEMA {
-        return Ok(report);
-    }
-    Err(Problem::Report(format!(
-        "{LATEST_JSON} is of schema {}, this program reads {}: deploy both programs of one release",
-        report.schema,
-        Report::SCHEMA
-    )))
+    report_file::read(bytes).map_err(|error| {
+        let said = reason(&error);
+        let help = match error {
+            ReportFileError::Schema(_) => ": deploy both programs of one release",
+            ReportFileError::Form(_) => "",
+        };
+        Problem::Report(format!("{LATEST_JSON}: {said}{help}"))
+    })
 }
 
 /// What is answered changes with the report and with the program.

@@ -69,7 +69,7 @@ impl Hub {
         let arn = resource.id.strip_prefix("arn:").map(|_| &resource.id);
         let kind = resource_type(finding);
         let days = days(finding.window.length());
-        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        let saving = finding.known_saving();
         let share = saved_share(finding);
         let percentage = share.map(|share| rounded(share * 100.0));
         let monthly = saving.zip(share).filter(|(_, share)| *share > 0.0);

@@ -3,27 +3,36 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use ebb_domain::finding::Window;
 use ebb_domain::fleet::{Market, SpotScore};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, Used};
 use ebb_domain::units::Spoken;
+use jiff::Timestamp;
 
 use super::table::{paragraph, request};
 use crate::render::text::{counted, one_line};
+use crate::render::{Zone, price_age as age};
 
 /// What a pipeline or an environment costs, would cost, and how its steps pack.
-pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
+pub fn group(
+    advice: &GroupAdvice,
+    (terminal, now): (Option<usize>, Timestamp),
+    zone: &Zone,
+) -> String {
     let mut out = simulated(advice.origin);
     let runs = counted(advice.runs as usize, "run", "runs");
     let _ = writeln!(
         out,
-        "{} in {}{}: {runs} of {} from {} to {}",
+        "{} in {}{}: {runs} of {} from {}",
         one_line(&advice.name),
         advice.region,
         whose(advice),
         counted(advice.steps.len(), "step", "steps"),
-        advice.from.strftime("%F %H:%M"),
-        advice.to.strftime("%F %H:%M"),
+        zone.span(&Window {
+            from: advice.from,
+            to: advice.to,
+        }),
     );
     let may_start = match &advice.allocation {
         Some(how) => format!("{} ({how})", advice.allowed.join(", ")),
@@ -39,6 +48,10 @@ pub fn group(advice: &GroupAdvice, terminal: Option<usize>) -> String {
         ("on spot", on_spot(&advice.spot, advice.spot_score.as_ref())),
         ("together", together(advice)),
         ("saves", saving(advice.saving_a_month)),
+        (
+            "prices",
+            format!("list prices {}", age(advice.list_as_of, now)),
+        ),
         ("trust", trust(advice)),
         ("not told", advice.refused.clone().unwrap_or_default()),
         ("assumed", advice.assumed.join("; ")),
@@ -62,7 +75,7 @@ fn whose(advice: &GroupAdvice) -> String {
 }
 
 /// What a node is used for, and the cheapest types that would do.
-pub fn node(advice: &NodeAdvice, terminal: Option<usize>) -> String {
+pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) -> String {
     let mut out = simulated(advice.origin);
     let name = advice
         .name
@@ -94,6 +107,10 @@ pub fn node(advice: &NodeAdvice, terminal: Option<usize>) -> String {
         ("used", used(advice.used)),
         ("needs", used(advice.needs)),
         ("could be", offers.join("; ")),
+        (
+            "prices",
+            format!("list prices {}", age(advice.list_as_of, now)),
+        ),
         ("saves", saving(advice.saving_a_month)),
         ("not told", advice.refused.clone().unwrap_or_default()),
         ("assumed", advice.assumed.join("; ")),

@@ -113,8 +113,8 @@ async fn what_is_new_is_told_once_in_each_channel() {
     let sent = world.events.sent();
     let ids: BTreeSet<_> = sent.iter().map(|(id, _)| id).collect();
     assert_eq!((sent.len(), ids.len()), (2, 2), "an event for each change");
-    assert!(sent[0].1.contains("io.ebb.finding.opened.v1"));
-    assert!(sent[1].1.contains("io.ebb.finding.resolved.v1"));
+    assert!(sent[0].1.contains("io.ebb.finding.opened.v2"));
+    assert!(sent[1].1.contains("io.ebb.finding.resolved.v2"));
 }
 
 #[tokio::test]

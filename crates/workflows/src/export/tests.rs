@@ -304,6 +304,7 @@ fn group(types: &[&str], market: Market) -> GroupAdvice {
         Market::OnDemand | Market::Reserved => (fleets, Vec::new()),
     };
     GroupAdvice {
+        list_as_of: None,
         name: "align".to_owned(),
         region: Region::new("us-east-1").expect("a region"),
         account: None,

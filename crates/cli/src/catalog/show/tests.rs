@@ -92,10 +92,11 @@ fn json_has_every_value_and_what_is_not_known_is_null() {
     let home = prices.iter().find(|price| price["region"] == "us-east-1");
     let home = home.expect("it is sold there");
     assert_eq!(
-        (&home["basis"], &home["on_demand"]),
-        (&"told".into(), &90_000.into())
+        (&home["basis"], &home["on_demand_usd_per_hour"]),
+        (&"told".into(), &"0.09".into())
     );
-    assert_eq!(home["spot"]["per_hour"], 31_500);
+    assert_eq!(home["spot_usd_per_hour"], "0.0315");
+    assert_eq!(home["as_of"], "2026-11-22T00:00:00Z");
 }
 
 #[test]
@@ -106,6 +107,21 @@ fn what_is_not_known_says_what_is() {
     };
     check(&["m5.larg"], "of its family there are m5.12xlarge, ");
     check(&["zx81"], "`ebb catalog show` lists them");
-    check(&["--region", "mars-1"], "there are those of af-south-1, ");
+    check(
+        &["--region", "eu-west-9"],
+        "there are those of af-south-1, ",
+    );
+    check(&["--family", "m99"], "no family 'm99' in the catalogue");
     check(&["m5.large", "--gpu", "T4"], "cannot be used with");
+}
+
+#[test]
+fn names_are_read_in_either_case() {
+    let check = |upper: &[&str], lower: &[&str]| {
+        let [upper, lower] = [upper, lower].map(|line| shown(line).expect("it is known"));
+        assert_eq!(upper, lower);
+        assert!(lower.contains("m5.large"), "{lower}");
+    };
+    check(&["--family", "M5"], &["--family", "m5"]);
+    check(&["M5.Large"], &["m5.large"]);
 }

@@ -6,7 +6,7 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{
     ArchitectureType, Filter, GpuInfo, InstanceTypeInfo, NetworkCardInfo, UsageClassType,
 };
-use ebb_domain::catalogue::{Architecture, Devices, TypeSpec};
+use ebb_domain::catalogue::{Architecture, Devices, Hypervisor, TypeSpec};
 use ebb_domain::identity::InstanceType;
 use ebb_domain::units::Bytes;
 
@@ -86,7 +86,17 @@ fn spec(told: &InstanceTypeInfo) -> Option<TypeSpec> {
         spot: told
             .supported_usage_classes()
             .contains(&UsageClassType::Spot),
+        hypervisor: hypervisor(told),
     })
+}
+
+/// Bare metal has no hypervisor, and is built on the Nitro System.
+fn hypervisor(told: &InstanceTypeInfo) -> Option<Hypervisor> {
+    match told.hypervisor().map(|one| one.as_str()) {
+        Some("nitro") => Some(Hypervisor::Nitro),
+        Some("xen") => Some(Hypervisor::Xen),
+        _ => told.bare_metal()?.then_some(Hypervisor::Nitro),
+    }
 }
 
 /// The 64 bits of one that may run 32 bits too.
@@ -178,7 +188,7 @@ mod tests {
     use aws_sdk_ec2::types::builders::InstanceTypeInfoBuilder;
     use aws_sdk_ec2::types::{
         EbsInfo, EbsOptimizedInfo, GpuDeviceInfo, InstanceStorageInfo, InstanceType as Told,
-        MemoryInfo, NetworkInfo, ProcessorInfo, VCpuInfo,
+        InstanceTypeHypervisor, MemoryInfo, NetworkInfo, ProcessorInfo, VCpuInfo,
     };
     use ebb_domain::catalogue::Catalogue;
 
@@ -207,6 +217,7 @@ mod tests {
             .instance_type(Told::G4dnXlarge)
             .current_generation(true)
             .bare_metal(false)
+            .hypervisor(InstanceTypeHypervisor::Nitro)
             .burstable_performance_supported(false)
             .supported_usage_classes(UsageClassType::Spot)
             .processor_info(processor.build())

@@ -17,8 +17,10 @@ pub enum Bought {
         /// How many machines.
         machines: u32,
         /// What they cost together, on the average of the window.
+        #[serde(rename = "now_per_hour_usd", alias = "now")]
         now: UsdPerHour,
         /// What they would on spot, with what interruptions make run again.
+        #[serde(rename = "spot_per_hour_usd", alias = "spot")]
         spot: UsdPerHour,
         /// Runs that were seen on them.
         runs: u32,
@@ -34,15 +36,19 @@ pub enum Bought {
     /// Committed to, and not used up.
     Unused {
         /// What is paid.
+        #[serde(rename = "paid_per_hour_usd", alias = "paid")]
         paid: UsdPerHour,
         /// What the machines that it pays for would cost on demand.
+        #[serde(rename = "used_per_hour_usd", alias = "used")]
         used: UsdPerHour,
     },
     /// A Savings Plan of which the bill says that it is not used up.
     UnusedPlan {
         /// What is committed to.
+        #[serde(rename = "committed_per_hour_usd", alias = "committed")]
         committed: UsdPerHour,
         /// What of it was used.
+        #[serde(rename = "used_per_hour_usd", alias = "used")]
         used: UsdPerHour,
     },
 }

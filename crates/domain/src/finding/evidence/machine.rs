@@ -45,8 +45,10 @@ pub struct Newer {
     /// The newer type.
     pub instead: InstanceType,
     /// The list price of the one that runs.
+    #[serde(rename = "now_per_hour_usd", alias = "now")]
     pub now: UsdPerHour,
     /// That of the newer one.
+    #[serde(rename = "then_per_hour_usd", alias = "then")]
     pub then: UsdPerHour,
 }
 
@@ -116,8 +118,10 @@ pub struct Larger {
     /// The type.
     pub instance_type: InstanceType,
     /// The list price of the one that runs; `None` when not known.
+    #[serde(rename = "now_per_hour_usd", alias = "now")]
     pub now: Option<UsdPerHour>,
     /// That of the larger one.
+    #[serde(rename = "then_per_hour_usd", alias = "then")]
     pub then: UsdPerHour,
 }
 

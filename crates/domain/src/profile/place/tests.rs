@@ -81,7 +81,9 @@ impl Case {
             price: Price {
                 per_hour: UsdPerHour::from_micros(300_000),
                 basis: PriceBasis::Bill,
+                as_of: None,
                 list: None,
+                list_as_of: None,
             },
         });
         let about = About {

@@ -1,8 +1,8 @@
-//! Widths of the table's columns, and the line of one finding in them.
+//! Widths of the table's columns, and the line of one row in them.
 
 use super::INDENT;
 use crate::render::text::clip;
-use crate::render::view::Card;
+use crate::render::view::Alike;
 
 /// The least that a name is cut to.
 const NARROWEST_NAME: usize = 12;
@@ -18,18 +18,38 @@ pub(super) struct Columns {
     owner: usize,
 }
 
+/// What a row says of money.
+struct Money {
+    saving: String,
+    spent: String,
+}
+
+impl Money {
+    fn of(row: &Alike<'_>) -> Self {
+        let amount = |usd: Option<String>| usd.map_or("unknown".to_owned(), |usd| short(&usd));
+        Self {
+            saving: amount(row.saving()),
+            spent: amount(row.spent()),
+        }
+    }
+}
+
+/// As a column has room for.
+fn short(amount: &str) -> String {
+    amount.replace("at most ", "≤ ")
+}
+
 impl Columns {
     /// As wide as their values, and on a terminal no wider than it.
-    pub(super) fn of(cards: &[Card], terminal: Option<usize>) -> Self {
-        let widest = |least: usize, text: &dyn Fn(&Card) -> usize| {
-            cards.iter().map(text).max().unwrap_or(0).max(least)
+    pub(super) fn of(rows: &[Alike<'_>], terminal: Option<usize>) -> Self {
+        let widest = |least: usize, width: &dyn Fn(&Alike<'_>) -> usize| {
+            rows.iter().map(width).max().unwrap_or(0).max(least)
         };
-        let money = |of: &dyn Fn(&Card) -> Option<usize>| widest(7, &|c| of(c).unwrap_or(0));
-        let saving = money(&|c| Some(chars(&c.cost.as_ref()?.saving))).max(INDENT - 2);
-        let spent = money(&|c| Some(chars(&c.cost.as_ref()?.spent)));
-        let region = widest(6, &|c| chars(&c.region));
-        let owner = widest(5, &|c| c.owner.as_deref().map_or(1, chars));
-        let resource = widest(8, &|c| chars(&c.resource()));
+        let saving = widest(7, &|row| chars(&Money::of(row).saving)).max(INDENT - 2);
+        let spent = widest(7, &|row| chars(&Money::of(row).spent));
+        let region = widest(6, &|row| chars(&row.first().region));
+        let owner = widest(5, &|row| row.first().owner.as_deref().map_or(1, chars));
+        let resource = widest(8, &|row| chars(&row.resource()));
         let Some(terminal) = terminal else {
             return Self {
                 saving,
@@ -41,9 +61,9 @@ impl Columns {
         let owner = owner.min(WIDEST_OWNER);
         let rest = terminal.saturating_sub(saving + spent + owner + region + 8);
         let rest = rest.max(NARROWEST_NAME);
-        let shown = |c: &Card| match chars(&c.resource()) {
+        let shown = |row: &Alike<'_>| match chars(&row.resource()) {
             whole if whole <= rest => whole,
-            _ => chars(&c.title).min(rest),
+            _ => chars(&row.first().title).min(rest),
         };
         Self {
             saving,
@@ -58,24 +78,27 @@ impl Columns {
         self.line(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"])
     }
 
-    /// The line of one finding. An id that does not fit is given back, for half an
-    /// id is none.
-    pub(super) fn row<'a>(&self, card: &'a Card) -> (String, Option<&'a str>) {
-        let cost = card.cost.as_ref();
-        let whole = card.resource();
+    /// The line of one finding, or of several that are alike. An id that does not fit is
+    /// given back, for half an id is none.
+    pub(super) fn row<'a>(&self, row: &Alike<'a>) -> (String, Option<&'a str>) {
+        let card = row.first();
+        let whole = row.resource();
         let fits = chars(&whole) <= self.resource;
+        let title = row.title().unwrap_or_else(|| card.title.clone());
         let resource = match fits {
             true => whole.into(),
-            false => clip(&card.title, self.resource),
+            false => clip(&title, self.resource),
         };
+        let money = Money::of(row);
         let line = self.line([
-            cost.map_or("unknown", |c| &c.saving),
-            cost.map_or("unknown", |c| &c.spent),
+            &money.saving,
+            &money.spent,
             &resource,
             &clip(card.owner.as_deref().unwrap_or("-"), self.owner),
             &card.region,
         ]);
-        (line, card.id.as_deref().filter(|_| !fits))
+        let id = card.id.as_deref().filter(|_| !fits && row.len() == 1);
+        (line, id)
     }
 
     fn line(&self, [saving, spent, resource, owner, region]: [&str; 5]) -> String {

@@ -6,6 +6,7 @@ use ebb_domain::report::{PriceAge, PricedBy, Report};
 use ebb_domain::units::Spoken;
 
 use super::super::text::counted;
+use super::super::zone::Zone;
 
 /// Regions that a line names.
 const NAMED: usize = 3;
@@ -14,12 +15,13 @@ const NAMED: usize = 3;
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 3600;
 
-pub(super) fn lines(report: &Report) -> Vec<String> {
+/// A line for each source of prices.
+pub fn lines(report: &Report, zone: &Zone) -> Vec<String> {
     let each = report.price_ages.iter();
-    each.map(|age| line(age, report)).collect()
+    each.map(|age| line(age, report, zone)).collect()
 }
 
-fn line(age: &PriceAge, report: &Report) -> String {
+fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
     let mut regions = age.regions.iter();
     let named: Vec<&str> = regions.by_ref().take(NAMED).map(|r| r.as_str()).collect();
     let mut line = format!("{} for {}", age.by, named.join(", "));
@@ -39,7 +41,7 @@ fn line(age: &PriceAge, report: &Report) -> String {
                 0..DAY => Spoken(Duration::from_secs(ago / MINUTE * MINUTE)).to_string(),
                 _ => counted((ago / DAY) as usize, "day", "days"),
             };
-            let at = at.strftime("%Y-%m-%d %H:%M UTC");
+            let at = zone.minute(at);
             line.push_str(&format!(": of {at}, {ago} ago"));
         }
     }
@@ -66,7 +68,7 @@ mod tests {
     #[test]
     fn each_source_says_of_when_it_is_and_plainly_where_that_is_long_ago() {
         let mut report = sample::small();
-        assert!(lines(&report).is_empty());
+        assert!(lines(&report, &Zone::utc()).is_empty());
         let now = report.at;
         let of = |by, hours: i64, regions: &[&str]| {
             let regions = regions
@@ -84,7 +86,7 @@ mod tests {
             of(PricedBy::SpotPrices, 1, &four[..2]),
             of(PricedBy::SpotAdvisor, 49, &four[..2]),
         ];
-        insta::assert_snapshot!(lines(&report).join("\n"), @r"
+        insta::assert_snapshot!(lines(&report, &Zone::utc()).join("\n"), @r"
         list prices built into the program for a-1, b-1, c-1 and 1 more region: of 2024-06-12 12:00 UTC, 630 days ago; STALE, `ebb catalog refresh` asks AWS for today's
         list prices built into the program for a-1: of when is not known; STALE, `ebb catalog refresh` asks AWS for today's
         list prices from AWS's Price List for a-1, b-1: of 2026-03-03 12:00 UTC, 1 day ago

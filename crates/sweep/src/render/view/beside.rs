@@ -6,6 +6,7 @@ use ebb_domain::runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
 use serde::Serialize;
 
 use super::super::text::{clip, counted, one_line};
+use super::super::zone::Zone;
 use super::LINE_CHARS;
 use super::ages;
 use super::bill::{self, Bars};
@@ -39,7 +40,7 @@ impl Beside {
 }
 
 /// The sections that there is something to say in.
-pub(super) fn of(report: &Report) -> Vec<Beside> {
+pub(super) fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
     let mut opinions: Vec<_> = report
         .second_opinions
         .iter()
@@ -56,11 +57,11 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
             lines: bill::lines(&report.ledger),
             drawn: bill::bars(&report.ledger),
         },
-        Beside::of_lines("Runs", runs(&report.runs)),
+        Beside::of_lines("Runs", runs(&report.runs, zone)),
         Beside::of_lines("Labels from schedulers", handed(&report.runs)),
         Beside::of_lines("Second opinions", opinions),
-        Beside::of_lines("Jobs on Fargate", fargate::lines(&report.fargate)),
-        Beside::of_lines("Age of prices", ages::lines(report)),
+        Beside::of_lines("Jobs on Fargate", fargate::lines(report)),
+        Beside::of_lines("Age of prices", ages::lines(report, zone)),
     ];
     sections
         .into_iter()
@@ -69,7 +70,7 @@ pub(super) fn of(report: &Report) -> Vec<Beside> {
 }
 
 /// The share of steps that is joined to a run, and the newest runs.
-fn runs(told: &Runs) -> Vec<String> {
+fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
     let Some(ppm) = told.joined_ppm() else {
         return Vec::new();
     };
@@ -87,13 +88,14 @@ fn runs(told: &Runs) -> Vec<String> {
     let known = || told.runs.iter().filter(|run| run.by.is_some());
     let more = (known().count() + told.left_out).saturating_sub(MAX_RUNS);
     let more = (more > 0).then(|| format!("and {}", counted(more, "run more", "runs more")));
-    let shown = known().take(MAX_RUNS).map(run);
-    let rest = told.runs.iter().find(|run| run.by.is_none()).map(run);
+    let shown = known().take(MAX_RUNS).map(|one| run(one, zone));
+    let rest = told.runs.iter().find(|run| run.by.is_none());
+    let rest = rest.map(|one| run(one, zone));
     let lines = [joined].into_iter().chain(shown).chain(more).chain(rest);
     lines.collect()
 }
 
-fn run(run: &RunSeen) -> String {
+fn run(run: &RunSeen, zone: &Zone) -> String {
     let name = clip(&run.run, LINE_CHARS);
     let mut line = match &run.pipeline {
         Some(pipeline) => format!(
@@ -112,8 +114,8 @@ fn run(run: &RunSeen) -> String {
     if samples > 0 {
         line.push_str(&format!(", {}", counted(samples, "sample", "samples")));
     }
-    let [from, to] = [run.from, run.to].map(|at| at.strftime("%-d %b %H:%M"));
-    line.push_str(&format!(", {} of CPU, {from} to {to} UTC", run.cpu));
+    let span = zone.short_span(run.from, run.to);
+    line.push_str(&format!(", {} of CPU, {span}", run.cpu));
     line
 }
 
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn second_opinions_are_a_line_each() {
-        assert!(of(&sample::small()).is_empty());
+        assert!(of(&sample::small(), &Zone::utc()).is_empty());
         let mut report = sample::small();
         let said = SecondOpinion {
             adviser: Adviser::ComputeOptimizer,
@@ -183,7 +185,7 @@ mod tests {
             ours: None,
         };
         report.second_opinions = vec![said; 22];
-        let shown = of(&report);
+        let shown = of(&report, &Zone::utc());
         insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
         assert_eq!(shown[0].lines[20], "and 2 opinions more");
     }
@@ -229,7 +231,7 @@ mod tests {
             handed: vec![step; 11],
             handed_left_out: 0,
         };
-        let shown = of(&report);
+        let shown = of(&report, &Zone::utc());
         let lines = &shown[0].lines;
         insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
         insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");

@@ -1,15 +1,18 @@
 //! One finding as words.
 
-use ebb_domain::finding::{Cost, Finding, Recommendation, Resource, StepLink, Window};
+use ebb_domain::finding::{Finding, FindingKind, Recommendation, Resource, StepLink, Window};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::life::Stage;
 use ebb_domain::report::Report;
 use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Spoken, Usd, UsdPerHour};
+use ebb_domain::units::{Spoken, Usd};
+use jiff::Timestamp;
 use serde::Serialize;
 
+use super::money::{CostWords, age};
 use super::{LINE_CHARS, SIMULATED};
 use crate::render::text::{clip, counted, one_line};
+use crate::render::zone::Zone;
 
 /// One finding as words.
 #[derive(Debug, Serialize)]
@@ -26,6 +29,9 @@ pub(in crate::render) struct Card {
     pub(in crate::render) id: Option<String>,
     /// What kind of waste.
     pub(in crate::render) kind: String,
+    /// The kind itself.
+    #[serde(skip)]
+    pub(in crate::render) kind_of: FindingKind,
     /// The kind's name that travels.
     pub(in crate::render) slug: &'static str,
     /// Machine type and how it is bought.
@@ -70,32 +76,6 @@ pub(in crate::render) struct Card {
     pub(in crate::render) instead: Option<Advice>,
 }
 
-/// The money of a finding as words.
-#[derive(Debug, Serialize)]
-pub(in crate::render) struct CostWords {
-    /// A month of it.
-    pub(in crate::render) saving: String,
-    /// So far.
-    pub(in crate::render) spent: String,
-    /// An hour of it, where that price comes from, and the list price beside it.
-    pub(in crate::render) price: String,
-}
-
-impl CostWords {
-    fn of(cost: &Cost) -> Self {
-        let mut price = format!("{}, {}", cost.per_hour, cost.basis);
-        let same = |list: &UsdPerHour| *list == cost.per_hour && cost.basis.is_of_the_list();
-        if let Some(list) = cost.list_per_hour.filter(|list| !same(list)) {
-            price.push_str(&format!("; list price {list}"));
-        }
-        Self {
-            saving: cost.saving_a_month.to_string(),
-            spent: cost.spent.to_string(),
-            price,
-        }
-    }
-}
-
 /// A recommendation as words.
 #[derive(Debug, Serialize)]
 pub(in crate::render) struct Advice {
@@ -116,7 +96,7 @@ pub(in crate::render) struct Advice {
 }
 
 impl Card {
-    pub(super) fn of(finding: &Finding, report: &Report, greatest: Usd) -> Self {
+    pub(super) fn of(finding: &Finding, report: &Report, greatest: Usd, zone: &Zone) -> Self {
         let resource = &finding.resource;
         let id = name(&resource.id);
         let name_of_it = resource.name.as_deref().map(name);
@@ -126,18 +106,14 @@ impl Card {
             change: standing
                 .filter(|standing| standing.stage != Stage::Ongoing)
                 .map(|standing| standing.stage.word()),
-            first_seen: standing.map(|standing| {
-                standing
-                    .first_seen
-                    .strftime("%Y-%m-%d %H:%M UTC")
-                    .to_string()
-            }),
+            first_seen: standing.map(|standing| zone.minute(standing.first_seen)),
             id: name_of_it
                 .as_ref()
                 .filter(|name| **name != id)
                 .map(|_| id.clone()),
             title: name_of_it.unwrap_or(id),
             kind: finding.kind.to_string(),
+            kind_of: finding.kind,
             slug: finding.kind.slug(),
             machine: machine(resource),
             node: resource.node.as_deref().map(name),
@@ -150,10 +126,13 @@ impl Card {
                 .as_ref()
                 .map(|controller| name(&controller.to_string())),
             simulated: (resource.origin == Origin::Simulated).then_some(SIMULATED),
-            cost: finding.cost.as_ref().map(CostWords::of),
+            cost: finding
+                .cost
+                .as_ref()
+                .map(|cost| CostWords::of(cost, report.at, zone)),
             bar: thousandths(finding.saving_or_zero(), greatest),
             evidence: line(&finding.evidence.to_string()),
-            window: window(&finding.window),
+            window: window(&finding.window, zone),
             coverage: finding.coverage.map(|share| share.to_string()),
             confidence: finding.confidence.level.to_string(),
             because: line(&finding.confidence.reason),
@@ -161,8 +140,21 @@ impl Card {
             advice: line(&finding.remedy.advice),
             command: finding.remedy.command.as_deref().and_then(command),
             is_link: finding.remedy.command.as_deref().is_some_and(is_link),
-            instead: finding.recommendation.as_ref().map(Advice::of),
+            instead: finding
+                .recommendation
+                .as_ref()
+                .map(|it| Advice::of(it, report.at)),
         }
+    }
+
+    /// What fixing it saves a month; `None` without a price.
+    pub(in crate::render) fn saving(&self) -> Option<Usd> {
+        self.cost.as_ref().map(|cost| cost.whole.saving_a_month)
+    }
+
+    /// What it wasted so far; `None` without a price.
+    pub(in crate::render) fn spent(&self) -> Option<Usd> {
+        self.cost.as_ref().map(|cost| cost.whole.spent)
     }
 
     /// Title and id together.
@@ -175,11 +167,14 @@ impl Card {
 }
 
 impl Advice {
-    fn of(recommendation: &Recommendation) -> Self {
+    fn of(recommendation: &Recommendation, now: Timestamp) -> Self {
         let machine = recommendation.placement.as_ref().map(|placement| {
             format!(
-                "{} in {} at {}",
-                placement.instance_type, placement.region, placement.per_hour
+                "{} in {} at {}, list price {}",
+                placement.instance_type,
+                placement.region,
+                placement.per_hour,
+                age(placement.price_as_of, now)
             )
         });
         let samples = usize::try_from(recommendation.samples).unwrap_or(usize::MAX);
@@ -266,10 +261,8 @@ fn request(request: SizedRequest) -> String {
     }
 }
 
-fn window(window: &Window) -> String {
-    let from = window.from.strftime("%Y-%m-%d %H:%M");
-    let to = window.to.strftime("%Y-%m-%d %H:%M UTC");
-    format!("{from} to {to} ({})", Spoken(window.length()))
+fn window(window: &Window, zone: &Zone) -> String {
+    format!("{} ({})", zone.span(window), Spoken(window.length()))
 }
 
 /// `part` of `whole` in thousandths, between none and all.
@@ -284,40 +277,7 @@ pub(super) fn thousandths(part: Usd, whole: Usd) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::finding::PriceBasis;
-
     use super::*;
-
-    #[test]
-    fn a_price_says_where_it_comes_from_and_the_list_price_beside_it() {
-        let check = |basis: PriceBasis, list: Option<i64>, expect: &str| {
-            let cost = Cost {
-                per_hour: UsdPerHour::from_micros(500_000),
-                basis,
-                list_per_hour: list.map(UsdPerHour::from_micros),
-                spent: Usd::ZERO,
-                saving_a_month: Usd::ZERO,
-            };
-            assert_eq!(CostWords::of(&cost).price, expect);
-        };
-        let bill = "$0.5000/h, effective cost from the bill";
-        check(PriceBasis::Bill, None, bill);
-        check(
-            PriceBasis::Bill,
-            Some(500_000),
-            &format!("{bill}; list price $0.5000/h"),
-        );
-        check(
-            PriceBasis::Bill,
-            Some(800_000),
-            &format!("{bill}; list price $0.8000/h"),
-        );
-        check(
-            PriceBasis::ListPrice,
-            Some(500_000),
-            "$0.5000/h, list price",
-        );
-    }
 
     #[test]
     fn only_a_page_of_the_console_is_a_link() {

@@ -2,24 +2,28 @@
 
 use std::time::Duration;
 
-use ebb_domain::report::{FargateJob, FargateJobs};
+use ebb_domain::report::{FargateJob, Report};
 use ebb_domain::units::{Spoken, Usd};
+use jiff::Timestamp;
 
 use super::super::text::{clip, counted, one_line};
 use super::LINE_CHARS;
+use super::money::age;
 
 /// Jobs that are shown; the report as JSON has more.
 const NAMED: usize = 5;
 
-pub(super) fn lines(told: &FargateJobs) -> Vec<String> {
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let told = &report.fargate;
     let ran: Vec<&FargateJob> = told.jobs.iter().filter(|job| job.ran.is_some()).collect();
     if ran.is_empty() {
         return Vec::new();
     }
     let mut sum = format!(
-        "{} ran there, {} in all at the list price",
+        "{} ran there, {} in all at the list price {}",
         counted(ran.len(), "job", "jobs"),
-        ran.iter().filter_map(|job| job.cost).sum::<Usd>()
+        ran.iter().filter_map(|job| job.cost).sum::<Usd>(),
+        age(oldest(&ran), report.at)
     );
     let unpriced: Vec<&str> = ran
         .iter()
@@ -39,6 +43,12 @@ pub(super) fn lines(told: &FargateJobs) -> Vec<String> {
     dearest.sort_by(|a, b| (b.cost, b.ran, &a.id).cmp(&(a.cost, a.ran, &b.id)));
     let each = dearest.into_iter().take(NAMED).map(job);
     [sum].into_iter().chain(each).collect()
+}
+
+/// Of when the oldest of the prices is; `None` where one does not say.
+fn oldest(jobs: &[&FargateJob]) -> Option<Timestamp> {
+    let priced = jobs.iter().filter(|job| job.cost.is_some());
+    priced.map(|job| job.price_as_of).min().flatten()
 }
 
 fn job(job: &FargateJob) -> String {
@@ -79,10 +89,12 @@ mod tests {
     use ebb_domain::fleet::{JobId, JobStatus};
     use ebb_domain::heartbeat::Origin;
     use ebb_domain::identity::Region;
+    use ebb_domain::report::FargateJobs;
     use ebb_domain::sizing::SizedRequest;
     use ebb_domain::units::{Bytes, MilliCores, Share};
 
     use super::*;
+    use crate::render::sample;
 
     fn ran(id: &str, minutes: Option<u64>, cost: Option<i64>) -> FargateJob {
         FargateJob {
@@ -107,6 +119,7 @@ mod tests {
             market: None,
             per_hour: None,
             cost: cost.map(Usd::from_micros),
+            price_as_of: None,
             unpriced: cost.is_none().then(|| "nobody told".to_owned()),
             cpu: Some(Share::from_ppm(250_000)),
             memory: None,
@@ -122,13 +135,14 @@ mod tests {
             ran("j-3", Some(60), None),
             ran("j-4", None, None),
         ];
-        let told = FargateJobs { jobs, left_out: 0 };
-        insta::assert_snapshot!(lines(&told).join("\n"), @r"
-        3 jobs ran there, $3.00 in all at the list price; of 1 job no price is known: nobody told
+        let mut report = sample::empty();
+        assert_eq!(lines(&report), Vec::<String>::new());
+        report.fargate = FargateJobs { jobs, left_out: 0 };
+        insta::assert_snapshot!(lines(&report).join("\n"), @r"
+        3 jobs ran there, $3.00 in all at the list price of unknown date; of 1 job no price is known: nobody told
         al ign (j-2): 2 vCPU, 4.0 GiB, 60 min, $2.00; its family's busiest task used 25 % of its cores
         al ign (j-1): 2 vCPU, 4.0 GiB, 60 min, $1.00; its family's busiest task used 25 % of its cores
         al ign (j-3): 2 vCPU, 4.0 GiB, 60 min; its family's busiest task used 25 % of its cores
         ");
-        assert_eq!(lines(&FargateJobs::default()), Vec::<String>::new());
     }
 }

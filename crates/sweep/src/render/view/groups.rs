@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use ebb_domain::finding::{Finding, PriceBasis};
-use ebb_domain::report::NotJudged;
+use ebb_domain::report::{NotJudged, Report};
 use ebb_domain::units::Usd;
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::LINE_CHARS;
 use super::card::thousandths;
+use super::money::{age, bounded, sum};
 use crate::render::text::{clip, counted, one_line};
 
 /// Owners shown by name; the rest are summed up.
@@ -51,59 +53,102 @@ pub(in crate::render) struct Group {
     pub(in crate::render) more: Option<usize>,
 }
 
-/// Findings of one owner: how many, and their saving where a price is known.
-type Sum = (usize, Option<Usd>);
-
-fn add((n, saving): Sum, (more, other): Sum) -> Sum {
-    let both = [saving, other].into_iter().flatten();
-    (n + more, both.reduce(|a, b| a + b))
+/// The findings of one owner.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    findings: usize,
+    /// Findings with a price.
+    priced: usize,
+    known: Usd,
+    at_most: Usd,
 }
 
+impl Sum {
+    fn add(&mut self, finding: &Finding) {
+        self.findings += 1;
+        let Some(cost) = &finding.cost else { return };
+        self.priced += 1;
+        let saving = cost.in_totals().saving_a_month;
+        match cost.basis.is_bound() {
+            true => self.at_most = self.at_most + saving,
+            false => self.known = self.known + saving,
+        }
+    }
+
+    fn join(self, other: &Self) -> Self {
+        Self {
+            findings: self.findings + other.findings,
+            priced: self.priced + other.priced,
+            known: self.known + other.known,
+            at_most: self.at_most + other.at_most,
+        }
+    }
+
+    /// `None` without a price.
+    fn saving(&self) -> Option<Usd> {
+        (self.priced > 0).then(|| self.known + self.at_most)
+    }
+}
+
+/// What each owner's findings would save; the sums add up to the total.
 pub(super) fn owners(findings: &[Finding]) -> Vec<Bar> {
     let mut by_owner: BTreeMap<Option<&str>, Sum> = BTreeMap::new();
     for finding in findings {
-        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
-        let sum = by_owner
-            .entry(finding.resource.owner.as_deref())
-            .or_default();
-        *sum = add(*sum, (1, saving));
+        let owner = finding.resource.owner.as_deref();
+        by_owner.entry(owner).or_default().add(finding);
     }
     let mut sums: Vec<(String, Sum)> = by_owner
         .into_iter()
         .map(|(owner, sum)| (owner.map_or("no owner".to_owned(), short), sum))
         .collect();
-    sums.sort_by(|a, b| (b.1.1, &a.0).cmp(&(a.1.1, &b.0)));
+    sums.sort_by(|a, b| (b.1.saving(), &a.0).cmp(&(a.1.saving(), &b.0)));
     if sums.len() > OWNERS {
         let rest = sums.split_off(OWNERS - 1);
         let sum = rest
             .iter()
-            .fold(Sum::default(), |all, (_, sum)| add(all, *sum));
+            .fold(Sum::default(), |all, (_, sum)| all.join(sum));
         sums.push((counted(rest.len(), "other", "others"), sum));
     }
-    let greatest = sums.iter().filter_map(|(_, sum)| sum.1).max();
+    let greatest = sums.iter().filter_map(|(_, sum)| sum.saving()).max();
     sums.into_iter()
-        .map(|(owner, (n, saving))| Bar {
+        .map(|(owner, one)| Bar {
             owner,
-            findings: counted(n, "finding", "findings"),
-            saving: saving.map_or("price not known".to_owned(), |usd| usd.to_string()),
-            bar: thousandths(saving.unwrap_or_default(), greatest.unwrap_or_default()),
+            findings: counted(one.findings, "finding", "findings"),
+            saving: match one.priced {
+                0 => "price not known".to_owned(),
+                _ => sum(one.known, one.at_most),
+            },
+            bar: thousandths(
+                one.saving().unwrap_or_default(),
+                greatest.unwrap_or_default(),
+            ),
         })
         .collect()
 }
 
-/// Where the prices come from, with the saving and the findings that each stands
-/// for; `None` without any.
-pub(super) fn basis(findings: &[Finding]) -> Option<String> {
-    let mut sums: BTreeMap<PriceBasis, (usize, Usd)> = BTreeMap::new();
-    for cost in findings.iter().filter_map(|finding| finding.cost.as_ref()) {
-        let sum = sums.entry(cost.basis).or_default();
-        *sum = (sum.0 + 1, sum.1 + cost.saving_a_month);
+/// Where the prices come from and of when they are, with the saving and the findings that
+/// each stands for; `None` without any. The sums add up to the total.
+pub(super) fn basis(report: &Report) -> Option<String> {
+    let mut sums: BTreeMap<PriceBasis, (usize, Usd, Option<Timestamp>)> = BTreeMap::new();
+    let costs = report.findings.iter().filter_map(|f| f.cost.as_ref());
+    for cost in costs {
+        let first = (0, Usd::ZERO, cost.price_as_of);
+        let (findings, saving, oldest) = sums.entry(cost.basis).or_insert(first);
+        *findings += 1;
+        *saving = *saving + cost.in_totals().saving_a_month;
+        // Nothing is older than what has no date.
+        *oldest = (*oldest).min(cost.price_as_of);
     }
     let parts: Vec<_> = sums
         .iter()
-        .map(|(basis, (n, saving))| {
+        .map(|(basis, (n, saving, oldest))| {
             let findings = counted(*n, "finding", "findings");
-            format!("{basis}, {saving} in {findings}")
+            let saving = bounded(*saving, basis.is_bound());
+            let age = match basis.is_of_the_list() {
+                true => format!(" {}", age(*oldest, report.at)),
+                false => String::new(),
+            };
+            format!("{basis}{age}, {saving} in {findings}")
         })
         .collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -168,7 +213,7 @@ mod tests {
             let told = (&*bar.owner, &*bar.saving, &*bar.findings);
             assert_eq!(told, (owner, saving, findings));
         };
-        check(0, "ana", "$1,165.08", "2 findings");
+        check(0, "ana", "$884.76 and at most $280.32 more", "2 findings");
         check(1, "dana", "price not known", "1 finding");
     }
 

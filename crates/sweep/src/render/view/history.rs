@@ -4,11 +4,12 @@ use ebb_domain::decision::Verb;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::life::{Ending, Past, Resolved, SetAside};
 use ebb_domain::report::Report;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::SIMULATED;
 use crate::render::text::{clip, counted, one_line};
+use crate::render::zone::Zone;
 
 /// Resolved ones named; the rest are in the JSON.
 const RESOLVED: usize = 50;
@@ -53,26 +54,30 @@ pub(in crate::render) fn resolved_line(one: &Resolved) -> String {
     }
 }
 
-pub(super) fn resolved(report: &Report) -> Vec<String> {
+pub(super) fn resolved(report: &Report, zone: &Zone) -> Vec<String> {
     let resolved = report.history.resolved.iter().take(RESOLVED);
     resolved
         .map(|one| {
-            let day = one.resolved_at.strftime("%Y-%m-%d");
+            let day = zone.day(one.resolved_at);
             format!("{day} · {}", resolved_line(one))
         })
         .collect()
 }
 
-pub(super) fn set_aside(report: &Report) -> Vec<String> {
+pub(super) fn set_aside(report: &Report, zone: &Zone) -> Vec<String> {
     let all = &report.history.set_aside;
-    let mut lines: Vec<String> = all.iter().take(SET_ASIDE).map(aside).collect();
+    let mut lines: Vec<String> = all
+        .iter()
+        .take(SET_ASIDE)
+        .map(|one| aside(one, zone))
+        .collect();
     if all.len() > SET_ASIDE {
         lines.push(format!("… and {} more", all.len() - SET_ASIDE));
     }
     lines
 }
 
-fn aside(one: &SetAside) -> String {
+fn aside(one: &SetAside, zone: &Zone) -> String {
     let resource = &one.finding.resource;
     let name = one_line(resource.name.as_ref().unwrap_or(&resource.id));
     let decision = &one.decision;
@@ -82,7 +87,7 @@ fn aside(one: &SetAside) -> String {
     };
     let until = decision
         .until
-        .map(|until| format!(" until {}", minute(until)));
+        .map(|until| format!(" until {}", zone.minute(until)));
     format!(
         "{} {}: {verb} by {}{}: {}",
         one.finding.kind,
@@ -93,12 +98,8 @@ fn aside(one: &SetAside) -> String {
     )
 }
 
-fn minute(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
-}
-
 /// `None` before there are two reports.
-pub(super) fn trend(report: &Report) -> Option<TrendWords> {
+pub(super) fn trend(report: &Report, zone: &Zone) -> Option<TrendWords> {
     let past = &report.history.trend;
     let (first, last) = (past.first()?, past.last()?);
     let span = last.at.as_second() - first.at.as_second();
@@ -128,7 +129,7 @@ pub(super) fn trend(report: &Report) -> Option<TrendWords> {
     Some(TrendWords {
         line: line.join(" "),
         top: top.to_string(),
-        from: minute(first.at),
+        from: zone.minute(first.at),
         then: [ago(24, "A day ago"), ago(7 * 24, "A week ago")]
             .into_iter()
             .flatten()

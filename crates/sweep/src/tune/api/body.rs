@@ -1,6 +1,7 @@
 //! What is answered: the very values of the report, or a part of them.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
@@ -29,7 +30,8 @@ pub(super) struct Head<'a> {
     at: Timestamp,
     /// Simulated as soon as any of its input is.
     origin: Origin,
-    totals: &'a Totals,
+    /// Of the findings that the filters let through.
+    totals: Cow<'a, Totals>,
     /// Resources that a rule did not judge; the report says which and why.
     not_judged: usize,
     /// Parts of the account that could not be seen; the report says which and why.
@@ -41,6 +43,9 @@ pub(super) struct Head<'a> {
     joined_ppm: Option<u32>,
 }
 
+/// The findings that a decision sets aside, by id.
+pub(super) type SetAside = BTreeSet<String>;
+
 /// A page of a list.
 #[derive(Serialize)]
 pub(super) struct Paged<T> {
@@ -49,6 +54,13 @@ pub(super) struct Paged<T> {
     items: Vec<T>,
     /// What to ask for with `?after=` to go on; `None` on the last page.
     next: Option<String>,
+}
+
+impl<'a> Head<'a> {
+    /// The same with other sums.
+    pub(super) fn with_totals(self, totals: Cow<'a, Totals>) -> Self {
+        Self { totals, ..self }
+    }
 }
 
 #[derive(Serialize)]
@@ -79,19 +91,27 @@ struct Advice<'a> {
     reasons: Option<Reasons>,
 }
 
-/// A page of a list that is of a report.
-pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, Problem> {
+/// A page of a list that is of a report. Findings that a decision sets aside are left out,
+/// also where it is younger than the report.
+pub(super) fn list(
+    list: List,
+    page: &Page,
+    report: &Report,
+    set_aside: &SetAside,
+) -> Result<String, Problem> {
     let head = head(list.schema(), report);
     let only = &page.only;
     match list {
         List::Findings => {
-            let wanted = report.findings.iter().filter(|f| is_wanted(f, only));
-            let paged = cut(page, wanted.collect(), |f| f.id.clone())?;
+            let wanted = wanted(report, only, set_aside);
+            let head = head.with_totals(totals(report, &wanted, only, set_aside));
+            let paged = cut(page, wanted, |f| f.id.clone())?;
             json(&OfReport { head, part: paged })
         }
         List::Recommendations => {
-            let wanted = report.findings.iter().filter(|f| is_wanted(f, only));
-            let paged = cut(page, wanted.collect(), |f| f.id.clone())?;
+            let wanted = wanted(report, only, set_aside);
+            let head = head.with_totals(totals(report, &wanted, only, set_aside));
+            let paged = cut(page, wanted, |f| f.id.clone())?;
             let steps = tune::steps(report);
             let by_finding = by_finding(&steps);
             let of = |finding: &Finding| by_finding.get(finding.id.as_str()).copied();
@@ -105,6 +125,7 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
                 .iter()
                 .filter(|node| is_wanted_node(node, only));
             let paged = cut(page, wanted.collect(), |node| node.id.clone())?;
+            let head = head.with_totals(owner_totals(report, only));
             json(&OfReport { head, part: paged })
         }
         List::Steps => {
@@ -113,6 +134,7 @@ pub(super) fn list(list: List, page: &Page, report: &Report) -> Result<String, P
                 is_wanted_step(step, only) && only.lets("kind", slug(&step.kind).as_deref())
             });
             let part = cut(page, wanted.collect(), id_of)?.map(Reasoned::from);
+            let head = head.with_totals(owner_totals(report, only));
             json(&OfReport { head, part })
         }
         List::Pipelines | List::Environments => super::target::groups(list, page, report),
@@ -189,7 +211,7 @@ pub(super) fn recommendation(step: &str, only: &Only, report: &Report) -> Result
         }
     };
     let part = one_step(advice, finding(advice), report.at)?;
-    let head = head("ebb.recommendation/1.0", report);
+    let head = head("ebb.recommendation/2", report);
     json(&OfReport { head, part })
 }
 
@@ -213,12 +235,53 @@ fn one_step<'a>(
 }
 
 /// What is to change about steps, as text.
-pub(super) fn text(form: Form, only: &Only, options: TextOptions, report: &Report) -> String {
+pub(super) fn text(
+    form: Form,
+    only: &Only,
+    options: TextOptions,
+    report: &Report,
+) -> Result<String, Problem> {
     let steps = tune::steps(report);
     let wanted = steps
         .iter()
         .filter(|step| is_wanted_step(step, only) && only.lets("step", Some(&step.step)));
-    form.write(&wanted.cloned().collect::<Vec<_>>(), options)
+    let wanted: Vec<StepAdvice> = wanted.cloned().collect();
+    match only.value("step") {
+        Some(step) if wanted.is_empty() => Err(Problem::Step(step.to_owned())),
+        _ => Ok(form.write(&wanted, options)),
+    }
+}
+
+/// The findings that filters and decisions let through.
+fn wanted<'a>(report: &'a Report, only: &Only, set_aside: &SetAside) -> Vec<&'a Finding> {
+    let findings = report.findings.iter();
+    let open = findings.filter(|finding| !set_aside.contains(&finding.id));
+    open.filter(|finding| is_wanted(finding, only)).collect()
+}
+
+/// The sums over the findings of a list; those of the report where it has all of them.
+fn totals<'a>(
+    report: &'a Report,
+    wanted: &[&Finding],
+    only: &Only,
+    set_aside: &SetAside,
+) -> Cow<'a, Totals> {
+    let mut findings = report.findings.iter();
+    let is_whole = !findings.any(|finding| set_aside.contains(&finding.id));
+    match only.is_empty() && is_whole {
+        true => Cow::Borrowed(&report.totals),
+        false => Cow::Owned(report.totals.of_part(wanted.iter().copied())),
+    }
+}
+
+/// The sums over an owner's findings, where a list is filtered by owner.
+pub(super) fn owner_totals<'a>(report: &'a Report, only: &Only) -> Cow<'a, Totals> {
+    let Some(owner) = only.value("owner") else {
+        return Cow::Borrowed(&report.totals);
+    };
+    let findings = report.findings.iter();
+    let theirs = findings.filter(|finding| finding.resource.owner.as_deref() == Some(owner));
+    Cow::Owned(report.totals.of_part(theirs))
 }
 
 fn is_wanted(finding: &Finding, only: &Only) -> bool {
@@ -299,7 +362,7 @@ pub(super) fn head<'a>(schema: &'static str, report: &'a Report) -> Head<'a> {
         schema,
         at: report.at,
         origin: report.origin,
-        totals: &report.totals,
+        totals: Cow::Borrowed(&report.totals),
         not_judged: report.not_judged.len(),
         gaps: report.gaps.len(),
         left_out: report.steps_left_out

@@ -77,15 +77,15 @@ impl List {
     /// What holds it in the answer.
     pub(super) const fn schema(self) -> &'static str {
         match self {
-            Self::Findings => "ebb.findings/1.0",
-            Self::Recommendations => "ebb.recommendations/1.0",
-            Self::Nodes => "ebb.nodes/1.0",
-            Self::Steps => "ebb.step_list/1.0",
-            Self::Pipelines => "ebb.pipelines/1.0",
-            Self::Environments => "ebb.environments/1.0",
-            Self::Runs => "ebb.runs/1.0",
+            Self::Findings => "ebb.findings/2",
+            Self::Recommendations => "ebb.recommendations/2",
+            Self::Nodes => "ebb.nodes/2",
+            Self::Steps => "ebb.step_list/2",
+            Self::Pipelines => "ebb.pipelines/2",
+            Self::Environments => "ebb.environments/2",
+            Self::Runs => "ebb.runs/2",
             Self::Decisions => "ebb.decision_list/1.0",
-            Self::Prices => "ebb.prices/1.0",
+            Self::Prices => "ebb.prices/2",
         }
     }
 

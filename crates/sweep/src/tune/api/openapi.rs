@@ -42,8 +42,8 @@ pub(super) fn document() -> Value {
             "title": "Ebb",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Findings and recommendations of the newest sweep. Memory is in \
-                bytes, cores are in thousandths, money is in millionths of a US dollar, shares \
-                are in millionths; fields in camelCase are those of AWS Cost Optimization Hub, \
+                bytes, cores are in thousandths, shares are in millionths; money is in US dollars, \
+                as decimal strings; fields in camelCase are those of AWS Cost Optimization Hub, \
                 in its units.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

@@ -92,6 +92,7 @@ fn price(entry: Entry<'_>) -> Price<'_> {
             PriceBasis::Listed => "listed",
             PriceBasis::Unchecked => "unchecked",
             PriceBasis::FromFamily => "from_family",
+            PriceBasis::Earlier => "earlier_list",
             PriceBasis::Told => "told",
         },
         vcpus: spec.vcpus,

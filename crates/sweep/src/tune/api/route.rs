@@ -70,6 +70,17 @@ pub(super) struct Page {
 pub(super) struct Only(Vec<(&'static str, String)>);
 
 impl Only {
+    /// True where nothing is asked of entries.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is asked of entries under `name`.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(asked, _)| *asked == name);
+        found.map(|(_, wanted)| wanted.as_str())
+    }
+
     /// Whether an entry has what is asked of it under `name`.
     pub(super) fn lets(&self, name: &str, value: Option<&str>) -> bool {
         let mut asked = self.0.iter().filter(|(asked, _)| *asked == name);

@@ -2,6 +2,7 @@
 //! reading it takes longer than all that is answered from it.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use ebb_domain::report::Report;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
+use super::body::SetAside;
 use super::decide::{self, decide};
 use super::http::{Answer, Request};
 use super::list::List;
@@ -18,7 +20,9 @@ use super::problem::Problem;
 use super::route::Route;
 use super::{JSON, body, etag, openapi, prices, read, target, told};
 use crate::catalogue::BestKnown;
+use crate::decisions;
 use crate::publish::LATEST_JSON;
+use crate::reason::reason;
 
 /// 10,000 steps, nodes and findings take about 60 MB.
 const MAX_REPORT_BYTES: u64 = 96 << 20;
@@ -35,6 +39,8 @@ pub struct Service<'a> {
     objects: &'a dyn Objects,
     held: Mutex<Option<Held>>,
     prices: Mutex<Option<(Arc<Catalogue>, Instant)>>,
+    /// The findings that decisions set aside, and when that was read.
+    decided: Mutex<Option<(Arc<SetAside>, Instant)>>,
 }
 
 /// The newest report, as it was when last looked for.
@@ -53,6 +59,7 @@ impl<'a> Service<'a> {
             objects,
             held: Mutex::new(None),
             prices: Mutex::new(None),
+            decided: Mutex::new(None),
         }
     }
 
@@ -92,8 +99,13 @@ impl<'a> Service<'a> {
             }
             Route::List(list, page) => {
                 let held = self.newest(now).await?;
-                let body = body::list(list, &page, &held.report)?;
-                told(JSON, body, etag(&held.version), request)
+                let set_aside = match list {
+                    List::Findings | List::Recommendations => self.set_aside(now, at).await,
+                    _ => Arc::default(),
+                };
+                let body = body::list(list, &page, &held.report, &set_aside)?;
+                let version = with_decisions(&held.version, &set_aside);
+                told(JSON, body, etag(&version), request)
             }
             Route::Recommendation { step, only } => {
                 let held = self.newest(now).await?;
@@ -107,16 +119,42 @@ impl<'a> Service<'a> {
             }
             Route::Text(form, only, options) => {
                 let held = self.newest(now).await?;
-                let body = body::text(form, &only, options, &held.report);
+                let body = body::text(form, &only, options, &held.report)?;
                 told(form.content_type(), body, etag(&held.version), request)
             }
             Route::Decide(finding, act) => {
                 let held = self.newest(now).await?;
                 let decided = (finding.as_str(), act);
                 let said = decide(self.objects, &held.report, decided, (request, at)).await?;
+                // Whoever decided sees it with the next request.
+                *self.decided.lock().await = None;
                 Ok(kept(said))
             }
         }
+    }
+
+    /// The findings that decisions set aside at `at`; none where they cannot be read.
+    async fn set_aside(&self, now: Instant, at: Timestamp) -> Arc<SetAside> {
+        let mut held = self.decided.lock().await;
+        if let Some((set_aside, looked_at)) = held.as_ref()
+            && now.saturating_duration_since(*looked_at) < TRUSTED
+        {
+            return Arc::clone(set_aside);
+        }
+        let set_aside = match decisions::load(self.objects).await {
+            Ok(all) => {
+                let holding = all.findings.into_iter();
+                let holding = holding.filter(|(_, decision)| decision.holds_at(at));
+                holding.map(|(finding, _)| finding).collect()
+            }
+            Err(error) => {
+                tracing::warn!(error = reason(&error), "decisions were not read");
+                SetAside::new()
+            }
+        };
+        let set_aside = Arc::new(set_aside);
+        *held = Some((Arc::clone(&set_aside), now));
+        set_aside
     }
 
     /// The catalogue as it is best known, as it was when last looked for.
@@ -170,6 +208,16 @@ impl<'a> Service<'a> {
             looked_at: now,
         })
     }
+}
+
+/// What is answered of findings changes with the report and with decisions.
+fn with_decisions(of_report: &str, set_aside: &SetAside) -> String {
+    if set_aside.is_empty() {
+        return of_report.to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    set_aside.hash(&mut hasher);
+    format!("{}-{:016x}", of_report.trim_matches('"'), hasher.finish())
 }
 
 /// Nobody is to hold what was answered to a change.

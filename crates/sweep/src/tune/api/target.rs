@@ -6,7 +6,7 @@ use ebb_domain::targets::{GroupAdvice, MAX_GROUPS, MAX_NODES, NodeAdvice, PIPELI
 use serde::Serialize;
 use serde_json::Value;
 
-use super::body::{OfReport, cut, head, json};
+use super::body::{OfReport, cut, head, json, owner_totals};
 use super::list::List;
 use super::problem::Problem;
 use super::route::{Only, PLACE, Page};
@@ -92,7 +92,7 @@ pub(super) fn groups(list: List, page: &Page, report: &Report) -> Result<String,
         |group: &&GroupAdvice| is_there(group, only) && only.lets("owner", group.owner.as_deref());
     let wanted = of(target, report).iter().filter(is_wanted);
     let part = cut(page, wanted.collect(), id_of)?.map(|group| told(target, group));
-    let head = head(list.schema(), report);
+    let head = head(list.schema(), report).with_totals(owner_totals(report, only));
     json(&OfReport { head, part })
 }
 
@@ -107,7 +107,7 @@ pub(super) fn answer(
         let found =
             all.find(|node| node.node == name && only.lets("region", Some(node.region.as_str())));
         let part: &NodeAdvice = found.ok_or_else(|| target.none(name))?;
-        let head = head("ebb.node/1.0", report);
+        let head = head("ebb.node/2", report);
         return json(&OfReport { head, part });
     }
     let named = of(target, report).iter();
@@ -122,7 +122,7 @@ pub(super) fn answer(
             });
         }
     };
-    let head = head("ebb.group/1.0", report);
+    let head = head("ebb.group/2", report);
     json(&OfReport { head, part })
 }
 

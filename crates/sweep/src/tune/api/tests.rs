@@ -8,18 +8,19 @@ use ebb_cloud::failing::{Failing, Fault, Moment, Then};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::Objects;
 use ebb_domain::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Overprovisioned,
-    Recommendation, Remedy, Resource, SeenBy, Window,
+    Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, Level, Overprovisioned,
+    PriceBasis, Recommendation, Remedy, Resource, SeenBy, Window,
 };
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::Region;
 use ebb_domain::life::History;
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::{Report, Totals};
+use ebb_domain::savings::{Counted, Sums};
 use ebb_domain::sizing::{Risk, SizedRequest};
 use ebb_domain::step::Requested;
 use ebb_domain::timeline::Timeline;
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,6 +37,7 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
         id: Finding::id_of(kind, &region, id),
         kind,
         resource: Resource {
+            tags: Default::default(),
             id: id.to_owned(),
             name: Some(name.to_owned()),
             region,
@@ -123,10 +125,13 @@ fn report() -> Report {
         timeline: Timeline::default(),
         history: History::default(),
         ledger: Vec::new(),
+        billed: Default::default(),
         second_opinions: Vec::new(),
         price_ages: Vec::new(),
         runs: Default::default(),
         fargate: Default::default(),
+        selected: None,
+        shared_costs: Vec::new(),
     }
 }
 
@@ -306,7 +311,7 @@ async fn what_goes_wrong_is_a_problem_with_its_status() {
     nothing.insert(LATEST_JSON, *b"{}");
     check(&nothing, findings(), 500, "report").await;
     let newer = Report {
-        schema: "ebb.report/2.0".to_owned(),
+        schema: "ebb.report/3".to_owned(),
         ..report()
     };
     check(&bucket(&newer), findings(), 500, "report").await;
@@ -337,6 +342,125 @@ async fn lists_are_filtered_by_region_kind_and_owner() {
     check("owner=ana", 1).await;
     check("owner=ana&kind=overprovisioned_step", 0).await;
     check("region=us-east-1&kind=overprovisioned_step", 3).await;
+}
+
+/// A cost of so many dollars a month, of which the totals contain a part.
+fn cost(dollars: i64, counted: i64, basis: PriceBasis) -> Cost {
+    let usd = |dollars: i64| Usd::from_micros(dollars * 1_000_000);
+    Cost {
+        per_hour: UsdPerHour::default(),
+        basis,
+        list_per_hour: None,
+        spent: usd(1),
+        saving_a_month: usd(dollars),
+        counted: Some(Counted {
+            sums: Sums {
+                saving_a_month: usd(counted),
+                ..Sums::default()
+            },
+            rest_counted_by: None,
+        }),
+        price_as_of: None,
+        list_as_of: None,
+    }
+}
+
+/// Ana's finding, Ben's, of which a part is hers, and one of a spot machine of Ben's.
+fn of_two_owners() -> Report {
+    let mut report = report();
+    let costs = [
+        ("ana", cost(100, 100, PriceBasis::Bill)),
+        ("ben", cost(50, 20, PriceBasis::ListPrice)),
+        ("ben", cost(30, 30, PriceBasis::ListPriceAsUpperBound)),
+    ];
+    for (finding, (owner, cost)) in report.findings.iter_mut().zip(costs) {
+        finding.resource.owner = Some(owner.to_owned());
+        finding.cost = Some(cost);
+    }
+    let findings = report.findings.clone();
+    report.totals.sum_up(&findings);
+    report
+}
+
+#[tokio::test]
+async fn totals_are_those_of_the_findings_that_the_filters_let_through() {
+    let bucket = bucket(&of_two_owners());
+    let check = async |url: &str, saving: &str, at_most: &str, without: u64| {
+        let (_, body) = ask(&bucket, get(url)).await;
+        let totals = &body["totals"];
+        let told = [
+            &totals["saving_a_month_usd"],
+            &totals["at_most"]["saving_a_month_usd"],
+        ];
+        assert_eq!(told, [saving, at_most], "{url}");
+        assert_eq!(totals["without_price"], without, "{url}");
+    };
+    check("/v1/findings", "120.00", "30.00", 2).await;
+    check("/v1/findings?limit=1", "120.00", "30.00", 2).await;
+    check("/v1/findings?owner=ana", "100.00", "0.00", 0).await;
+    check("/v1/findings?owner=ben", "20.00", "30.00", 0).await;
+    check("/v1/recommendations?owner=ben", "20.00", "30.00", 0).await;
+    check("/v1/findings?owner=ben&kind=idle_node", "0.00", "0.00", 0).await;
+    check("/v1/findings?owner=nobody", "0.00", "0.00", 0).await;
+    check("/v1/steps?owner=ben", "20.00", "30.00", 0).await;
+    check("/v1/pipelines?owner=ana", "100.00", "0.00", 0).await;
+    check("/v1/nodes", "120.00", "30.00", 2).await;
+}
+
+#[tokio::test]
+async fn what_is_dismissed_leaves_the_lists_and_the_totals_at_once() {
+    let bucket = bucket(&of_two_owners());
+    let service = Service::new(&bucket);
+    let ask = async |event: Value| {
+        let request: Request = serde_json::from_value(event).expect("an event");
+        let answer = service
+            .answer(&request, Instant::now(), Timestamp::UNIX_EPOCH)
+            .await;
+        let body: Value = serde_json::from_str(&answer.body).expect("JSON");
+        (answer, body)
+    };
+    let (first, body) = ask(get("/v1/findings")).await;
+    let id = body["items"][0]["id"].as_str().expect("an id").to_owned();
+    let path = id.replace('/', "%2F");
+    let act = |verb: &str, body: Value| {
+        let mut event = get(&format!("/v1/findings/{path}/{verb}"));
+        event["requestContext"]["http"]["method"] = json!("POST");
+        event["headers"]["content-type"] = json!("application/json");
+        event["body"] = json!(body.to_string());
+        event
+    };
+    let (answer, _) = ask(act("dismiss", json!({"reason": "a course"}))).await;
+    assert_eq!(answer.status, 200);
+    for list in ["findings", "recommendations"] {
+        let (after, body) = ask(get(&format!("/v1/{list}"))).await;
+        assert_eq!(body["total"], 4, "{list}");
+        assert_eq!(body["totals"]["saving_a_month_usd"], "20.00", "{list}");
+        assert!(!body["items"].to_string().contains(&id), "{list}");
+        assert_ne!(after.headers["etag"], first.headers["etag"]);
+    }
+    let (answer, _) = ask(act("reopen", json!({}))).await;
+    assert_eq!(answer.status, 200);
+    let (_, body) = ask(get("/v1/findings")).await;
+    assert_eq!(body["total"], 5);
+}
+
+#[tokio::test]
+async fn a_step_that_is_not_there_is_404_wherever_it_is_named() {
+    let bucket = bucket(&report());
+    for url in [
+        "/v1/steps/nope/recommendation",
+        "/v1/texts/nextflow?step=nope",
+        "/v1/texts/batch?step=bwa&region=eu-central-1",
+    ] {
+        let (answer, body) = ask(&bucket, get(url)).await;
+        assert_eq!(
+            (answer.status, &body["type"]),
+            (404, &json!("urn:ebb:problem:step")),
+            "{url}"
+        );
+    }
+    let (answer, _) = ask(&bucket, get("/v1/texts/nextflow?owner=nobody")).await;
+    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]

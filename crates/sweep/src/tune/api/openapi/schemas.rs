@@ -12,6 +12,7 @@ use ebb_domain::heartbeat::Origin;
 use ebb_domain::judge::NodeSummary;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Totals;
+use ebb_domain::savings::Sums;
 use ebb_domain::sizing::SizedRequest;
 use ebb_domain::step::StepKind;
 use serde_json::{Map, Value, json};
@@ -64,11 +65,22 @@ fn report() -> Named {
                 ("with_probe", count()),
                 ("on_metrics", count()),
                 ("jobs", count()),
-                ("waste_per_hour", money()),
-                ("spent", money()),
-                ("saving_a_month", money()),
+                ("waste_per_hour_usd", money()),
+                ("spent_usd", money()),
+                ("saving_a_month_usd", money()),
+                ("at_most", reference("Sums")),
+                ("cost_a_month_usd", or_null(&money())),
+                ("cost_at_most_a_month_usd", or_null(&money())),
                 ("without_price", count()),
                 ("price_bases", list(&one_of::<PriceBasis>())),
+            ]),
+        ),
+        (
+            "Sums",
+            object_of::<Sums>(&[
+                ("per_hour_usd", money()),
+                ("spent_usd", money()),
+                ("saving_a_month_usd", money()),
             ]),
         ),
         (
@@ -85,7 +97,7 @@ fn report() -> Named {
                 ("usd_per_hour", money()),
                 (
                     "basis",
-                    json!({"enum": ["listed", "unchecked", "from_family", "told"]}),
+                    json!({"enum": ["listed", "unchecked", "from_family", "earlier_list", "told"]}),
                 ),
                 ("vcpus", count()),
                 ("memory", count()),
@@ -145,11 +157,23 @@ fn findings() -> Named {
         (
             "Cost",
             object_of::<Cost>(&[
-                ("per_hour", money()),
+                ("per_hour_usd", money()),
                 ("basis", one_of::<PriceBasis>()),
-                ("list_per_hour", or_null(&money())),
-                ("spent", money()),
-                ("saving_a_month", money()),
+                ("list_per_hour_usd", or_null(&money())),
+                ("spent_usd", money()),
+                ("saving_a_month_usd", money()),
+                ("counted", or_null(&reference("Counted"))),
+                ("price_as_of", or_null(&time())),
+                ("list_as_of", or_null(&time())),
+            ]),
+        ),
+        (
+            "Counted",
+            object(&[
+                ("per_hour_usd", money()),
+                ("spent_usd", money()),
+                ("saving_a_month_usd", money()),
+                ("rest_counted_by", or_null(&text())),
             ]),
         ),
     ]
@@ -166,21 +190,7 @@ fn resources() -> Named {
                 ("holds", json!({"type": "boolean"})),
             ]),
         ),
-        (
-            "Resource",
-            object_of::<Resource>(&[
-                ("id", text()),
-                ("name", or_null(&text())),
-                ("region", text()),
-                ("account", or_null(&text())),
-                ("node", or_null(&text())),
-                ("owner", or_null(&text())),
-                ("instance_type", or_null(&text())),
-                ("market", or_null(&one_of::<Market>())),
-                ("controller", or_null(&controller())),
-                ("origin", one_of::<Origin>()),
-            ]),
-        ),
+        ("Resource", resource()),
         (
             "Node",
             object_of::<NodeSummary>(&[
@@ -194,12 +204,31 @@ fn resources() -> Named {
                 ("controller", or_null(&controller())),
                 ("origin", one_of::<Origin>()),
                 ("heard_at", or_null(&time())),
-                ("per_hour", or_null(&money())),
+                ("per_hour_usd", or_null(&money())),
                 ("basis", or_null(&one_of::<PriceBasis>())),
+                ("price_as_of", or_null(&time())),
                 ("findings", list(&text())),
             ]),
         ),
     ]
+}
+
+fn resource() -> Value {
+    let mut resource = object_of::<Resource>(&[
+        ("id", text()),
+        ("name", or_null(&text())),
+        ("region", text()),
+        ("account", or_null(&text())),
+        ("node", or_null(&text())),
+        ("owner", or_null(&text())),
+        ("instance_type", or_null(&text())),
+        ("market", or_null(&one_of::<Market>())),
+        ("controller", or_null(&controller())),
+        ("origin", one_of::<Origin>()),
+    ]);
+    // Left out where there are none.
+    resource["properties"]["tags"] = json!({"type": "object", "additionalProperties": text(), "maxProperties": Resource::MAX_TAGS});
+    resource
 }
 
 fn steps() -> Named {
@@ -255,13 +284,14 @@ fn sizing() -> Named {
                     or_null(&object(&[
                         ("instance_type", text()),
                         ("region", text()),
-                        ("per_hour", money()),
+                        ("per_hour_usd", money()),
+                        ("price_as_of", or_null(&time())),
                     ])),
                 ),
                 ("risk", reference("Risk")),
                 ("offers", reference("Offers")),
-                ("current_per_hour", or_null(&money())),
-                ("recommended_per_hour", or_null(&money())),
+                ("current_per_hour_usd", or_null(&money())),
+                ("recommended_per_hour_usd", or_null(&money())),
                 ("assumptions", list(&text())),
             ]),
         ),

@@ -25,7 +25,11 @@ pub(super) fn object(fields: &[(&'static str, Value)]) -> Value {
 pub(super) fn object_of<T: for<'de> Deserialize<'de>>(fields: &[(&'static str, Value)]) -> Value {
     let mut object = object(fields);
     for name in variants::<T>() {
-        if object["properties"].get(name).is_none() {
+        // The name that a field had before its unit was a part of it is read, not written.
+        let with_unit = ["_usd", "_per_hour_usd"].map(|unit| format!("{name}{unit}"));
+        let mut with_unit = with_unit.iter();
+        let is_old = with_unit.any(|name| object["properties"].get(name).is_some());
+        if !is_old && object["properties"].get(name).is_none() {
             object["properties"][*name] = json!({});
         }
     }
@@ -64,7 +68,12 @@ pub(super) fn share() -> Value {
     json!({"type": "integer", "minimum": 0, "maximum": 1_000_000})
 }
 
-/// Millionths of a dollar.
+/// Dollars as a decimal string.
 pub(super) fn money() -> Value {
-    json!({"type": "integer"})
+    json!({
+        "type": "string",
+        "pattern": "^-?[0-9]+[.][0-9]{2,6}$",
+        "description": "US dollars",
+        "examples": ["12.34"],
+    })
 }

@@ -61,8 +61,8 @@ async fn pipelines_environments_and_nodes_are_answered_by_name() {
     assert_eq!(environment["update"]["computeEnvironment"], "rna");
     let (_, node) = ask(&bucket, get("/v1/nodes/i-1/recommendation")).await;
     assert_eq!(
-        (&node["node"], &node["per_hour"]),
-        (&json!("i-1"), &json!(768_000))
+        (&node["node"], &node["per_hour_usd"]),
+        (&json!("i-1"), &json!("0.768"))
     );
     let check = async |url: &str, status: u16, kind: &str| {
         let (answer, body) = ask(&bucket, get(url)).await;

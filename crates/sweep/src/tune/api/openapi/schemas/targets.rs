@@ -37,7 +37,7 @@ pub(super) fn targets() -> Named {
                     or_null(&json!({"enum": ["x86_64", "arm64"]})),
                 ),
                 ("market", one_of::<Market>()),
-                ("per_hour", money()),
+                ("per_hour_usd", money()),
                 ("machine_time", reference("Duration")),
                 ("machines", count()),
                 ("usd", money()),
@@ -81,8 +81,9 @@ fn group() -> (&'static str, serde_json::Value) {
         ("offers", list(&reference("Fleet"))),
         ("spot", list(&reference("Fleet"))),
         ("spot_score", or_null(&reference("SpotScore"))),
-        ("saving_a_month", or_null(&money())),
+        ("saving_a_month_usd", or_null(&money())),
         ("seen_by_replayed_ppm", or_null(&count())),
+        ("list_as_of", or_null(&time())),
         ("confidence", one_of::<Level>()),
         ("assumed", list(&text())),
         ("refused", or_null(&text())),
@@ -98,8 +99,8 @@ fn group() -> (&'static str, serde_json::Value) {
 fn node() -> (&'static str, serde_json::Value) {
     let offer = object_of::<NodeOffer>(&[
         ("instance_type", text()),
-        ("per_hour", money()),
-        ("saves_an_hour", or_null(&money())),
+        ("per_hour_usd", money()),
+        ("saves_an_hour_usd", or_null(&money())),
     ]);
     let node = object_of::<NodeAdvice>(&[
         ("node", text()),
@@ -112,11 +113,12 @@ fn node() -> (&'static str, serde_json::Value) {
         ("hours_seen", count()),
         ("used", reference("Used")),
         ("needs", reference("Used")),
-        ("per_hour", or_null(&money())),
+        ("per_hour_usd", or_null(&money())),
         ("basis", or_null(&one_of::<PriceBasis>())),
-        ("list_per_hour", or_null(&money())),
+        ("list_per_hour_usd", or_null(&money())),
+        ("list_as_of", or_null(&time())),
         ("offers", list(&offer)),
-        ("saving_a_month", or_null(&money())),
+        ("saving_a_month_usd", or_null(&money())),
         ("assumed", list(&text())),
         ("refused", or_null(&text())),
     ]);

@@ -1,0 +1,201 @@
+//! Which findings of a report a reader wants to see.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+use crate::finding::{Finding, FindingKind};
+use crate::units::Usd;
+
+/// What findings must have. Of several values of one filter any will do; each filter must
+/// hold. Empty for all findings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Whose; `None` for what has no owner.
+    pub owners: Vec<Option<String>>,
+    /// Of which kind.
+    pub kinds: Vec<FindingKind>,
+    /// With which tags, on the resource or its machine.
+    pub tags: Vec<TagFilter>,
+    /// What fixing it saves a month at least. A saving that is not known is not enough.
+    pub min_saving: Option<Usd>,
+}
+
+/// A tag that a resource must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagFilter {
+    /// Its key.
+    pub key: String,
+    /// Its value; `None` for any.
+    pub value: Option<String>,
+}
+
+/// That a report has some of its findings only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// By what, in words.
+    pub by: String,
+    /// Findings that are left out.
+    pub left_out: usize,
+}
+
+impl Selection {
+    /// True where all findings are wanted.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Leaves the findings that are wanted, with their sums. All else of the report is of the
+    /// whole account.
+    pub fn apply(&self, report: &mut Report) {
+        if self.is_all() {
+            return;
+        }
+        let before = report.findings.len();
+        report.findings.retain(|finding| self.wants(finding));
+        report.totals = report.totals.of_part(&report.findings);
+        report.selected = Some(Selected {
+            by: self.to_string(),
+            left_out: before - report.findings.len(),
+        });
+    }
+
+    fn wants(&self, finding: &Finding) -> bool {
+        let resource = &finding.resource;
+        let has = |tag: &TagFilter| {
+            let value = resource.tags.get(&tag.key);
+            value.is_some_and(|value| tag.value.as_ref().is_none_or(|wanted| wanted == value))
+        };
+        let saving = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        (self.owners.is_empty() || self.owners.contains(&resource.owner))
+            && (self.kinds.is_empty() || self.kinds.contains(&finding.kind))
+            && (self.tags.is_empty() || self.tags.iter().any(has))
+            && self.min_saving.is_none_or(|least| saving >= Some(least))
+    }
+}
+
+impl fmt::Display for TagFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.key),
+            None => f.write_str(&self.key),
+        }
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let owner = |owner: &Option<String>| owner.clone().unwrap_or_else(|| "nobody".to_owned());
+        let or = |words: Vec<String>| words.join(" or ");
+        let parts = [
+            ("owner", or(self.owners.iter().map(owner).collect())),
+            (
+                "kind",
+                or(self.kinds.iter().map(|k| k.slug().to_owned()).collect()),
+            ),
+            (
+                "tag",
+                or(self.tags.iter().map(ToString::to_string).collect()),
+            ),
+            (
+                "saving of at least",
+                self.min_saving
+                    .map_or_else(String::new, |usd| format!("{usd} a month")),
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(_, words)| !words.is_empty());
+        let parts: Vec<String> = parts
+            .map(|(what, words)| format!("{what} {words}"))
+            .collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::Volume;
+    use crate::rules::testing::{World, instance, volume};
+
+    /// An idle node of Ada's that saves $140.16 and a volume of nobody's that saves $40.
+    fn report() -> Report {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 60, |_, _| {});
+        let tags = [("team".to_owned(), "genomics".to_owned())];
+        let lost = Volume {
+            tags: tags.into(),
+            ..volume(30, "gp3", 500)
+        };
+        world
+            .inventory
+            .storage
+            .volumes
+            .insert(lost.id.clone(), lost);
+        world.judge()
+    }
+
+    #[test]
+    fn findings_are_selected_and_summed_up() {
+        use FindingKind::{IdleNode, UnattachedVolume};
+        let check = |selection: Selection, words: &str, expect: &[FindingKind]| {
+            let mut report = report();
+            assert_eq!(report.findings.len(), 2);
+            selection.apply(&mut report);
+            let kinds: Vec<FindingKind> = report.findings.iter().map(|f| f.kind).collect();
+            assert_eq!(kinds, expect, "{words}");
+            let costs = report.findings.iter().filter_map(|f| f.cost.as_ref());
+            let sum: Usd = costs.map(|cost| cost.saving_a_month).sum();
+            assert_eq!(report.totals.saving_a_month, sum);
+            let selected = report.selected.map(|one| (one.by, one.left_out));
+            let expect = (words.to_owned(), 2 - expect.len());
+            assert_eq!(selected, (!words.is_empty()).then_some(expect));
+        };
+        let all = Selection::default;
+        let tag = |key: &str, value: Option<&str>| TagFilter {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+        };
+        check(all(), "", &[IdleNode, UnattachedVolume]);
+        let owners = vec![Some("ada".to_owned())];
+        check(Selection { owners, ..all() }, "owner ada", &[IdleNode]);
+        let owners = vec![None, Some("ada".to_owned())];
+        let both = [IdleNode, UnattachedVolume];
+        check(Selection { owners, ..all() }, "owner nobody or ada", &both);
+        let kinds = vec![UnattachedVolume];
+        check(
+            Selection { kinds, ..all() },
+            "kind unattached_volume",
+            &[UnattachedVolume],
+        );
+        let tags = vec![tag("team", Some("genomics"))];
+        check(
+            Selection { tags, ..all() },
+            "tag team=genomics",
+            &[UnattachedVolume],
+        );
+        let tags = vec![tag("Owner", None)];
+        check(Selection { tags, ..all() }, "tag Owner", &[IdleNode]);
+        let tags = vec![tag("team", Some("physics"))];
+        check(Selection { tags, ..all() }, "tag team=physics", &[]);
+        let min_saving = Some(Usd::from_micros(100_000_000));
+        check(
+            Selection {
+                min_saving,
+                ..all()
+            },
+            "saving of at least $100.00 a month",
+            &[IdleNode],
+        );
+        let mixed = Selection {
+            kinds: vec![IdleNode],
+            min_saving: Some(Usd::from_micros(200_000_000)),
+            ..all()
+        };
+        check(
+            mixed,
+            "kind idle_node, saving of at least $200.00 a month",
+            &[],
+        );
+    }
+}
