@@ -83,7 +83,7 @@ pub(super) fn as_file(held: &Table) -> String {
         comment(&mut out, reason(table).as_deref());
         out.push_str(&format!("[{table}]\n"));
         for (key, value) in keys {
-            comment(&mut out, reason(key).as_deref());
+            comment(&mut out, reason_of(table, key).as_deref());
             let meaning = meaning(key, value).map(|meaning| format!(" # {meaning}"));
             out.push_str(&format!("{key} = {value}{}\n", meaning.unwrap_or_default()));
         }
@@ -136,11 +136,31 @@ pub(super) fn shown(key: &str, value: &Value) -> String {
     }
 }
 
-/// What the source says about a field.
-fn reason(field: &str) -> Option<String> {
-    let declared = format!("pub {field}: ");
-    let lines: Vec<&str> = SOURCE.lines().map(str::trim_start).collect();
-    let at = lines.iter().position(|line| line.starts_with(&declared))?;
+/// The comment of a table in the source.
+fn reason(table: &str) -> Option<String> {
+    comment_above(&source_lines(), &format!("pub {table}: "))
+}
+
+/// The comment of a key in the source. Two tables may have a key of the same name, so only
+/// the struct of the table is searched.
+fn reason_of(table: &str, key: &str) -> Option<String> {
+    let lines = source_lines();
+    let declared = format!("pub {table}: ");
+    let field = lines.iter().find_map(|line| line.strip_prefix(&declared))?;
+    let begin = format!("pub struct {} {{", field.trim_end_matches(','));
+    let from = lines.iter().position(|line| *line == begin)?;
+    let body = lines.get(from..)?;
+    let end = body.iter().position(|line| *line == "}")?;
+    comment_above(body.get(..end)?, &format!("pub {key}: "))
+}
+
+fn source_lines() -> Vec<&'static str> {
+    SOURCE.lines().map(str::trim_start).collect()
+}
+
+/// The documentation comment above the first line that begins with `declared`.
+fn comment_above(lines: &[&str], declared: &str) -> Option<String> {
+    let at = lines.iter().position(|line| line.starts_with(declared))?;
     let above = lines.get(..at)?.iter().rev();
     let mut words: Vec<&str> = above.map_while(|line| line.strip_prefix("/// ")).collect();
     words.reverse();
@@ -159,9 +179,19 @@ mod tests {
         for (table, keys) in tables(&all) {
             assert!(reason(table).is_some(), "{table}");
             for key in keys.keys() {
-                assert!(reason(key).is_some(), "{table}.{key}");
+                assert!(reason_of(table, key).is_some(), "{table}.{key}");
             }
         }
+    }
+
+    #[test]
+    fn a_key_that_two_tables_have_gets_the_reason_of_its_own_table() {
+        let check = |table: &str, key: &str, expect: &str| {
+            let reason = reason_of(table, key).expect("it has a reason");
+            assert!(reason.contains(expect), "{table}.{key}: {reason}");
+        };
+        check("gpu", "idle_after_seconds", "GPUs");
+        check("metrics", "idle_after_seconds", "metrics");
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub struct OffHours {
     pub off_hours: u32,
     /// Weeks watched.
     pub weeks: u32,
+    /// Who watched; reports of earlier releases contain probes only.
+    #[serde(default)]
+    pub seen_by: SeenBy,
 }
 
 /// A newer type does the same for less.
@@ -200,7 +203,11 @@ impl fmt::Display for OffHours {
         write!(
             f,
             "used {used} UTC only, in each of {weeks} weeks: {off} of 168 hours off"
-        )
+        )?;
+        match self.seen_by {
+            SeenBy::Probe => Ok(()),
+            SeenBy::Metrics => f.write_str(", by its metrics"),
+        }
     }
 }
 
