@@ -316,7 +316,6 @@ impl Policy {
             "metrics.idle_after_seconds",
             self.metrics.idle_after_seconds,
         )?;
-        some("metrics.missed_days", self.metrics.missed_days.into())?;
         some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
         share("hours.seen_ppm", self.hours.seen_ppm)?;
         share("hours.recurring_ppm", self.hours.recurring_ppm)?;

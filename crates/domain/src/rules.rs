@@ -11,6 +11,7 @@ pub mod idle_address;
 pub mod long_queued;
 pub mod low_duty;
 mod metric_activity;
+pub(crate) mod metric_sizing;
 pub(crate) mod no_probe;
 mod observed;
 pub mod off_hours;

@@ -33,9 +33,9 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
     };
     let inventory = Inventory {
         instances: read
-            .series
-            .keys()
-            .map(|id| (id.clone(), Instance::host(id.clone())))
+            .machines
+            .iter()
+            .map(|(id, about)| (id.clone(), Instance::metered(id.clone(), about.clone())))
             .collect(),
         gaps: gaps(path, &read),
         ..Inventory::default()

@@ -49,6 +49,7 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     let mut commitments = inventory.markets.commitments.iter();
     let commitment = commitments.find(|paid| paid.id == id);
     let kept = facts.state.steps();
+    let profiles = gather::profiles(facts, &kept);
     let mut checks = Vec::new();
     if let Some(machine) = machine {
         checks.extend(rules::batch::explain_worker(facts, machine));
@@ -62,6 +63,12 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
         ));
         checks.extend(rules::underprovisioned_node::explain(
             facts, &kept, found, machine,
+        ));
+        checks.extend(rules::metric_sizing::explain(
+            facts,
+            &profiles.speeds,
+            found,
+            machine,
         ));
         checks.extend(rules::idle::explain(facts, machine));
     }
@@ -77,7 +84,6 @@ pub fn explain(facts: &Facts<'_>, id: &str) -> Explanation {
     checks.extend(address.map_or_else(Vec::new, |it| rules::idle_address::explain(facts, it)));
     checks.extend(snapshot.map_or_else(Vec::new, |it| rules::old_snapshot::explain(facts, it)));
     checks.extend(commitment.map_or_else(Vec::new, |it| rules::commitment::explain(facts, it)));
-    let profiles = gather::profiles(facts, &kept);
     checks.extend(rules::batch::explain_named(facts, id));
     checks.extend(rules::spot::explain(facts, &profiles, id));
     let mut of_step = rules::overprovisioned::explain(facts, &profiles, id);

@@ -82,6 +82,50 @@ impl MetricSeries {
     }
 }
 
+/// What one row of a user's metrics contains; `None` is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MetricSample {
+    /// CPU utilization of the whole machine.
+    pub cpu: Option<Share>,
+    /// Memory in use.
+    pub memory: Option<Share>,
+    /// Bytes in and out since the row before.
+    pub network_bytes: Option<u64>,
+    /// Bytes to and from disks since the row before.
+    pub disk_bytes: Option<u64>,
+}
+
+impl MetricSeries {
+    /// Of samples in order of time. A sample is about the time since the one before. Where
+    /// that is longer than twice the usual, samples are missing, and it is about the usual
+    /// time; so is the first one. Empty for a single sample: nobody knows what time it is
+    /// about.
+    pub fn from_samples(samples: impl IntoIterator<Item = (Timestamp, MetricSample)>) -> Self {
+        let samples: Vec<(Timestamp, MetricSample)> = samples.into_iter().collect();
+        let pairs = samples.windows(2);
+        let between: Vec<i64> = pairs
+            .map(|pair| pair[1].0.as_second() - pair[0].0.as_second())
+            .collect();
+        let mut lengths = between.clone();
+        lengths.sort_unstable();
+        let Some(usual) = lengths.get(lengths.len() / 2).copied() else {
+            return Self::default();
+        };
+        let points = samples.iter().enumerate().map(|(n, (at, sample))| {
+            let since = n.checked_sub(1).map(|before| between[before]);
+            let length = since.filter(|since| *since <= usual * 2).unwrap_or(usual);
+            MetricPoint {
+                cpu_max: sample.cpu,
+                network_bytes: sample.network_bytes,
+                disk_bytes: sample.disk_bytes,
+                memory: sample.memory,
+                ..MetricPoint::new(*at, u32::try_from(length).unwrap_or(u32::MAX))
+            }
+        });
+        points.collect()
+    }
+}
+
 impl FromIterator<MetricPoint> for MetricSeries {
     /// Of points in order of time.
     fn from_iter<I: IntoIterator<Item = MetricPoint>>(points: I) -> Self {

@@ -17,9 +17,10 @@ pub struct MetricsPolicy {
     /// Seconds without activity before a node is called idle if it worked earlier in its
     /// metrics: a day, so that every hour of the day was seen idle.
     pub worked_before_seconds: u64,
-    /// Days with work in the weeks before that a node must miss before it is called idle
-    /// sooner than its longest earlier pause allows: two, because one may be a holiday.
-    pub missed_days: u32,
+    /// The chance that a node in use misses so many of its working days, in parts per million,
+    /// below which it is called idle although it paused for longer before: 1 %. After a week
+    /// without a miss that takes two days, because one may be a holiday.
+    pub missed_days_ppm: u32,
     /// Seconds without activity before a node is called idle if its metrics show no week
     /// before its last work: three days, longer than a weekend.
     pub unknown_week_seconds: u64,
@@ -33,7 +34,7 @@ pub struct MetricsPolicy {
     /// single samples show: 5 MB, Compute Optimizer's limit.
     pub unused_network_bytes_a_day: u64,
     /// CPU of the whole machine below which a short burst may be housekeeping (updates, log
-    /// rotation, an agent) and not work, in parts per million: 20 %.
+    /// rotation, an agent) and not work, in parts per million: 10 %, twice the limit of idle.
     pub housekeeping_cpu_ppm: u32,
     /// Seconds that such a burst may last: a quarter of an hour.
     pub housekeeping_seconds: u64,
@@ -72,12 +73,12 @@ impl Default for MetricsPolicy {
         Self {
             idle_after_seconds: 6 * 3600,
             worked_before_seconds: 24 * 3600,
-            missed_days: 2,
+            missed_days_ppm: 10_000,
             unknown_week_seconds: 72 * 3600,
             cpu_floor_ppm: 50_000,
             disk_floor_bytes: 10_000_000,
             unused_network_bytes_a_day: 5_000_000,
-            housekeeping_cpu_ppm: 200_000,
+            housekeeping_cpu_ppm: 100_000,
             housekeeping_seconds: 15 * 60,
             housekeeping_a_day: 2,
             memory_floor_ppm: 500_000,
@@ -99,6 +100,7 @@ impl MetricsPolicy {
         let all = [
             ("metrics.cpu_floor_ppm", self.cpu_floor_ppm),
             ("metrics.housekeeping_cpu_ppm", self.housekeeping_cpu_ppm),
+            ("metrics.missed_days_ppm", self.missed_days_ppm),
             ("metrics.memory_floor_ppm", self.memory_floor_ppm),
             ("metrics.size_percentile_ppm", self.size_percentile_ppm),
             ("metrics.full_cpu_ppm", self.full_cpu_ppm),

@@ -47,6 +47,11 @@ const HOUSEKEEPING_NETWORK_BYTES: u64 = 50_000_000;
 /// comes three hours later than usual.
 const LONGER_AT_MOST: SignedDuration = SignedDuration::from_hours(27);
 
+/// Of pauses at random, the one under way exceeds twice the longest of n with a chance of
+/// 2 / (n + 1) / (n + 2), three times with one of 6 / (n + 1) / (n + 2) / (n + 3): from so many
+/// on the first is below 1 %.
+const MANY_PAUSES: usize = 13;
+
 /// Work at the end of a month is within these days of its turn.
 const BEFORE_TURN: SignedDuration = SignedDuration::from_hours(5 * 24);
 const AFTER_TURN: SignedDuration = SignedDuration::from_hours(3 * 24);
@@ -72,6 +77,13 @@ pub(in crate::rules) struct Housekeeping {
     pub(in crate::rules) cpu: Share,
 }
 
+impl Housekeeping {
+    const NONE: Self = Self {
+        bursts: 0,
+        cpu: Share::NONE,
+    };
+}
+
 /// Whether the present pause of a machine is more than its past explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::rules) enum Pause {
@@ -83,6 +95,40 @@ pub(in crate::rules) enum Pause {
     Unknown,
     /// It worked at the end of a month only, and its metrics do not show two of them.
     MonthEnd,
+}
+
+/// Working days before a pause and in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct WorkingDays {
+    before: u32,
+    /// Those of them without work.
+    missed_before: u32,
+    /// Those in the pause.
+    missed_since: i32,
+}
+
+impl WorkingDays {
+    /// The chance that one is missed: the mean of what Jeffreys' prior becomes, half a day
+    /// missed before any was seen.
+    fn chance_of_one(self) -> f64 {
+        (f64::from(self.missed_before) + 0.5) / f64::from(self.before + 1)
+    }
+
+    /// The chance that those in the pause were missed.
+    fn chance_of_missed(self) -> f64 {
+        self.chance_of_one().powi(self.missed_since)
+    }
+
+    /// Whether one in five at most is missed, after a working week.
+    fn are_regular(self) -> bool {
+        self.before >= 5 && self.chance_of_one() <= 0.2
+    }
+}
+
+/// A day of its past.
+struct WorkDay {
+    window: Window,
+    worked: bool,
 }
 
 /// Points with activity one after the other.
@@ -119,8 +165,12 @@ impl<'a> MetricActivity<'a> {
             to: series.points().next_back()?.end,
         };
         let mut bursts = bursts(facts, series);
-        let housekeeping = leave_out_housekeeping(&facts.policy.metrics, span, &mut bursts);
-        leave_out_trickle(facts, series, span, &mut bursts);
+        let mut housekeeping = Housekeeping::NONE;
+        // Of less than a week nobody knows what is usual.
+        if span.to.duration_since(span.from) >= WEEK {
+            housekeeping = leave_out_housekeeping(&facts.policy.metrics, span, &mut bursts);
+            leave_out_trickle(facts, series, span, &mut bursts);
+        }
         Some(Self {
             series,
             signals,
@@ -191,8 +241,10 @@ impl<'a> MetricActivity<'a> {
             false => policy.unknown_week().max(policy.worked_before()),
         };
         let least = SignedDuration::try_from(least).unwrap_or(SignedDuration::MAX);
-        let is_longest = quiet >= least.max(self.patience(policy));
-        if is_longest || self.misses_days(facts, since) {
+        let days = self.working_days(facts, since);
+        let is_longest = quiet >= least.max(self.patience(policy, days));
+        let chance = f64::from(policy.missed_days_ppm) / 1e6;
+        if is_longest || days.chance_of_missed() <= chance {
             return match self.is_of_month_end() {
                 true => Pause::MonthEnd,
                 false => Pause::Unusual,
@@ -206,67 +258,93 @@ impl<'a> MetricActivity<'a> {
 
     /// The longest time between two bursts of work, and before the first.
     pub(in crate::rules) fn longest_pause(&self) -> SignedDuration {
-        let begins = self.work.iter().map(|work| work.from);
-        let ends = std::iter::once(self.span.from).chain(self.work.iter().map(|work| work.to));
-        let pauses = begins.zip(ends).map(|(next, end)| next.duration_since(end));
-        pauses.max().unwrap_or_default()
+        self.pauses().max().unwrap_or_default()
     }
 
-    /// How long a pause is still usual. Of pauses at random, the one under way exceeds twice
-    /// the longest of n with a chance of 2 / (n + 1) / (n + 2); a rhythm of days may skip one.
-    fn patience(&self, policy: &MetricsPolicy) -> SignedDuration {
+    fn pauses(&self) -> impl Iterator<Item = SignedDuration> {
+        let begins = self.work.iter().map(|work| work.from);
+        let ends = std::iter::once(self.span.from).chain(self.work.iter().map(|work| work.to));
+        begins.zip(ends).map(|(next, end)| next.duration_since(end))
+    }
+
+    /// How long a pause is still usual. A rhythm of days may skip one. Pauses at random may
+    /// become much longer than the longest so far, the more so the fewer there were.
+    fn patience(&self, policy: &MetricsPolicy, days: WorkingDays) -> SignedDuration {
         let longest = self.longest_pause();
         let least = SignedDuration::try_from(policy.idle_after()).unwrap_or(LONGER_AT_MOST);
         let more = (longest * 2).clamp(least.min(LONGER_AT_MOST), LONGER_AT_MOST);
-        (longest + more).max(longest * 2)
+        let long = self.pauses().filter(|pause| *pause >= least).count();
+        let times = match long {
+            _ if days.are_regular() => 1,
+            ..MANY_PAUSES => 3,
+            _ => 2,
+        };
+        (longest + more).max(longest * times)
     }
 
-    /// Whether it missed so many days that had work in the weeks before.
-    fn misses_days(&self, facts: &Facts<'_>, since: Timestamp) -> bool {
+    /// Its working days before and since `since`. Days of the week without any work before,
+    /// such as those of a weekend, are none.
+    fn working_days(&self, facts: &Facts<'_>, since: Timestamp) -> WorkingDays {
         let late = SignedDuration::from_secs(facts.policy.hours.early_or_late_seconds.into());
-        let mut missed = 0;
-        let mut end = earlier(self.span.to, late);
-        while end.duration_since(since) >= DAY {
-            let day = Window {
+        let days = self.days_until(earlier(self.span.to, late));
+        let of_week: Vec<bool> = (0..7)
+            .map(|weekday| days.iter().skip(weekday).step_by(7).any(|day| day.worked))
+            .collect();
+        let working = days.iter().zip(of_week.iter().cycle());
+        let working = working.filter_map(|(day, is_working)| is_working.then_some(day));
+        let mut sum = WorkingDays::default();
+        for day in working {
+            if day.window.from >= since {
+                sum.missed_since += 1;
+            } else {
+                sum.before += 1;
+                sum.missed_before += u32::from(!day.worked);
+            }
+        }
+        sum
+    }
+
+    /// Its whole days up to a time, the newest first. A day worked if it has a quarter of the
+    /// work of an average one: the end of the day before is no work of its own.
+    fn days_until(&self, mut end: Timestamp) -> Vec<WorkDay> {
+        let mut days = Vec::new();
+        while end.duration_since(self.span.from) >= DAY {
+            let window = Window {
                 from: earlier(end, DAY),
                 to: end,
             };
-            missed += u32::from(self.had_work_in_weeks_before(day, since));
-            end = day.from;
+            days.push((window, self.work_within(window)));
+            end = window.from;
         }
-        missed >= facts.policy.metrics.missed_days
+        let worked = || days.iter().map(|(_, work)| *work).filter(|work| *work > 0);
+        let all: u64 = worked().sum();
+        let average = all / (worked().count() as u64).max(1);
+        let day = |(window, work)| WorkDay {
+            window,
+            worked: work > 0 && work * 4 >= average,
+        };
+        days.iter().copied().map(day).collect()
     }
 
-    /// Whether the same day had work in the last week before `since` and, if its metrics
-    /// reach back so far, in the week before that.
-    fn had_work_in_weeks_before(&self, day: Window, since: Timestamp) -> bool {
-        let back = |weeks: i32| Window {
-            from: earlier(day.from, WEEK * weeks),
-            to: earlier(day.to, WEEK * weeks),
-        };
-        let Some(newest) = (1..=52).find(|weeks| back(*weeks).to <= since) else {
-            return false;
-        };
-        let is_known = |day: &Window| day.from >= self.span.from;
-        let mut weeks = [newest, newest + 1].map(back).into_iter().filter(is_known);
-        weeks.next().is_some_and(|day| self.works_within(day))
-            && weeks.all(|day| self.works_within(day))
-    }
-
-    fn works_within(&self, window: Window) -> bool {
+    /// Seconds of work within a window.
+    fn work_within(&self, window: Window) -> u64 {
         let first = self.work.partition_point(|work| work.to <= window.from);
-        self.work
-            .get(first)
-            .is_some_and(|work| work.from < window.to)
+        let within = self.work.get(first..).unwrap_or_default().iter();
+        let within = within.take_while(|work| work.from < window.to);
+        let overlap = |work: &Window| Window {
+            from: work.from.max(window.from),
+            to: work.to.min(window.to),
+        };
+        within.map(|work| overlap(work).length().as_secs()).sum()
     }
 
-    /// Whether all its work was around one turn of a month, after days without any. A machine
+    /// Whether all its work was around one turn of a month, after a day without any. A machine
     /// that works once a month looks so, and so does one that was forgotten then.
     fn is_of_month_end(&self) -> bool {
         let (Some(first), Some(last)) = (self.work.first(), self.work.last()) else {
             return false;
         };
-        let rested = first.from.duration_since(self.span.from) >= DAY * 2;
+        let rested = first.from.duration_since(self.span.from) >= DAY;
         let is_short = self.span.to.duration_since(self.span.from) < TWO_MONTHS;
         let is_near = |turn: Timestamp| {
             turn.duration_since(first.from) <= BEFORE_TURN
@@ -344,10 +422,6 @@ fn leave_out_housekeeping(
     span: Window,
     bursts: &mut Vec<Burst>,
 ) -> Housekeeping {
-    let nothing = Housekeeping {
-        bursts: 0,
-        cpu: Share::NONE,
-    };
     let work: Vec<Window> = bursts
         .iter()
         .filter(|burst| !burst.may_be_housekeeping(policy))
@@ -368,13 +442,14 @@ fn leave_out_housekeeping(
         .div_ceil(DAY.unsigned_abs().as_secs());
     let count = u32::try_from(weak.len()).unwrap_or(u32::MAX);
     if u64::from(count) > u64::from(policy.housekeeping_a_day).saturating_mul(days) {
-        return nothing;
+        return Housekeeping::NONE;
     }
     bursts.retain(is_work);
-    weak.iter().fold(nothing, |sum, burst| Housekeeping {
-        bursts: count,
-        cpu: sum.cpu.max(burst.cpu),
-    })
+    weak.iter()
+        .fold(Housekeeping::NONE, |sum, burst| Housekeeping {
+            bursts: count,
+            cpu: sum.cpu.max(burst.cpu),
+        })
 }
 
 /// Leaves out what only disks and network did since cores or GPUs were last busy, if it is

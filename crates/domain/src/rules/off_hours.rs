@@ -43,10 +43,13 @@ pub(super) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> O
     let seen: Vec<usize> = (0..WEEK_HOURS).filter(|h| at(*h).weeks_seen >= 2).collect();
     let is_used = |hour: &&usize| at(**hour).weeks_active > 0;
     // Nobody comes and goes by the minute: an hour next to one that recurs recurs too.
-    let recurs = |hour: &&usize| {
-        let near = [**hour, **hour + 1, **hour + WEEK_HOURS - 1];
+    let is_near = |hour: usize| {
+        let near = [hour, hour + 1, hour + WEEK_HOURS - 1];
         near.into_iter().any(|hour| at(hour).weeks_active >= 2)
     };
+    // So does that of a day that was missed once, if other days have it.
+    let other_days = |hour: usize| (1..7).filter(move |day| is_near(hour + day * 24)).count();
+    let recurs = |hour: &&usize| is_near(**hour) || other_days(**hour) >= 2;
     let used = seen.iter().filter(is_used).count();
     let again = seen.iter().filter(is_used).filter(recurs).count();
     let enough = Share::of(many(seen.len()), many(WEEK_HOURS))? >= Share::from_ppm(policy.seen_ppm);
