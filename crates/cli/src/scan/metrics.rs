@@ -64,7 +64,8 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     if !read.missing_columns.is_empty() {
         gaps.push(Gap {
             scope: format!("{file}: {}", read.missing_columns.join(", ")),
-            reason: "a verdict takes CPU and network: without these columns there is none"
+            reason: "no node is called idle without CPU and network; sizes are evaluated on \
+                     what is there"
                 .to_owned(),
         });
     }

@@ -59,9 +59,10 @@ impl MetricSeries {
         self.points.push(Packed::new(point));
     }
 
-    /// The greatest share of memory that was in use; `None` without data.
-    pub fn most_memory(&self) -> Option<Share> {
-        self.points().filter_map(|point| point.memory).max()
+    /// The greatest share of memory that was in use after `since`; `None` without data.
+    pub fn most_memory_since(&self, since: Timestamp) -> Option<Share> {
+        let points = self.points().filter(|point| point.end > since);
+        points.filter_map(|point| point.memory).max()
     }
 
     /// How busy a machine's hours get: the mean over hours of the greatest CPU seen
@@ -69,8 +70,13 @@ impl MetricSeries {
     /// nothing of the rest; on half days of 3,500 machines this told best of all that
     /// were tried which ones stay quiet (`eval idle`). `None` without data.
     pub fn hourly_peak(&self) -> Option<Share> {
+        self.hourly_peak_since(Timestamp::MIN)
+    }
+
+    /// The same of the points that end after `since`.
+    pub fn hourly_peak_since(&self, since: Timestamp) -> Option<Share> {
         let mut hours: BTreeMap<i64, Share> = BTreeMap::new();
-        for point in self.points() {
+        for point in self.points().filter(|point| point.end > since) {
             let Some(cpu) = point.cpu_max else { continue };
             let begin = point.end.as_second() - i64::from(point.period_seconds);
             let hour = hours.entry(begin.div_euclid(3600)).or_insert(cpu);

@@ -34,7 +34,7 @@ pub struct MetricsPolicy {
     /// single samples show: 5 MB, Compute Optimizer's limit.
     pub unused_network_bytes_a_day: u64,
     /// CPU of the whole machine below which a short burst may be housekeeping (updates, log
-    /// rotation, an agent) and not work, in parts per million: 10 %, twice the limit of idle.
+    /// rotation, an agent) and not work, in parts per million: 15 %, three times the limit of idle.
     pub housekeeping_cpu_ppm: u32,
     /// Seconds that such a burst may last: a quarter of an hour.
     pub housekeeping_seconds: u64,
@@ -78,7 +78,7 @@ impl Default for MetricsPolicy {
             cpu_floor_ppm: 50_000,
             disk_floor_bytes: 10_000_000,
             unused_network_bytes_a_day: 5_000_000,
-            housekeeping_cpu_ppm: 100_000,
+            housekeeping_cpu_ppm: 150_000,
             housekeeping_seconds: 15 * 60,
             housekeeping_a_day: 2,
             memory_floor_ppm: 500_000,

@@ -533,3 +533,6 @@ pub(in crate::rules) fn coverage(
         .sum();
     Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)
 }
+
+#[cfg(test)]
+mod tests;

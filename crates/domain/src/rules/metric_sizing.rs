@@ -196,6 +196,8 @@ impl<'a> Machine<'a> {
         SizeNeeds {
             used: MilliCores(used),
             cores: MilliCores(self.with_headroom(used)),
+            // On a single one, an agent and the work would wait for each other.
+            least_vcpus: spec.vcpus.min(2),
             memory: match &self.demand.memory {
                 Some(memory) => {
                     let bytes = u128::from(spec.memory.0) * u128::from(memory.greatest());
@@ -229,6 +231,10 @@ impl<'a> Machine<'a> {
             cpu: self.cpu(),
             cpu_p95: share(self.demand.cpu.percentile(950_000)),
             full: self.demand.cpu.share_from(full.ppm().into()),
+            needs: self.cores().map(|all| {
+                let used = u128::from(all.0) * u128::from(self.cpu().ppm()) / 1_000_000;
+                MilliCores(self.with_headroom(u64::try_from(used).unwrap_or(u64::MAX)))
+            }),
             of_cores: self.cores(),
             memory: self.demand.memory.as_ref().map(|m| share(m.greatest())),
             of_memory: self.memory(),
@@ -641,3 +647,6 @@ fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let size = machine.size(SizeFit::LittleUsed);
     Some(machine.finding(FindingKind::LowDutyNode, size, remedy))
 }
+
+#[cfg(test)]
+mod tests;

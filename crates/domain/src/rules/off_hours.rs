@@ -238,6 +238,7 @@ fn found(
     let window = window(facts, &history.hours);
     let hours = history.hours.hours();
     let seen = hours.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
+    let coverage = Share::of(seen, 1_000_000 * many(history.hours.hours().count()));
     let controller = facts.controller(instance);
     let cost = facts.price_of(instance).map(|price| {
         let (off, week) = (i64::from(off), WEEK_HOURS as i64);
@@ -251,14 +252,14 @@ fn found(
         id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
         kind: KIND,
         window,
-        coverage: Share::of(seen, 1_000_000 * many(history.hours.hours().count())),
+        coverage,
         evidence: Evidence::OffHours(OffHours {
             used: used.clone(),
             off_hours: off,
             weeks: 2,
             seen_by: history.seen_by,
         }),
-        confidence: confidence(history.seen_by),
+        confidence: confidence(facts, history.seen_by, coverage),
         cost,
         remedy: remedy(instance, controller.as_ref(), &used),
         recommendation: None,
@@ -280,15 +281,20 @@ fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
     }
 }
 
-fn confidence(seen_by: SeenBy) -> Confidence {
+fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Confidence {
     let alike = "two weeks were alike; a holiday or a quarter's end may not be";
+    let is_covered = coverage >= Some(facts.policy.idle.min_coverage());
     match seen_by {
         SeenBy::Probe => Confidence {
             level: Level::Medium,
             reason: alike.to_owned(),
         },
         SeenBy::Metrics => Confidence {
-            level: Level::Low,
+            level: if is_covered {
+                Level::Medium
+            } else {
+                Level::Low
+            },
             reason: format!(
                 "no probe: metrics show the use of the whole machine, not what used it; {alike}"
             ),

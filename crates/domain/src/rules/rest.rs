@@ -30,9 +30,9 @@ pub(super) enum Usual {
 impl Usual {
     pub(super) fn words(self) -> &'static str {
         match self {
-            Self::Pauses => "yes: it paused for as long three times within a day",
-            Self::Daily => "yes: at these hours of each of the last three days",
-            Self::Weekly => "yes: at these hours of the week before",
+            Self::Pauses => "usual: it paused for as long three times within a day",
+            Self::Daily => "usual: at these hours of each of the last three days",
+            Self::Weekly => "usual: at these hours of the week before",
         }
     }
 }

@@ -115,6 +115,7 @@ fn offer(
     let needs = SizeNeeds {
         used: advice.used.cores.unwrap_or(cores),
         cores,
+        least_vcpus: 1,
         memory: MemoryNeeds::Holds(memory),
         network_mbps: 0,
         ebs_mbps: 0,
@@ -153,6 +154,8 @@ pub(crate) struct SizeNeeds {
     pub(crate) used: MilliCores,
     /// The same with headroom.
     pub(crate) cores: MilliCores,
+    /// Hardware threads, whatever they get done.
+    pub(crate) least_vcpus: u32,
     pub(crate) memory: MemoryNeeds,
     /// Network and EBS bandwidth, in Mbit/s; 0 where none is required.
     pub(crate) network_mbps: u32,
@@ -227,6 +230,7 @@ impl Wanted<'_> {
             wanted == 0 || baseline.is_some_and(|baseline| baseline >= wanted)
         };
         is_fast
+            && other.vcpus >= self.needs.least_vcpus
             && memory
             && carries(other.network_baseline_mbps, self.needs.network_mbps)
             && carries(other.ebs_baseline_mbps, self.needs.ebs_mbps)

@@ -128,6 +128,8 @@ pub struct MetricSize {
     pub cpu_p95: Share,
     /// The share of the time with full CPU.
     pub full: Share,
+    /// Cores that `cpu` amounts to, headroom included; `None` when `of_cores` is.
+    pub needs: Option<MilliCores>,
     /// Cores that it has; `None` when not known.
     pub of_cores: Option<MilliCores>,
     /// The most memory in use; `None` when not known.
@@ -227,9 +229,12 @@ impl MetricSize {
             "for {share} % of {watched} it used at most {} of its",
             Percent(cpu)
         )?;
-        match self.of_cores {
-            Some(cores) => write!(f, " {cores} cores"),
-            None => f.write_str(" cores"),
+        match (self.fit, self.needs, self.of_cores) {
+            (SizeFit::TooLarge, Some(needs), Some(cores)) => {
+                write!(f, " {cores} cores ({:.1} with headroom)", needs.as_cores())
+            }
+            (_, _, Some(cores)) => write!(f, " {cores} cores"),
+            _ => f.write_str(" cores"),
         }
     }
 

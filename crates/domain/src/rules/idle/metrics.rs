@@ -55,7 +55,7 @@ pub(super) fn quiet(
     let history = ActivityHistory::from_metrics(&activity);
     let usual = rest::usual(facts, instance, &history);
     let outcome = match usual {
-        Some(usual) => Outcome::InUse(format!("as long as usual: {}", usual.words())),
+        Some(usual) => Outcome::InUse(usual.words().to_owned()),
         None => idle_time(facts, &activity, instance.launched_at),
     };
     let policy = &facts.policy.metrics;
@@ -70,7 +70,7 @@ pub(super) fn quiet(
         Spoken(policy.worked_before())
     );
     q.holds(
-        "for how long did it do nothing, by its metrics?",
+        "for how long did it do nothing, by its metrics, and is that unusual?",
         (shown, bound),
         speaks,
     );
@@ -298,8 +298,7 @@ fn holds_back(facts: &Facts<'_>, series: &MetricSeries, window: Window) -> Optio
 
 /// The most memory in use, where that is more than a system without work uses.
 fn memory_in_use(facts: &Facts<'_>, series: &MetricSeries, window: Window) -> Option<Share> {
-    let within = series.points().filter(|point| point.end > window.from);
-    let memory = within.filter_map(|point| point.memory).max();
+    let memory = series.most_memory_since(window.from);
     memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())
 }
 
@@ -318,7 +317,7 @@ fn reason(
     } else if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
         said += &format!("; metrics cover only {}", Spoken(idle.shown));
     }
-    if let Some(peak) = series.hourly_peak() {
+    if let Some(peak) = series.hourly_peak_since(idle.window.from) {
         said += &format!("; its hours' CPU peaks at {peak} on average");
     }
     let housekeeping = activity.housekeeping();
@@ -328,7 +327,7 @@ fn reason(
             housekeeping.bursts, housekeeping.cpu
         );
     }
-    if let Some(memory) = series.most_memory() {
+    if let Some(memory) = series.most_memory_since(idle.window.from) {
         said += &format!("; at most {memory} of its memory is in use");
     }
     let owed = series.credits.and_then(|credits| credits.surplus_millis);
