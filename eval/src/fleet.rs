@@ -20,9 +20,6 @@ use crate::metrics::labels::{Label, LabelRow};
 use crate::metrics::rows::Row;
 use machine::Machine;
 
-/// Seconds of a sample.
-pub(crate) const PERIOD: i64 = 300;
-
 /// The first of November 2026 and the nine days after it: a fortnight that ends there contains
 /// the end of a month from a day before it on and, for some, a change of the clocks.
 const END: Timestamp = Timestamp::constant(1_793_491_200, 0);
@@ -37,9 +34,12 @@ pub(crate) struct Plan {
     /// How many machines
     #[arg(long, default_value_t = 200)]
     pub(crate) machines: usize,
-    /// How many days of metrics, in samples of five minutes
+    /// How many days of metrics
     #[arg(long, default_value_t = 14)]
     pub(crate) days: u32,
+    /// Minutes of a row: a multiple of 5 up to 60
+    #[arg(long, default_value_t = 5)]
+    pub(crate) minutes: u32,
 }
 
 /// What the fleet did, machine by machine.
@@ -57,6 +57,10 @@ impl Fleet {
     pub(crate) fn make(plan: Plan) -> Result<Self> {
         ensure!(plan.machines > 0, "--machines must be at least 1");
         ensure!((3..=366).contains(&plan.days), "--days must be 3 to 366");
+        ensure!(
+            (1..=60).contains(&plan.minutes),
+            "--minutes must be 1 to 60"
+        );
         let end = END + SignedDuration::from_hours(24 * i64::try_from(plan.seed % ENDS)?);
         let begin = end - SignedDuration::from_hours(24 * i64::from(plan.days));
         let mut fleet = Self {
@@ -68,7 +72,9 @@ impl Fleet {
             let kind = machine::kind(number);
             let machine = Machine::make(kind, (begin, end), &mut rng);
             let id = format!("sim-{number:05}");
-            fleet.rows.push(machine.rows(&id, (begin, end), &mut rng));
+            fleet
+                .rows
+                .push(machine.rows(&id, (begin, end), plan.minutes, &mut rng));
             fleet.labels.push(LabelRow {
                 resource_id: id,
                 label: machine.label,
@@ -95,9 +101,9 @@ impl Fleet {
         csv(&folder.join("metrics.csv"), self.rows.iter().flatten())?;
         csv(&folder.join("labels.csv"), &self.labels)?;
         let note = format!(
-            "SIMULATED: made by `eval make-fleet --seed {} --machines {} --days {}`.\n\
+            "SIMULATED: made by `eval make-fleet --seed {} --machines {} --days {} --minutes {}`.\n\
              No machine of this folder exists.\n",
-            plan.seed, plan.machines, plan.days
+            plan.seed, plan.machines, plan.days, plan.minutes
         );
         let path = folder.join("README.txt");
         std::fs::write(&path, note).with_context(|| format!("the file {}", path.display()))
@@ -126,6 +132,7 @@ mod tests {
             seed,
             machines: 30,
             days: 3,
+            minutes: 5,
         };
         let fleet = |seed| Fleet::make(plan(seed)).expect("it is made");
         let one = fleet(1);

@@ -14,9 +14,10 @@ use ebb_domain::finding::FindingKind;
 use ebb_domain::fleet::{Instance, Inventory, MeteredMachine};
 use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{Facts, Memory, judge};
+use ebb_domain::judge::{Facts, Memory, MetricSeries, judge};
 use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
+use ebb_domain::units::Share;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -32,6 +33,12 @@ const KINDS: [FindingKind; 5] = [
     FindingKind::UnderprovisionedNode,
     FindingKind::LowDutyNode,
 ];
+
+/// Compute Optimizer's rule for idle machines, on the same metrics: CPU below 5 % at its peak
+/// and less than 5 MB a day over the network, over all that the metrics cover.
+///
+/// Source: AWS Compute Optimizer user guide, "Idle resources".
+const COMPUTE_OPTIMIZER: &str = "idle by Compute Optimizer's rule";
 
 /// Hours of a day.
 pub(crate) const HOURS: u32 = 24;
@@ -122,20 +129,46 @@ pub(crate) fn score(
 }
 
 fn score_at(machines: &Machines, labels: &BTreeMap<String, LabelRow>, at: Timestamp) -> Vec<Score> {
-    let found = findings(machines, at);
-    let scores = KINDS.map(|kind| {
+    let metrics: BTreeMap<NodeId, MetricSeries> = machines
+        .iter()
+        .map(|(id, machine)| (id.clone(), machine.series_until(at)))
+        .filter(|(_, series)| !series.is_empty())
+        .collect();
+    let found = findings(machines, &metrics, at);
+    let of = |name: &str, kind: FindingKind, is_found: &dyn Fn(&str) -> bool| {
         let mut score = Score {
-            kind: kind.slug().to_owned(),
+            kind: name.to_owned(),
             at,
             ..Score::default()
         };
         for (id, label) in labels {
-            let is_found = found.contains(&(id.clone(), kind));
-            score.take(label, is_found, label.wants(kind, at));
+            score.take(label, is_found(id), label.wants(kind, at));
         }
         score
-    });
-    scores.into()
+    };
+    let mut scores: Vec<Score> = KINDS
+        .iter()
+        .map(|kind| {
+            let is_found = |id: &str| found.contains(&(id.to_owned(), *kind));
+            of(kind.slug(), *kind, &is_found)
+        })
+        .collect();
+    let is_idle = |id: &str| {
+        let series = NodeId::new(id).ok().and_then(|id| metrics.get(&id));
+        series.is_some_and(compute_optimizer)
+    };
+    scores.push(of(COMPUTE_OPTIMIZER, FindingKind::IdleNode, &is_idle));
+    scores
+}
+
+fn compute_optimizer(series: &MetricSeries) -> bool {
+    let peak = series.points().filter_map(|point| point.cpu_max).max();
+    let network = series.points().filter_map(|point| point.network_bytes);
+    let (bytes, days) = (
+        network.sum::<u64>(),
+        series.length().as_secs_f64() / 86_400.0,
+    );
+    peak.is_some_and(|peak| peak < Share::from_ppm(50_000)) && (bytes as f64) < 5e6 * days
 }
 
 impl Score {
@@ -161,23 +194,24 @@ impl Score {
 }
 
 /// What is found about each machine when the newest row is of this time.
-fn findings(machines: &Machines, now: Timestamp) -> BTreeSet<(String, FindingKind)> {
-    let mut inventory = Inventory::default();
-    let mut metrics = BTreeMap::new();
-    for (id, machine) in machines {
-        let series = machine.series_until(now);
-        if series.is_empty() {
-            continue;
-        }
-        inventory.instances.insert(id.clone(), machine.instance(id));
-        metrics.insert(id.clone(), series);
-    }
+fn findings(
+    machines: &Machines,
+    metrics: &BTreeMap<NodeId, MetricSeries>,
+    now: Timestamp,
+) -> BTreeSet<(String, FindingKind)> {
+    let known = machines.iter().filter(|(id, _)| metrics.contains_key(*id));
+    let inventory = Inventory {
+        instances: known
+            .map(|(id, machine)| (id.clone(), machine.instance(id)))
+            .collect(),
+        ..Inventory::default()
+    };
     let report = judge(&Facts {
         now,
         state: &FleetState::default(),
         hours: &FleetHours::default(),
         inventory: &inventory,
-        metrics: &metrics,
+        metrics,
         bill: &BTreeMap::new(),
         billed: &[],
         finished: &[],
@@ -209,11 +243,18 @@ pub(crate) fn tables(scores: &[Score]) -> String {
     let mut text = String::from(
         "Findings by metrics alone, at each hour of the last day of a labelled fleet.\n",
     );
-    for kind in KINDS {
-        let of_kind: Vec<&Score> = scores.iter().filter(|s| s.kind == kind.slug()).collect();
+    let kinds = KINDS.iter().map(|kind| kind.slug());
+    for kind in kinds.chain([COMPUTE_OPTIMIZER]) {
+        let of_kind: Vec<&Score> = scores.iter().filter(|score| score.kind == kind).collect();
+        let is_empty = |score: &&Score| score.counts() == [0; 4];
+        text.push('\n');
+        if of_kind.iter().all(is_empty) {
+            text.push_str(&format!("{kind}: none found, and none missed\n"));
+            continue;
+        }
         let rows: Vec<Vec<String>> = of_kind.iter().map(|score| score.row()).collect();
         let head = [
-            kind.slug(),
+            kind,
             "right",
             "wrong",
             "missed",
@@ -221,12 +262,9 @@ pub(crate) fn tables(scores: &[Score]) -> String {
             "precision",
             "recall",
         ];
-        text.push('\n');
         text.push_str(&table::lines(&head, &rows));
-        text.push_str(&least(
-            "least precision",
-            of_kind.iter().map(|s| s.precision()),
-        ));
+        let precisions = of_kind.iter().map(|score| score.precision());
+        text.push_str(&least("least precision", precisions));
         text.push_str(&least("least recall", of_kind.iter().map(|s| s.recall())));
         let wrong = of_kind.iter().map(|score| &score.wrong_ids);
         text.push_str(&mistaken("wrong about", wrong));
@@ -264,18 +302,17 @@ fn mistaken<'a>(
 }
 
 impl Score {
+    fn counts(&self) -> [usize; 4] {
+        [self.right, self.wrong, self.missed, self.unscored]
+    }
+
     fn row(&self) -> Vec<String> {
         let share =
             |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| format!("{s:.3}"));
-        vec![
-            self.at.strftime("%a %Y-%m-%d %H:%M").to_string(),
-            self.right.to_string(),
-            self.wrong.to_string(),
-            self.missed.to_string(),
-            self.unscored.to_string(),
-            share(self.precision()),
-            share(self.recall()),
-        ]
+        let mut row = vec![self.at.strftime("%a %Y-%m-%d %H:%M").to_string()];
+        row.extend(self.counts().map(|count| count.to_string()));
+        row.extend([share(self.precision()), share(self.recall())]);
+        row
     }
 }
 

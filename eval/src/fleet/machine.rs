@@ -7,7 +7,6 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::PERIOD;
 use crate::metrics::labels::Label;
 use crate::metrics::rows::Row;
 
@@ -177,7 +176,13 @@ fn exponential(rng: &mut Rng, mean: f64) -> f64 {
 
 impl Machine {
     pub(super) fn make(kind: Kind, span: Span, rng: &mut Rng) -> Self {
-        let instance_type = TYPES[rng.usize(0..TYPES.len())];
+        // There is none that is smaller than the last and has two vCPUs and as much memory.
+        let types = if kind == Kind::Oversized {
+            &TYPES[..4]
+        } else {
+            &TYPES[..]
+        };
+        let instance_type = types[rng.usize(0..types.len())];
         let mut idle = Idle {
             cpu: between(rng, &(0.3..2.5)),
             network: between(rng, &(2e3..4e4)),
@@ -220,52 +225,95 @@ impl Machine {
         self.forgotten_from = Timestamp::from_second(from).ok();
     }
 
-    pub(super) fn rows(&self, id: &str, (begin, end): Span, rng: &mut Rng) -> Vec<Row> {
-        let mut rows = Vec::new();
+    /// Rows of so many minutes; samples of five minutes are averaged and their bytes added up.
+    pub(super) fn rows(
+        &self,
+        id: &str,
+        (begin, end): Span,
+        minutes: u32,
+        rng: &mut Rng,
+    ) -> Vec<Row> {
+        let samples = self.samples((begin, end), rng);
+        let a_row = usize::try_from(minutes / 5).unwrap_or(1).max(1);
+        let rows = samples.chunks(a_row).zip(1_i64..).map(|(samples, number)| {
+            let at = begin.as_second() + number * i64::from(minutes) * 60;
+            self.row(id, at, Sample::joined(samples))
+        });
+        rows.collect()
+    }
+
+    fn samples(&self, (begin, end): Span, rng: &mut Rng) -> Vec<Sample> {
+        let mut samples = Vec::new();
         let mut next = 0;
-        let mut at = begin.as_second();
-        while at < end.as_second() {
-            let middle = at + PERIOD / 2;
+        for at in (begin.as_second()..end.as_second()).step_by(300) {
+            let middle = at + 150;
             while self.intervals.get(next).is_some_and(|i| i.to <= middle) {
                 next += 1;
             }
             let interval = self.intervals.get(next).filter(|i| i.from <= middle);
             let load = interval.map(|interval| &interval.load);
             let load = load.filter(|load| rng.f64() < load.duty);
-            rows.push(self.row(id, at + PERIOD, load, rng));
-            at += PERIOD;
+            samples.push(self.sample(load, rng));
         }
-        rows
+        samples
     }
 
-    fn row(&self, id: &str, at: i64, load: Option<&Load>, rng: &mut Rng) -> Row {
+    fn sample(&self, load: Option<&Load>, rng: &mut Rng) -> Sample {
         // A trace of noise, with a higher sample now and then.
         let spike = if rng.f64() < 0.01 { 3.0 } else { 1.0 };
         let noise = |rng: &mut Rng, value: f64| value * spike * (0.25 * normal(rng)).exp();
-        let mut cpu = noise(rng, self.idle.cpu).min(4.5);
-        let mut network = noise(rng, self.idle.network).min(250e3);
-        let mut disk = noise(rng, self.idle.disk).min(40e6);
-        let mut memory = self.idle.memory + 0.5 * normal(rng);
+        let mut sample = Sample {
+            cpu: noise(rng, self.idle.cpu).min(4.5),
+            network: noise(rng, self.idle.network).min(250e3),
+            disk: noise(rng, self.idle.disk).min(40e6),
+            memory: self.idle.memory + 0.5 * normal(rng),
+        };
         if let Some(load) = load {
-            cpu += between(rng, &load.cpu);
-            network += between(rng, &load.network);
-            disk += between(rng, &load.disk);
-            memory += 8.0;
+            sample.cpu += between(rng, &load.cpu);
+            sample.network += between(rng, &load.network);
+            sample.disk += between(rng, &load.disk);
+            sample.memory += 8.0;
         }
+        sample
+    }
+
+    fn row(&self, id: &str, at: i64, sample: Sample) -> Row {
         let share = |percent: f64| Some((percent.clamp(0.0, 100.0) * 100.0).round() / 100.0);
         let part = |bytes: f64, of: f64| Some((bytes * of).round());
         Row {
             timestamp: at.to_string(),
             resource_id: id.to_owned(),
-            cpu_pct: share(cpu),
-            memory_pct: share(memory),
-            net_in_bytes: part(network, 0.7),
-            net_out_bytes: part(network, 0.3),
-            disk_read_bytes: part(disk, 0.4),
-            disk_write_bytes: part(disk, 0.6),
+            cpu_pct: share(sample.cpu),
+            memory_pct: share(sample.memory),
+            net_in_bytes: part(sample.network, 0.7),
+            net_out_bytes: part(sample.network, 0.3),
+            disk_read_bytes: part(sample.disk, 0.4),
+            disk_write_bytes: part(sample.disk, 0.6),
             instance_type: Some(self.instance_type.to_owned()),
             region: Some("us-east-1".to_owned()),
             simulated: Some(true),
+        }
+    }
+}
+
+/// Five minutes: per cent, and bytes.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    cpu: f64,
+    network: f64,
+    disk: f64,
+    memory: f64,
+}
+
+impl Sample {
+    fn joined(samples: &[Self]) -> Self {
+        let count = samples.len().max(1) as f64;
+        let sum = |of: fn(&Self) -> f64| samples.iter().map(of).sum::<f64>();
+        Self {
+            cpu: sum(|s| s.cpu) / count,
+            network: sum(|s| s.network),
+            disk: sum(|s| s.disk),
+            memory: samples.iter().map(|s| s.memory).fold(0.0, f64::max),
         }
     }
 }
@@ -334,10 +382,7 @@ fn intervals(kind: Kind, span: Span, rng: &mut Rng) -> Vec<Interval> {
             let level = between(rng, &(3.0..9.0));
             always(span, work(level..level + 4.0, 1.0))
         }
-        Kind::Undersized => {
-            let duty = between(rng, &(0.5..0.8));
-            always(span, work(92.0..100.0, duty))
-        }
+        Kind::Undersized => saturated(span, rng),
     }
 }
 
@@ -356,6 +401,28 @@ fn always((begin, end): Span, load: Load) -> Vec<Interval> {
         to: end.as_second(),
         load,
     }]
+}
+
+/// Full for hours, and at work between.
+fn saturated((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
+    let mut all = Vec::new();
+    let mut at = begin.as_second();
+    while at < end.as_second() {
+        let full = at + rng.i64(2 * HOUR..5 * HOUR);
+        let to = full + rng.i64(HOUR..3 * HOUR);
+        all.push(Interval {
+            from: at,
+            to: full,
+            load: work(93.0..100.0, 1.0),
+        });
+        all.push(Interval {
+            from: full,
+            to,
+            load: work(25.0..60.0, 1.0),
+        });
+        at = to;
+    }
+    all
 }
 
 /// The days of a span with one more on either side, for those of other time zones.
@@ -524,7 +591,7 @@ fn trickle((begin, end): Span, rng: &mut Rng) -> Vec<Interval> {
             disk: 0.0..1e6,
             duty: 1.0,
         };
-        let to = from + PERIOD;
+        let to = from + 300;
         all.push(Interval { from, to, load });
     }
     all

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ebb_domain::policy::Exemption;
-use ebb_domain::units::{Bytes, CpuTime, Share, Spoken, Usd};
+use ebb_domain::units::{Bytes, CpuTime, Spoken, Usd};
 use jiff::Timestamp;
 use toml::{Table, Value};
 
@@ -122,10 +122,16 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
         // A share ends at one; what may be more is a factor.
         return Some(match u32::try_from(whole?).ok()? {
             times @ 1_000_001.. => format!("{} times", f64::from(times) / 1e6),
-            ppm => Share::from_ppm(ppm).to_string(),
+            ppm => percent(ppm),
         });
     }
     None
+}
+
+/// With all its decimals: 99.5 % is not 100 %.
+fn percent(ppm: u32) -> String {
+    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A value, with its unit where it has one.
@@ -236,6 +242,8 @@ mod tests {
         check("cpu_floor_ms", 1200, Some("1.20 s"));
         check("disk_floor_bytes", 1 << 20, Some("1.0 MiB"));
         check("min_coverage_ppm", 950_000, Some("95 %"));
+        check("size_percentile_ppm", 995_000, Some("99.5 %"));
+        check("oom_ppm", 100, Some("0.01 %"));
         check("slow_ppm", 2_000_000, Some("2 times"));
         check("slow_ppm", 1_500_000, Some("1.5 times"));
         check("min_saving_usd_micros", 1_000_000, Some("$1.00"));

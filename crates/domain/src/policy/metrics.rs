@@ -36,9 +36,10 @@ pub struct MetricsPolicy {
     /// CPU of the whole machine below which a short burst may be housekeeping (updates, log
     /// rotation, an agent) and not work, in parts per million: 15 %, three times the limit of idle.
     pub housekeeping_cpu_ppm: u32,
-    /// Seconds that such a burst may last: a quarter of an hour.
+    /// Seconds that a burst of housekeeping may last: a quarter of an hour.
     pub housekeeping_seconds: u64,
-    /// Such bursts a day on average above which all of them count as work: two.
+    /// Short weak bursts a day, on average, above which all of them count as work and not as
+    /// housekeeping: two.
     pub housekeeping_a_day: u32,
     /// Memory in use, in parts per million, above which an idle node is not called idle yet:
     /// half, more than a system without work uses. 1000000 switches this off.

@@ -56,6 +56,9 @@ const MANY_PAUSES: usize = 13;
 const BEFORE_TURN: SignedDuration = SignedDuration::from_hours(5 * 24);
 const AFTER_TURN: SignedDuration = SignedDuration::from_hours(3 * 24);
 
+/// And takes no more days than these.
+const AT_A_TURN: SignedDuration = SignedDuration::from_hours(5 * 24);
+
 /// Metrics of so many days show two turns of a month.
 const TWO_MONTHS: SignedDuration = SignedDuration::from_hours(62 * 24);
 
@@ -350,7 +353,8 @@ impl<'a> MetricActivity<'a> {
             turn.duration_since(first.from) <= BEFORE_TURN
                 && last.to.duration_since(turn) <= AFTER_TURN
         };
-        rested && is_short && turns(first.from).into_iter().flatten().any(is_near)
+        let is_brief = last.to.duration_since(first.from) <= AT_A_TURN;
+        rested && is_short && is_brief && turns(first.from).into_iter().flatten().any(is_near)
     }
 }
 
@@ -404,12 +408,11 @@ impl Burst {
         self.computes |= next.computes;
     }
 
-    /// Short, weak, and without a transfer. Of a single point nobody knows which part of it
-    /// was active.
+    /// Short, weak, and without a transfer. A few minutes may be within two long samples.
     fn may_be_housekeeping(&self, policy: &MetricsPolicy) -> bool {
         let length = self.window.length();
-        let is_short =
-            length <= policy.housekeeping() || self.points == 1 && length <= HOUR.unsigned_abs();
+        let is_short = length <= policy.housekeeping()
+            || self.points <= 2 && length <= HOUR.unsigned_abs() * 2;
         is_short
             && self.cpu < policy.housekeeping_cpu()
             && self.network <= HOUSEKEEPING_NETWORK_BYTES

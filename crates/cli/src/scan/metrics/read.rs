@@ -357,6 +357,37 @@ mod tests {
     }
 
     #[test]
+    fn what_a_file_says_about_a_machine_itself_is_kept_and_may_change() {
+        let header = "timestamp,resource_id,instance_type,region,simulated\n";
+        let read = of(&format!(
+            "{header}0,a,m5.large,eu-west-1,true\n300,a,,,\n600,a,m5.xlarge,,false\n0,b,,,\n"
+        ));
+        assert!(read.unread_columns.is_empty());
+        let about = |id: &str| read.machines[&NodeId::new(id).expect("an id")].clone();
+        let a = about("a");
+        let kind = a.instance_type.as_ref().map(InstanceType::as_str);
+        let region = a.region.as_ref().map(Region::as_str);
+        assert_eq!(
+            (kind, region, a.is_simulated),
+            (Some("m5.xlarge"), Some("eu-west-1"), true)
+        );
+        assert_eq!(about("b"), MeteredMachine::default());
+
+        let check = |row: &str, expect: &str| {
+            let read = of(&format!("{header}0,a,,,\n{row}\n600,a,,,\n"));
+            let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
+            let said = format!("{}: {}", gaps[0].scope, gaps[0].reason);
+            assert!(said.starts_with(&format!("f.csv:3: {expect}")), "{said}");
+        };
+        check("300,a,m5 large,,", "instance_type: ");
+        check("300,a,,nowhere at all,", "region: ");
+        check(
+            "300,a,,,maybe",
+            "simulated: 'maybe' is neither true nor false",
+        );
+    }
+
+    #[test]
     fn a_gap_between_rows_is_about_nothing() {
         let read = of(
             "timestamp,resource_id,cpu_pct\n900,a,1\n0,a,1\n300,a,1\n4500,a,1\n5000,a,1\n1200,a,1\n1,b,1\n",

@@ -309,13 +309,11 @@ fn reason(
     idle: &IdleTime,
 ) -> String {
     let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
-    if idle.shown < WEEK.unsigned_abs() {
-        said += &format!(
-            "; metrics cover only {}, so the saving counts only the idle time in them",
-            Spoken(idle.shown)
-        );
-    } else if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
+    if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
         said += &format!("; metrics cover only {}", Spoken(idle.shown));
+    }
+    if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
+        said += ", and the saving only the idle time in them";
     }
     if let Some(peak) = series.hourly_peak_since(idle.window.from) {
         said += &format!("; its hours' CPU peaks at {peak} on average");

@@ -235,6 +235,42 @@ fn short_bursts_are_work_if_they_are_strong_or_many_or_move_data() {
     assert!(check("a transfer", A_DAY, 8, 90_000_000));
 }
 
+/// Compute Optimizer: CPU below 5 % at its peak and less than 5 MB a day over the network.
+#[test]
+fn what_compute_optimizer_calls_idle_is_idle_however_disks_and_network_are_spread() {
+    for seed in 1..20_u64 {
+        // Knuth's linear congruential generator; its high bits are random enough.
+        let mut state = seed;
+        let mut random = move |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        let points = (0..14 * A_DAY).map(|n| MetricPoint {
+            cpu_max: Some(Share::from_ppm(random(49_999) as u32)),
+            // 3.5 MB a day on average, in lumps of a megabyte and more.
+            network_bytes: Some(if random(100) == 0 {
+                random(2_400_000)
+            } else {
+                0
+            }),
+            disk_bytes: Some(if random(10) == 0 {
+                random(500_000_000)
+            } else {
+                0
+            }),
+            memory: Some(Share::from_ppm(300_000 + random(600_000) as u32)),
+            ..idle(n)
+        });
+        let points: Vec<MetricPoint> = points.collect();
+        let bytes: u64 = points.iter().filter_map(|p| p.network_bytes).sum();
+        assert!(bytes < 14 * 5_000_000, "seed {seed}");
+        let world = world(14 * A_DAY, |n| points[n as usize]);
+        assert_eq!(kinds(&world), [FindingKind::IdleNode], "seed {seed}");
+    }
+}
+
 #[test]
 fn work_at_the_end_of_a_month_may_come_again() {
     let turn = |month: i8| {
