@@ -1,9 +1,11 @@
 //! Measures the advice on recorded traces, by fixed protocols, beside what others
 //! published. Nothing here is part of what runs in an account.
 
+mod fleet;
 mod idle;
 mod import;
 mod memory_sizing;
+mod metrics;
 mod placement;
 mod prices;
 mod published;
@@ -24,7 +26,9 @@ Examples:
   cargo run --release -p eval -- memory-sizing --data TRACES/memory-sizing
   cargo run --release -p eval -- runtime-transfer --data TRACES/runtime-transfer --json
   cargo run --release -p eval -- prices --data TABLES/prices
-  cargo run --release -p eval -- placement --seed 7")]
+  cargo run --release -p eval -- placement --seed 7
+  cargo run --release -p eval -- make-fleet --seed 1 --out FLEET
+  cargo run --release -p eval -- metrics --data FLEET")]
 struct Arguments {
     #[command(subcommand)]
     study: Study,
@@ -48,6 +52,48 @@ enum Study {
     Verdicts(Input),
     /// Machine types, regions and markets, on made-up worlds whose truth is known.
     Placement(Worlds),
+    /// Findings by metrics alone, on a labelled fleet: precision and recall at each hour of
+    /// the last day.
+    Metrics(Labelled),
+    /// Makes a labelled fleet up, for `metrics`; its README.txt says that it is simulated.
+    MakeFleet(MakeFleet),
+}
+
+const LABELLED: &str = "\
+The folder has files *.csv or *.csv.gz with the columns that `ebb scan --metrics` reads, and
+labels.csv with the columns resource_id,label,from. `from` is a time (RFC 3339) and belongs to
+the label `forgotten` only. Machines without a label are judged with the others, not scored.
+
+Labels, and the finding that each should have:
+  dead        never used in these metrics: idle_node
+  forgotten   not used since `from`: idle_node from then on
+  office      used in working hours: off_hours_node
+  nightly     a job of an hour or more each night: off_hours_node
+  oversized   works all the time on a small part of its cores: overprovisioned_node
+  undersized  its cores are full for most of the time: underprovisioned_node
+  weekly, month_end, always, bursty, hourly, irregular, network (low CPU, much traffic), cache
+  (low CPU, some traffic, memory in use), in_use: none
+idle_node is wrong about all labels but the first two. Advice on the size is scored where the
+label says something about the size, and is listed as not scored elsewhere.";
+
+#[derive(clap::Args)]
+#[command(after_help = LABELLED)]
+struct Labelled {
+    /// Folder with metrics and labels.csv, see below
+    #[arg(long)]
+    data: PathBuf,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct MakeFleet {
+    #[command(flatten)]
+    plan: fleet::Plan,
+    /// The folder to write metrics.csv and labels.csv to
+    #[arg(long)]
+    out: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -112,6 +158,19 @@ fn main() -> Result<()> {
         Study::Verdicts(input) => {
             let results = verdicts::score_all(&input.data)?;
             show(input.json, &results, verdicts::tables)
+        }
+        Study::Metrics(input) => {
+            let results = metrics::score_folder(&input.data)?;
+            show(input.json, &results, metrics::tables)
+        }
+        Study::MakeFleet(MakeFleet { plan, out }) => {
+            let made = fleet::Fleet::make(plan)?;
+            made.write(plan, &out)?;
+            println!("SIMULATED: {} machines in {}", plan.machines, out.display());
+            for (label, count) in made.counts() {
+                println!("{count:>6} {}", label.name());
+            }
+            Ok(())
         }
         Study::Placement(worlds) => {
             let results = placement::score(worlds.seed, worlds.worlds, placement::STEPS)?;

@@ -81,10 +81,20 @@ Examples:
   ebb scan --metrics fleet.csv --price-per-hour 0.35
   ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
 
-Metrics of your own (--metrics): a row says what a machine did in the time since the
-row before, with bytes as sums of that time and per cents of the whole machine. Times are
-RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970. A field may be empty, and so unknown.
-A line that cannot be read is named and left out.
+Metrics of your own (--metrics): a CSV file with a row for each machine and sample. Columns:
+  timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required
+  resource_id       the machine; required
+  cpu_pct           CPU of the whole machine, 0 to 100: the highest, else the average
+  memory_pct        memory in use, 0 to 100, without caches
+  net_in_bytes, net_out_bytes, disk_read_bytes, disk_write_bytes
+                    bytes since the row before
+  instance_type, region
+                    an EC2 type and its region, for prices and smaller types
+  simulated         true if a generator made the row
+A field may be empty: its value is then unknown. A line that cannot be read is named and left
+out. No machine is called idle without CPU and network. Two weeks of rows show working hours,
+nightly jobs and weekends; with less, confidence is lower and a saving counts only the time
+that the rows cover.
 
 The bill of Google Cloud (--billing): rows of the billing export to BigQuery, as JSON of a row a
 line or as CSV, of a fortnight. The detailed export names instances; without it days are told,
@@ -99,9 +109,10 @@ and no prices. What has no price by the bill has the one that you state, else no
     WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
     GROUP BY 1, 2, 3, 4, 5' > bill.csv
 
-What it costs: CloudWatch charges $0.01 for 1,000 metrics and a running instance takes 7,
-with CPU credits 2 more, with a CloudWatch agent 1 for memory and 2 a GPU, which are listed
-at the price of a metric a page;
+What it costs: CloudWatch charges $0.01 for 1,000 metrics. A running instance takes 7, and 7
+more the first time for 14 days by the hour (metrics.history_days); with CPU credits 2 more,
+with a CloudWatch agent 1 for memory and 2 a GPU, which are listed at the price of a metric a
+page;
 Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
 policy is spent, $1 by default. All else is free.
 
@@ -133,9 +144,7 @@ pub(crate) struct ScanArgs {
     /// Where a simulator plays its APIs, without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true)]
     pub(crate) gcp_endpoint: Option<String>,
-    /// Judge machines on metrics of your own instead: a CSV file of timestamp,
-    /// resource_id, cpu_pct, memory_pct, net_in_bytes, net_out_bytes, disk_read_bytes,
-    /// disk_write_bytes
+    /// Evaluate machines on metrics of your own instead: a CSV file, see below
     #[arg(
         long,
         value_name = "FILE",

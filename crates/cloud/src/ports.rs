@@ -5,7 +5,7 @@ mod metrics;
 
 pub use metrics::{
     METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream,
-    Tells,
+    Tells, period_seconds,
 };
 
 use std::collections::{BTreeMap, BTreeSet};

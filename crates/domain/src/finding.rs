@@ -5,9 +5,9 @@ mod evidence;
 mod kind;
 
 pub use evidence::{
-    Bought, Cause, Causes, Ended, Evidence, IdleNode, KeptAliveBy, Larger, LowDuty, Newer,
-    OffHours, Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, ShortOfCores, ShortOfMemory,
-    StepTrouble, Stuck, StuckJob, Tight, Tool, Tools, Trouble, Unused,
+    Bought, Cause, Causes, Ended, Evidence, IdleNode, KeptAliveBy, Larger, LowDuty, MetricSize,
+    Newer, OffHours, Overprovisioned, Queued, QuietGpu, Roomy, SeenBy, ShortOfCores, ShortOfMemory,
+    SizeFit, StepTrouble, Stuck, StuckJob, Tight, Tool, Tools, Trouble, Unused,
 };
 pub use kind::FindingKind;
 

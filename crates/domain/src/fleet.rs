@@ -14,6 +14,7 @@ pub use batch::{
 };
 
 pub use gap::{ALL_ACCOUNTS, ALL_REGIONS, Gap};
+pub use host::MeteredMachine;
 pub use markets::{
     Commitment, CommitmentUse, Markets, MarketsAsked, OwnInterruptions, SpotScore, SpotTerms,
     SpotWish,

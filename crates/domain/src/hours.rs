@@ -133,9 +133,24 @@ impl NodeHours {
         let Some(start) = placed.start().filter(|_| h.was_seen()) else {
             return;
         };
-        let is_active = activity::of(h, policy) != Activity::Quiet;
-        let peak = peak_class(h);
-        let (start, end) = (start.as_second(), placed.end.as_second());
+        let activity = activity::of(h, policy);
+        let window = Window {
+            from: start,
+            to: placed.end,
+        };
+        self.mark(window, activity, peak_class(h));
+    }
+
+    /// Takes in an interval of which metrics show all that a node does.
+    pub(crate) fn fold_metric(&mut self, window: Window, activity: Activity) {
+        self.mark(window, activity, None);
+    }
+
+    /// Marks the slots whose middle is within `window` as seen, and as active if the
+    /// interval was.
+    fn mark(&mut self, window: Window, activity: Activity, peak: Option<u32>) {
+        let is_active = activity != Activity::Quiet;
+        let (start, end) = (window.from.as_second(), window.to.as_second());
         let half = (end - start).min(SLOT_SECONDS) / 2;
         let last = (end - half).div_euclid(SLOT_SECONDS);
         let oldest = last - KEPT_HOURS as i64 * i64::from(SLOTS);

@@ -24,7 +24,7 @@ pub use fargate::MAX_FARGATE_JOBS;
 pub use memory::{Jobless, Memory};
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
-pub use series::{Credits, MetricPoint, MetricSeries};
+pub use series::{Credits, MetricPoint, MetricSample, MetricSeries};
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -157,6 +157,8 @@ fn found(
     settle(facts, too_small, &mut findings, &mut not_judged);
     let of_nodes = rules::overprovisioned_node::judge(facts, &targets.nodes, &findings);
     settle(facts, of_nodes, &mut findings, &mut not_judged);
+    let by_metrics = rules::metric_sizing::judge(facts, &profiles.speeds, &findings);
+    settle(facts, by_metrics, &mut findings, &mut not_judged);
     dearest_first(&mut findings);
     committed::hold_back(facts, &mut findings);
     dearest_first(&mut findings);

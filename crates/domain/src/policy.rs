@@ -309,8 +309,13 @@ impl Policy {
         )?;
         share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
         share("sizing.oom_ppm", self.sizing.oom_ppm)?;
-        share("metrics.cpu_floor_ppm", self.metrics.cpu_floor_ppm)?;
-        share("metrics.memory_floor_ppm", self.metrics.memory_floor_ppm)?;
+        self.metrics
+            .shares()
+            .try_for_each(|(key, ppm)| share(key, ppm))?;
+        some(
+            "metrics.idle_after_seconds",
+            self.metrics.idle_after_seconds,
+        )?;
         some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
         share("hours.seen_ppm", self.hours.seen_ppm)?;
         share("hours.recurring_ppm", self.hours.recurring_ppm)?;

@@ -1,6 +1,7 @@
 //! The waste rules: one file, one variant of `FindingKind`, one table of cases
 //! each. A rule says what it found and what it could not judge, and why.
 
+mod activity_history;
 pub mod batch;
 pub mod commitment;
 pub mod gp2_volume;
@@ -9,6 +10,8 @@ pub mod idle;
 pub mod idle_address;
 pub mod long_queued;
 pub mod low_duty;
+mod metric_activity;
+pub(crate) mod metric_sizing;
 pub(crate) mod no_probe;
 mod observed;
 pub mod off_hours;

@@ -8,7 +8,7 @@
 
 mod gather;
 mod group;
-mod node;
+pub(crate) mod node;
 #[cfg(test)]
 mod tests;
 

@@ -167,6 +167,18 @@ impl Share {
         self.0.get() - 1
     }
 
+    /// In percent, with as many decimals as it takes to differ from `bound`: 94.6 % does
+    /// not read as 95 % next to a bound of 95 %.
+    pub fn compared_with(self, bound: Self) -> String {
+        let shown =
+            |share: Self, decimals: usize| format!("{:.decimals$} %", share.as_f64() * 100.0);
+        let differs =
+            |decimals: &usize| self == bound || shown(self, *decimals) != shown(bound, *decimals);
+        // A part per million is the fourth decimal of a percentage.
+        let decimals = (0..4).find(differs).unwrap_or(4);
+        shown(self, decimals)
+    }
+
     /// From 0.0 to 1.0.
     pub fn as_f64(self) -> f64 {
         f64::from(self.ppm()) / 1e6
@@ -216,6 +228,21 @@ mod tests {
             "3 h 05 min",
         );
         check(Spoken(Duration::from_secs(187_200)).to_string(), "2 d 4 h");
+    }
+
+    #[test]
+    fn a_share_below_a_bound_does_not_read_as_the_bound() {
+        let check = |ppm: u32, bound: u32, expect: &str| {
+            let shown = Share::from_ppm(ppm).compared_with(Share::from_ppm(bound));
+            assert_eq!(shown, expect, "{ppm} against {bound}");
+        };
+        check(946_000, 950_000, "94.6 %");
+        check(949_999, 950_000, "94.9999 %");
+        check(950_000, 950_000, "95 %");
+        check(953_000, 950_000, "95.3 %");
+        check(930_000, 950_000, "93 %");
+        check(1_000_000, 950_000, "100 %");
+        check(0, 0, "0 %");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use ebb_cloud::accounts::{Accounts, Member};
 use ebb_cloud::ports::{
     BillSource, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource, NodeMetrics,
+    period_seconds,
 };
 use ebb_domain::fleet::{
     ContainerInstance, Instance, InstanceState, Inventory, Job, JobId, JobQueue, JobStatus, Market,
@@ -175,7 +176,7 @@ impl MetricsSource for Made {
         &self,
         _: &Region,
         nodes: &NodeMetrics,
-        _: Timestamp,
+        from: Timestamp,
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let asked = nodes.len() as u64 * METRICS_PER_NODE;
@@ -186,7 +187,7 @@ impl MetricsSource for Made {
         self.call(turns).await;
         Ok(nodes
             .keys()
-            .map(|node| (node.clone(), half_a_day(to)))
+            .map(|node| (node.clone(), series(from, to)))
             .collect())
     }
 
@@ -195,14 +196,19 @@ impl MetricsSource for Made {
     }
 }
 
-fn half_a_day(to: Timestamp) -> MetricSeries {
+fn series(from: Timestamp, to: Timestamp) -> MetricSeries {
+    let period = period_seconds(from, to);
+    let points = (to.as_second() - from.as_second()) / i64::from(period);
     let point = |n: i64| MetricPoint {
         cpu_max: Share::of(1, 100),
         network_bytes: Some(1_000),
         disk_bytes: Some(0),
-        ..MetricPoint::new(to - SignedDuration::from_mins(5 * n), 300)
+        ..MetricPoint::new(
+            to - SignedDuration::from_secs(i64::from(period) * n),
+            period,
+        )
     };
-    (0..147).rev().map(point).collect()
+    (0..points).rev().map(point).collect()
 }
 
 #[async_trait]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ebb_domain::policy::Exemption;
-use ebb_domain::units::{Bytes, CpuTime, Share, Spoken, Usd};
+use ebb_domain::units::{Bytes, CpuTime, Spoken, Usd};
 use jiff::Timestamp;
 use toml::{Table, Value};
 
@@ -83,7 +83,7 @@ pub(super) fn as_file(held: &Table) -> String {
         comment(&mut out, reason(table).as_deref());
         out.push_str(&format!("[{table}]\n"));
         for (key, value) in keys {
-            comment(&mut out, reason(key).as_deref());
+            comment(&mut out, reason_of(table, key).as_deref());
             let meaning = meaning(key, value).map(|meaning| format!(" # {meaning}"));
             out.push_str(&format!("{key} = {value}{}\n", meaning.unwrap_or_default()));
         }
@@ -122,10 +122,16 @@ fn meaning(key: &str, value: &Value) -> Option<String> {
         // A share ends at one; what may be more is a factor.
         return Some(match u32::try_from(whole?).ok()? {
             times @ 1_000_001.. => format!("{} times", f64::from(times) / 1e6),
-            ppm => Share::from_ppm(ppm).to_string(),
+            ppm => percent(ppm),
         });
     }
     None
+}
+
+/// With all its decimals: 99.5 % is not 100 %.
+fn percent(ppm: u32) -> String {
+    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A value, with its unit where it has one.
@@ -136,11 +142,31 @@ pub(super) fn shown(key: &str, value: &Value) -> String {
     }
 }
 
-/// What the source says about a field.
-fn reason(field: &str) -> Option<String> {
-    let declared = format!("pub {field}: ");
-    let lines: Vec<&str> = SOURCE.lines().map(str::trim_start).collect();
-    let at = lines.iter().position(|line| line.starts_with(&declared))?;
+/// The comment of a table in the source.
+fn reason(table: &str) -> Option<String> {
+    comment_above(&source_lines(), &format!("pub {table}: "))
+}
+
+/// The comment of a key in the source. Two tables may have a key of the same name, so only
+/// the struct of the table is searched.
+fn reason_of(table: &str, key: &str) -> Option<String> {
+    let lines = source_lines();
+    let declared = format!("pub {table}: ");
+    let field = lines.iter().find_map(|line| line.strip_prefix(&declared))?;
+    let begin = format!("pub struct {} {{", field.trim_end_matches(','));
+    let from = lines.iter().position(|line| *line == begin)?;
+    let body = lines.get(from..)?;
+    let end = body.iter().position(|line| *line == "}")?;
+    comment_above(body.get(..end)?, &format!("pub {key}: "))
+}
+
+fn source_lines() -> Vec<&'static str> {
+    SOURCE.lines().map(str::trim_start).collect()
+}
+
+/// The documentation comment above the first line that begins with `declared`.
+fn comment_above(lines: &[&str], declared: &str) -> Option<String> {
+    let at = lines.iter().position(|line| line.starts_with(declared))?;
     let above = lines.get(..at)?.iter().rev();
     let mut words: Vec<&str> = above.map_while(|line| line.strip_prefix("/// ")).collect();
     words.reverse();
@@ -159,9 +185,19 @@ mod tests {
         for (table, keys) in tables(&all) {
             assert!(reason(table).is_some(), "{table}");
             for key in keys.keys() {
-                assert!(reason(key).is_some(), "{table}.{key}");
+                assert!(reason_of(table, key).is_some(), "{table}.{key}");
             }
         }
+    }
+
+    #[test]
+    fn a_key_that_two_tables_have_gets_the_reason_of_its_own_table() {
+        let check = |table: &str, key: &str, expect: &str| {
+            let reason = reason_of(table, key).expect("it has a reason");
+            assert!(reason.contains(expect), "{table}.{key}: {reason}");
+        };
+        check("gpu", "idle_after_seconds", "GPUs");
+        check("metrics", "idle_after_seconds", "metrics");
     }
 
     #[test]
@@ -206,6 +242,8 @@ mod tests {
         check("cpu_floor_ms", 1200, Some("1.20 s"));
         check("disk_floor_bytes", 1 << 20, Some("1.0 MiB"));
         check("min_coverage_ppm", 950_000, Some("95 %"));
+        check("size_percentile_ppm", 995_000, Some("99.5 %"));
+        check("oom_ppm", 100, Some("0.01 %"));
         check("slow_ppm", 2_000_000, Some("2 times"));
         check("slow_ppm", 1_500_000, Some("1.5 times"));
         check("min_saving_usd_micros", 1_000_000, Some("$1.00"));

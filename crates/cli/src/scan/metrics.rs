@@ -33,9 +33,9 @@ pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Resu
     };
     let inventory = Inventory {
         instances: read
-            .series
-            .keys()
-            .map(|id| (id.clone(), Instance::host(id.clone())))
+            .machines
+            .iter()
+            .map(|(id, about)| (id.clone(), Instance::metered(id.clone(), about.clone())))
             .collect(),
         gaps: gaps(path, &read),
         ..Inventory::default()
@@ -64,7 +64,8 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     if !read.missing_columns.is_empty() {
         gaps.push(Gap {
             scope: format!("{file}: {}", read.missing_columns.join(", ")),
-            reason: "a verdict takes CPU and network: without these columns there is none"
+            reason: "no node is called idle without CPU and network; sizes are evaluated on \
+                     what is there"
                 .to_owned(),
         });
     }
@@ -81,6 +82,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
 mod tests {
     use std::io::Write;
 
+    use ebb_domain::heartbeat::Origin;
     use ebb_domain::policy::StatedPrice;
     use ebb_domain::units::UsdPerHour;
 
@@ -130,6 +132,27 @@ mod tests {
         let (report, explained) = scan(file.path(), Some("rack-2"), &policy).expect("it is read");
         assert_eq!(report.totals.waste_per_hour, price);
         assert!(explained.is_some_and(|e| e.findings.is_empty() && !e.checks.is_empty()));
+    }
+
+    #[test]
+    fn a_type_and_a_region_give_prices_and_a_smaller_type_and_simulated_rows_are_labelled() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let mut put = |line: String| writeln!(file, "{line}").expect("written");
+        let header = "timestamp,resource_id,cpu_pct,memory_pct,net_in_bytes,net_out_bytes";
+        put(format!("{header},instance_type,region,simulated"));
+        for hour in 0..14 * 24 {
+            let at = 1_790_000_000 + hour * 3600;
+            put(format!(
+                "{at},a,9,20,90000000,9000000,m5.4xlarge,us-east-1,true"
+            ));
+        }
+        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        assert_eq!(report.origin, Origin::Simulated);
+        let [finding] = report.findings.as_slice() else {
+            panic!("it is too large: {:?}", report.findings)
+        };
+        assert_eq!(finding.id, "overprovisioned_node/us-east-1/a");
+        assert!(finding.cost.is_some());
     }
 
     #[test]

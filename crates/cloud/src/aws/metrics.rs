@@ -24,7 +24,9 @@ use super::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
 use crate::permissions::GET_METRIC_DATA;
-use crate::ports::{CloudResult, METRICS_PER_NODE, MetricsSource, NodeMetrics, Stream};
+use crate::ports::{
+    CloudResult, METRICS_PER_NODE, MetricsSource, NodeMetrics, Stream, period_seconds,
+};
 use crate::turns::in_turns_of;
 
 /// The most queries that one call takes.
@@ -36,8 +38,11 @@ const QUERIES_A_CALL: usize = 500;
 /// Source: "CloudWatch service quotas", `GetMetricData`.
 const CALLS_AT_ONCE: usize = 8;
 
-/// What EC2 publishes without detailed monitoring.
-const PERIOD_SECONDS: u32 = 300;
+/// The most points that one page of an answer holds. A second page is paid for as if all its
+/// metrics were requested again.
+///
+/// Source: API reference, `GetMetricData`, `MaxDatapoints`.
+const POINTS_A_PAGE: i64 = 100_800;
 
 /// What is asked about each node, and how a period is summed up. A maximum,
 /// because an average hides a short burst of work.
@@ -90,7 +95,8 @@ impl MetricsSource for AwsMetrics {
         to: Timestamp,
     ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
         let client = client!(aws_sdk_cloudwatch, self.config, region);
-        let calls = calls(nodes).into_iter().map(|some| {
+        let queries = queries_a_call((from, to));
+        let calls = calls(nodes, queries).into_iter().map(|some| {
             let requested = Arc::clone(&self.requested);
             ask(client.clone(), some, (from, to), requested)
         });
@@ -121,15 +127,26 @@ impl MetricsSource for AwsMetrics {
     }
 }
 
-/// As many nodes in each as one call takes.
-fn calls(nodes: &NodeMetrics) -> Vec<Vec<Node>> {
+/// How many queries one call takes whose answer is one page.
+fn queries_a_call((from, to): (Timestamp, Timestamp)) -> usize {
+    let period = i64::from(period_seconds(from, to));
+    let points = (to.as_second() - from.as_second())
+        .div_euclid(period)
+        .max(0)
+        + 1;
+    let queries = usize::try_from(POINTS_A_PAGE / points).unwrap_or(QUERIES_A_CALL);
+    queries.clamp(1, QUERIES_A_CALL)
+}
+
+/// As many nodes in each as one call of so many queries takes, one at least.
+fn calls(nodes: &NodeMetrics, queries_a_call: usize) -> Vec<Vec<Node>> {
     let mut calls: Vec<Vec<Node>> = Vec::new();
     let mut left = 0;
     for (node, beside) in nodes {
         let queries = ASKED.len() + beside.len();
         if calls.is_empty() || queries > left {
             calls.push(Vec::new());
-            left = QUERIES_A_CALL;
+            left = queries_a_call;
         }
         left = left.saturating_sub(queries);
         let last = calls.last_mut();
@@ -147,9 +164,10 @@ async fn ask(
     requested: Arc<AtomicU64>,
 ) -> CloudResult<BTreeMap<NodeId, MetricSeries>> {
     let many = |node| asked_of(&nodes, node);
-    let queries = ("metrics", queries(&nodes));
+    let period_seconds = period_seconds(from, to);
+    let queries = ("metrics", queries(&nodes, period_seconds));
     let periods = periods(&client, queries, (from, to), many, &requested).await?;
-    Ok(series(&nodes, &periods))
+    Ok(series(&nodes, &periods, period_seconds))
 }
 
 /// How many metrics are asked of a node: what all have, and then what it has beside.
@@ -190,14 +208,15 @@ async fn periods(
     Ok(periods)
 }
 
-fn queries(nodes: &[Node]) -> Vec<MetricDataQuery> {
+fn queries(nodes: &[Node], period_seconds: u32) -> Vec<MetricDataQuery> {
     let each = nodes.iter().enumerate().flat_map(|(n, (node, beside))| {
         let of_all = ASKED.iter().map(|(name, statistic)| {
             let on = Dimension::builder().name(beside::INSTANCE);
             let on = vec![on.value(node.as_str()).build()];
-            stat(("AWS/EC2", name, statistic), on)
+            stat(("AWS/EC2", name, statistic), on, period_seconds)
         });
-        let beside = beside.iter().map(beside::stat);
+        let beside = beside.iter();
+        let beside = beside.map(|stream| beside::stat(stream, period_seconds));
         let stats = of_all.chain(beside).enumerate();
         let queries = stats.map(move |(m, stat)| {
             let query = MetricDataQuery::builder().id(query_id(n, m));
@@ -208,11 +227,15 @@ fn queries(nodes: &[Node]) -> Vec<MetricDataQuery> {
     each.collect()
 }
 
-fn stat((namespace, name, statistic): (&str, &str, &str), on: Vec<Dimension>) -> MetricStat {
+fn stat(
+    (namespace, name, statistic): (&str, &str, &str),
+    on: Vec<Dimension>,
+    period_seconds: u32,
+) -> MetricStat {
     let metric = Metric::builder().namespace(namespace).metric_name(name);
     let metric = metric.set_dimensions(Some(on)).build();
     let stat = MetricStat::builder().metric(metric).stat(statistic);
-    stat.period(PERIOD_SECONDS.cast_signed()).build()
+    stat.period(period_seconds.cast_signed()).build()
 }
 
 /// CloudWatch wants an id to begin with a small letter.
@@ -246,7 +269,11 @@ fn collect(
     }
 }
 
-fn series(nodes: &[Node], periods: &Periods) -> BTreeMap<NodeId, MetricSeries> {
+fn series(
+    nodes: &[Node],
+    periods: &Periods,
+    period_seconds: u32,
+) -> BTreeMap<NodeId, MetricSeries> {
     let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
     for ((node, begin), period) in periods {
         let Some((node, streams)) = nodes.get(*node) else {
@@ -255,7 +282,7 @@ fn series(nodes: &[Node], periods: &Periods) -> BTreeMap<NodeId, MetricSeries> {
         let Some((asked, beside)) = period.split_first_chunk() else {
             continue;
         };
-        let Some(point) = point(*begin, asked) else {
+        let Some(point) = point((*begin, period_seconds), asked) else {
             continue;
         };
         let beside = Beside::of(streams, beside);
@@ -272,7 +299,10 @@ fn series(nodes: &[Node], periods: &Periods) -> BTreeMap<NodeId, MetricSeries> {
 
 /// A sum of which one half is missing is unknown, not that half. Instance
 /// storage is missing on most types, so it adds to EBS where it exists.
-fn point(begin: Timestamp, asked: &[Option<f64>; ASKED.len()]) -> Option<MetricPoint> {
+fn point(
+    (begin, period_seconds): (Timestamp, u32),
+    asked: &[Option<f64>; ASKED.len()],
+) -> Option<MetricPoint> {
     let [
         cpu,
         net_in,
@@ -284,12 +314,12 @@ fn point(begin: Timestamp, asked: &[Option<f64>; ASKED.len()]) -> Option<MetricP
     ] = *asked;
     let both = |a: Option<f64>, b: Option<f64>| Some(bytes(a?)?.saturating_add(bytes(b?)?));
     let disk = [both(ebs_read, ebs_write), both(disk_read, disk_write)];
-    let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
+    let length = SignedDuration::from_secs(i64::from(period_seconds));
     Some(MetricPoint {
         cpu_max: cpu.and_then(percent),
         network_bytes: both(net_in, net_out),
         disk_bytes: disk.into_iter().flatten().reduce(u64::saturating_add),
-        ..MetricPoint::new(begin.checked_add(length).ok()?, PERIOD_SECONDS)
+        ..MetricPoint::new(begin.checked_add(length).ok()?, period_seconds)
     })
 }
 
@@ -324,7 +354,7 @@ mod tests {
 
     #[test]
     fn every_node_is_asked_for_every_metric_once() {
-        let asked = queries(&nodes());
+        let asked = queries(&nodes(), 300);
         assert_eq!(asked.len() as u64, 2 * METRICS_PER_NODE);
         let ids: std::collections::BTreeSet<_> = asked.iter().filter_map(|q| q.id()).collect();
         assert_eq!(ids.len(), asked.len());
@@ -343,13 +373,25 @@ mod tests {
             (node, vec![stream.clone(); n % 19])
         });
         let nodes: NodeMetrics = nodes.collect();
-        let calls = calls(&nodes);
-        assert!(
-            calls
-                .iter()
-                .all(|call| queries(call).len() <= QUERIES_A_CALL)
-        );
-        assert_eq!(calls.concat().len(), nodes.len());
+        for most in [QUERIES_A_CALL, 300] {
+            let calls = calls(&nodes, most);
+            assert!(calls.iter().all(|call| queries(call, 300).len() <= most));
+            assert_eq!(calls.concat().len(), nodes.len());
+        }
+    }
+
+    #[test]
+    fn no_call_asks_for_more_points_than_a_page_holds() {
+        let check = |hours: i64, expect: usize| {
+            let to = Timestamp::from_second(BEGIN).expect("a time");
+            let from = to - SignedDuration::from_hours(hours);
+            assert_eq!(queries_a_call((from, to)), expect, "{hours} h");
+        };
+        check(12, 500);
+        check(24, 348);
+        // 323 hours of a fortnight are left beside twelve of five minutes.
+        check(323, 311);
+        check(90 * 24, 46);
     }
 
     #[test]
@@ -360,7 +402,7 @@ mod tests {
                 let many = |node| asked_of(&nodes(), node);
                 collect(&result(id, *value), many, &mut periods);
             }
-            let told = series(&nodes(), &periods);
+            let told = series(&nodes(), &periods, 300);
             assert_eq!(told.len(), 1);
             let got = told[&nodes()[1].0].points().next().expect("a point");
             assert_eq!(got.end.as_second(), BEGIN + 300);

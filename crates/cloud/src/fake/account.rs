@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::Shared;
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_FAMILY, METRICS_PER_NODE,
-    MetricsSource, NodeMetrics,
+    MetricsSource, NodeMetrics, period_seconds,
 };
 
 /// An inventory by region. A region set to an error refuses.
@@ -113,6 +113,9 @@ impl MetricsSource for FakeMetrics {
             let mut series: MetricSeries = points.collect();
             (series.credits, series.gpus) = (told.credits, told.gpus);
             series.gpu_held = told.gpu_held;
+            if period_seconds(from, to) > 300 {
+                series = series.by_the_hour();
+            }
             (!series.is_empty()).then(|| (node.clone(), series))
         });
         Ok(known.collect())
@@ -122,12 +125,22 @@ impl MetricsSource for FakeMetrics {
         &self,
         _region: &Region,
         families: &BTreeSet<TaskFamily>,
-        _from: Timestamp,
-        _to: Timestamp,
+        from: Timestamp,
+        to: Timestamp,
     ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
         let mut metrics = self.0.lock();
-        let mut told = metrics.insights.clone();
-        told.retain(|family, _| families.contains(family));
+        let known = metrics.insights.iter();
+        let known = known.filter(|(family, _)| families.contains(*family));
+        let told = known.map(|(family, series)| {
+            let points = series.points().filter(|p| from < p.end && p.end <= to);
+            let series: MetricSeries = points.collect();
+            let series = match period_seconds(from, to) > 300 {
+                true => series.by_the_hour(),
+                false => series,
+            };
+            (family.clone(), series)
+        });
+        let told: BTreeMap<TaskFamily, MetricSeries> = told.collect();
         metrics.requested += 1 + told.len() as u64 * METRICS_PER_FAMILY;
         Ok(told)
     }

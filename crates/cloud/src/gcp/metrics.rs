@@ -1,4 +1,4 @@
-//! Utilization of instances, as Cloud Monitoring aligns it to periods of five minutes.
+//! Utilization of instances, as Cloud Monitoring aligns it to periods.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,9 @@ use jiff::Timestamp;
 
 use super::GcpConfig;
 use super::error::cloud_error;
-use crate::ports::{CloudError, CloudResult, MetricsSource, NodeMetrics};
+use crate::ports::{CloudError, CloudResult, MetricsSource, NodeMetrics, period_seconds};
 
 const LIST: &str = "monitoring.timeSeries.list";
-
-/// As CloudWatch's basic monitoring has them.
-const PERIOD_SECONDS: u32 = 300;
 
 /// Points of a page; more of them take long to arrive.
 const PAGE: i32 = 50_000;
@@ -118,7 +115,8 @@ impl GcpMetrics {
              = starts_with(\"{region}-\"){}",
             asked.metric, asked.only
         );
-        let period = google_cloud_wkt::Duration::clamp(i64::from(PERIOD_SECONDS), 0);
+        let period = i64::from(period_seconds(from, to));
+        let period = google_cloud_wkt::Duration::clamp(period, 0);
         let aligned = Aggregation::new()
             .set_alignment_period(period)
             .set_per_series_aligner(asked.aligner.clone())
@@ -189,7 +187,7 @@ impl MetricsSource for GcpMetrics {
         let mut by_node: BTreeMap<NodeId, MetricSeries> = BTreeMap::new();
         for ((node, end), period) in periods {
             let series = by_node.entry(node).or_default();
-            series.push(point(end, &period));
+            series.push(point((end, period_seconds(from, to)), &period));
         }
         Ok(by_node)
     }
@@ -221,7 +219,7 @@ fn number(point: &Point) -> Option<(Timestamp, f64)> {
 }
 
 /// A sum of which one half is missing is unknown, not that half.
-fn point(end: Timestamp, period: &Period) -> MetricPoint {
+fn point((end, seconds): (Timestamp, u32), period: &Period) -> MetricPoint {
     let [cpu, received, sent, read, written, memory] = *period;
     let share = |whole: f64| move |value: f64| Share::from_ppm((value / whole * 1e6) as u32);
     let both = |a: Option<f64>, b: Option<f64>| Some((a? + b?) as u64);
@@ -230,6 +228,6 @@ fn point(end: Timestamp, period: &Period) -> MetricPoint {
         network_bytes: both(received, sent),
         disk_bytes: both(read, written),
         memory: memory.map(share(100.0)),
-        ..MetricPoint::new(end, PERIOD_SECONDS)
+        ..MetricPoint::new(end, seconds)
     }
 }

@@ -10,7 +10,10 @@ mod stuck;
 pub use bought::Bought;
 pub use causes::{Cause, Causes, Ended, Tool, Tools};
 pub use idle::KeptAliveBy;
-pub use machine::{Larger, Newer, OffHours, QuietGpu, Roomy, ShortOfCores, ShortOfMemory, Tight};
+pub use machine::{
+    Larger, MetricSize, Newer, OffHours, QuietGpu, Roomy, ShortOfCores, ShortOfMemory, SizeFit,
+    Tight,
+};
 pub use step::{StepTrouble, Trouble};
 pub use stuck::{Queued, Stuck, StuckJob};
 
@@ -52,6 +55,8 @@ pub enum Evidence {
     Roomy(Roomy),
     /// A node's work needs more than there is of it.
     Tight(Tight),
+    /// A node's size does not fit its metrics.
+    MetricSize(MetricSize),
 }
 
 /// A node works for a few minutes of the day.
@@ -166,6 +171,7 @@ impl fmt::Display for Evidence {
             Self::OldGeneration(e) => e.fmt(f),
             Self::Roomy(e) => e.fmt(f),
             Self::Tight(e) => e.fmt(f),
+            Self::MetricSize(e) => e.fmt(f),
         }
     }
 }

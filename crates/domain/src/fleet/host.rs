@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::{Instance, InstanceState, Inventory, Market, Provider};
 use crate::identity::{InstanceType, NodeId, Region};
+use crate::judge::SIMULATED_TAG;
 use crate::state::FleetState;
 
 /// A host whose probe was silent for so long has left, as far as anyone can tell. Until
@@ -37,6 +38,44 @@ impl Instance {
             is_taken_back: false,
         }
     }
+
+    /// A machine of which only metrics are known: one of AWS's on demand if they name its
+    /// type and region, else a host.
+    pub fn metered(id: NodeId, described: MeteredMachine) -> Self {
+        let host = match (described.instance_type, described.region) {
+            (Some(kind), Some(region)) => {
+                Self::new(id, region, kind, InstanceState::Running, Market::OnDemand)
+            }
+            (kind, region) => {
+                let host = Self::host(id);
+                Self {
+                    instance_type: kind.unwrap_or_else(InstanceType::unlisted),
+                    region: region.unwrap_or(host.region),
+                    ..host
+                }
+            }
+        };
+        let label = (SIMULATED_TAG.to_owned(), "true".to_owned());
+        Self {
+            tags: described
+                .is_simulated
+                .then_some(label)
+                .into_iter()
+                .collect(),
+            ..host
+        }
+    }
+}
+
+/// What a file of metrics may say about a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MeteredMachine {
+    /// Its type; `None` where the file does not name it.
+    pub instance_type: Option<InstanceType>,
+    /// Where it is; `None` where the file does not name it.
+    pub region: Option<Region>,
+    /// Whether a generator made its metrics.
+    pub is_simulated: bool,
 }
 
 impl Inventory {

@@ -161,6 +161,12 @@ impl Known<'_, '_> {
         checks.extend(rules::underprovisioned_node::explain(
             facts, self.kept, found, machine,
         ));
+        checks.extend(rules::metric_sizing::explain(
+            facts,
+            &self.profiles.speeds,
+            found,
+            machine,
+        ));
         checks.extend(rules::idle::explain(facts, machine));
     }
 

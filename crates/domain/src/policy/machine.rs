@@ -28,7 +28,7 @@ impl Default for GpuPolicy {
 #[serde(default, deny_unknown_fields)]
 pub struct HoursPolicy {
     /// The share of the hours of the week that must have been seen in two weeks, in
-    /// parts per million.
+    /// parts per million: 85 %, which thirteen days contain whatever the hour of the last one.
     pub seen_ppm: u32,
     /// The share of its used hours that must have been used in two weeks, in parts per
     /// million: below it its use does not recur, and no schedule fits.
@@ -52,7 +52,7 @@ pub struct HoursPolicy {
 impl Default for HoursPolicy {
     fn default() -> Self {
         Self {
-            seen_ppm: 950_000,
+            seen_ppm: 850_000,
             recurring_ppm: 800_000,
             least_off: 4,
             least_off_a_week: 56,

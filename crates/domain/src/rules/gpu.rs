@@ -106,7 +106,7 @@ fn is_waste(
         )
         && q.holds(
             "how much of that time was seen?",
-            (seen, enough),
+            (seen.compared_with(enough), enough),
             (seen >= enough).then_some(true),
         )
 }

@@ -16,11 +16,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use self::keeper::{LastEnds, Patience};
+use super::activity_history::ActivityHistory;
 use super::rest::{self, Usual};
 use super::{Check, Questions, Verdict, observed};
 use crate::finding::{
-    Confidence, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource, SeenBy,
-    Window,
+    Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level, Resource,
+    SeenBy, Window,
 };
 use crate::fleet::{Instance, InstanceState, JobStatus};
 use crate::heartbeat::Origin;
@@ -166,6 +167,16 @@ struct Quiet {
     evidence: IdleNode,
     origin: Origin,
     confidence: Confidence,
+    projection: Projection,
+}
+
+/// What a saving a month may be told from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Projection {
+    /// What was seen goes on for a month.
+    Month,
+    /// Too little was seen for that: the saving is what the window itself cost.
+    WindowOnly,
 }
 
 fn by_probe(
@@ -177,7 +188,8 @@ fn by_probe(
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
     // In use, if not now: a schedule or its low duty is told instead.
-    let usual = rest::usual(facts, instance, node);
+    let history = ActivityHistory::from_probe(facts, instance, node);
+    let usual = history.and_then(|history| rest::usual(facts, instance, &history));
     if !q.holds(
         "does it rest as it is used to?",
         (usual.map_or("not known to", Usual::words), ""),
@@ -206,13 +218,15 @@ fn by_probe(
     };
     sees_all(facts, instance, latest, q).map_err(|unseen| format!("undetermined: {unseen}"))?;
     let (window, coverage) = observed::observed(facts, &instance.id, node, Window { from, to });
+    let least = policy.min_coverage();
+    let shown = coverage.compared_with(least);
     if !q.holds(
         "how much of that time was seen?",
-        (coverage, format_args!("at least {}", policy.min_coverage())),
-        (coverage >= policy.min_coverage()).then_some(true),
+        (&shown, format_args!("at least {least}")),
+        (coverage >= least).then_some(true),
     ) {
         return Err(format!(
-            "undetermined: only {coverage} of the last {} was seen",
+            "undetermined: only {shown} of the last {} was seen",
             Spoken(window.length())
         ));
     }
@@ -225,6 +239,7 @@ fn by_probe(
             level: Level::High,
             reason: format!("a probe saw {coverage} of the window, process by process"),
         },
+        projection: Projection::Month,
     }))
 }
 
@@ -302,6 +317,16 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
     to.duration_since(from).try_into().ok()
 }
 
+/// Asks whether all that a node may be busy with is seen, by its probe or by its metrics:
+/// no rule takes idle hours from what does not show them.
+pub(super) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> bool {
+    let node = facts.state.nodes.get(&instance.id);
+    match node.and_then(|node| node.latest.as_ref()) {
+        Some(latest) => sees_all(facts, instance, latest, q).is_ok(),
+        None => metrics::see_everything(facts, instance, q).is_ok(),
+    }
+}
+
 /// Asks whether what a node may have been busy with was seen: no rule takes hours at rest
 /// from a probe that cannot tell. Errs with what it does not see.
 pub(super) fn sees_all(
@@ -369,9 +394,16 @@ fn evidence(
 
 fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
     let controller = facts.controller(instance);
-    let cost = facts
-        .price_of(instance)
-        .map(|price| price.wasted_over(quiet.window));
+    let cost = facts.price_of(instance).map(|price| {
+        let cost = price.wasted_over(quiet.window);
+        match quiet.projection {
+            Projection::Month => cost,
+            Projection::WindowOnly => Cost {
+                saving_a_month: cost.spent,
+                ..cost
+            },
+        }
+    });
     Finding {
         id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
         kind: KIND,

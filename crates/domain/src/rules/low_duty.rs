@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::activity_history::ActivityHistory;
 use super::{Check, Questions, Verdict, idle, overprovisioned_node};
 use crate::finding::{
     Action, Confidence, Cost, Evidence, Finding, FindingKind, Level, LowDuty, Remedy, Resource,
@@ -101,7 +102,10 @@ fn judge_one(
     let least = policy.min_coverage();
     if !q.holds(
         "how much of the day was seen?",
-        (coverage, format_args!("at least {least}")),
+        (
+            coverage.compared_with(least),
+            format_args!("at least {least}"),
+        ),
         (coverage >= least).then_some(true),
     ) {
         return None;
@@ -114,7 +118,7 @@ fn judge_one(
     let is_little = q.holds(
         "in how much of the day did it work, or on few cores all week?",
         (
-            duty,
+            duty.compared_with(low),
             format_args!(
                 "below {low}, or {} of its cores in 95 % of hours",
                 Share::from_ppm(facts.policy.hours.low_p95_ppm)
@@ -133,10 +137,11 @@ fn judge_one(
         }
     };
     // Asked last, because a fortnight is read for it.
+    let history = ActivityHistory::from_probe(facts, instance, node)?;
     let is_idle = quiet_for >= policy.after().try_into().ok()?
-        && super::rest::usual(facts, instance, node).is_none();
+        && super::rest::usual(facts, instance, &history).is_none();
     let stands_by = idle::standby_tag(facts, instance).is_some()
-        || super::off_hours::of(facts, instance).is_some();
+        || super::off_hours::of(facts, instance, &history).is_some();
     let meant = if stands_by {
         "it stands by, or has its hours"
     } else if is_idle {

@@ -4,12 +4,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::activity_history::ActivityHistory;
 use super::off_hours;
 use crate::fleet::Instance;
 use crate::hours::Rest;
 use crate::judge::Facts;
 use crate::policy::HoursPolicy;
-use crate::state::NodeState;
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -30,17 +30,21 @@ pub(super) enum Usual {
 impl Usual {
     pub(super) fn words(self) -> &'static str {
         match self {
-            Self::Pauses => "yes: it paused for as long three times within a day",
-            Self::Daily => "yes: at these hours of each of the last three days",
-            Self::Weekly => "yes: at these hours of the week before",
+            Self::Pauses => "usual: it paused for as long three times within a day",
+            Self::Daily => "usual: at these hours of each of the last three days",
+            Self::Weekly => "usual: at these hours of the week before",
         }
     }
 }
 
-/// By what the rest of a node that is quiet is usual; `None` where it is not, or too
+/// By what the present idle time of a node is usual; `None` where it is not, or too
 /// little of its past is known.
-pub(super) fn usual(facts: &Facts<'_>, instance: &Instance, node: &NodeState) -> Option<Usual> {
-    let (since, until) = (node.active_until?, node.latest.as_ref()?.end);
+pub(super) fn usual(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+) -> Option<Usual> {
+    let (since, until) = (history.active_until?, history.seen_until);
     // Most nodes work, and rest from nothing.
     let quiet = SignedDuration::try_from(facts.policy.idle.after()).ok()?;
     if until.duration_since(since) < quiet {
@@ -49,15 +53,14 @@ pub(super) fn usual(facts: &Facts<'_>, instance: &Instance, node: &NodeState) ->
     let bound = facts.policy.idle.min_coverage();
     // What ran under its id before it was started is not its own.
     let is_known = |rest: &Rest| Some(rest.from) >= instance.launched_at && rest.seen >= bound;
-    let hours = facts.hours.nodes.get(&instance.id)?;
-    let rests: Vec<Rest> = hours.rests().filter(is_known).collect();
+    let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
     let policy = &facts.policy.hours;
     if pauses(policy, &rests, (since, until)) {
         Some(Usual::Pauses)
     } else if daily(policy, &rests, (since, until)) {
         Some(Usual::Daily)
     } else {
-        off_hours::is_resting(facts, instance, since).then_some(Usual::Weekly)
+        off_hours::is_resting(facts, instance, history, since).then_some(Usual::Weekly)
     }
 }
 

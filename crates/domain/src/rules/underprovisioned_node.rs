@@ -276,7 +276,7 @@ fn found_short(
     })))
 }
 
-fn remedy(
+pub(super) fn remedy(
     instance: &Instance,
     controller: Option<&Controller>,
     instead: Option<&Larger>,

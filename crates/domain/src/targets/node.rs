@@ -10,7 +10,7 @@ use crate::finding::PriceBasis;
 use crate::fleet::{Instance, InstanceState};
 use crate::heartbeat::Origin;
 use crate::hours::NodeHours;
-use crate::identity::NodeId;
+use crate::identity::{InstanceType, NodeId};
 use crate::judge::{Facts, labelled};
 use crate::placement::speed::{Cores, Family, Speeds};
 use crate::placement::usable;
@@ -113,28 +113,16 @@ fn offer(
     let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
         return Err("how many cores or how much memory its steps held was not seen".to_owned());
     };
-    let from = speeds.cores(spec);
-    let wanted = Wanted {
-        spec,
+    let needs = SizeNeeds {
+        used: advice.used.cores.unwrap_or(cores),
         cores,
-        // A machine gets no more done than with all of its vCPUs busy, so headroom comes last.
-        rate: (from.as_ref().zip(advice.used.cores))
-            .map(|(from, used)| from.rate(used.as_cores()) * cores.0 as f64 / used.0.max(1) as f64),
-        memory,
+        least_vcpus: 1,
+        memory: MemoryNeeds::Holds(memory),
+        network_mbps: 0,
+        ebs_mbps: 0,
+        steady: None,
     };
-    let allowed = &facts.policy.placement.families;
-    let may_be = |other: &TypeSpec| {
-        let family = Family::of(&other.name);
-        (allowed.is_empty() || allowed.contains(family.as_str()))
-            && wanted.fits(other, speeds.cores(other))
-    };
-    let mut fitting: Vec<(UsdPerHour, &TypeSpec)> = (facts.catalogue.types_in(&instance.region))
-        .filter(|(other, _)| may_be(other))
-        .map(|(other, per_hour)| (per_hour, other))
-        .collect();
-    fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
-    let mut families = BTreeSet::new();
-    fitting.retain(|(_, other)| families.insert(Family::of(&other.name)));
+    let fitting = cheapest_alike(facts, speeds, instance, (spec, &needs));
     let paid = advice.per_hour.filter(|_| is_paid(advice.basis));
     advice.offers = (fitting.into_iter().take(TOLD))
         .map(|(per_hour, other)| NodeOffer {
@@ -143,7 +131,7 @@ fn offer(
             saves_an_hour: paid.map(|paid| UsdPerHour(paid.0 - per_hour.0)),
         })
         .collect();
-    advice.assumed = assumed(from.is_some());
+    advice.assumed = assumed(speeds.cores(spec).is_some());
     let Some(best) = advice.offers.first() else {
         return Err("no type on sale is known to hold what ran on it".to_owned());
     };
@@ -161,13 +149,69 @@ fn is_paid(basis: Option<PriceBasis>) -> bool {
     basis.is_some_and(|basis| !basis.is_bound())
 }
 
-/// What another type must have.
+/// What another type must have for the work of a node.
+pub(crate) struct SizeNeeds {
+    /// Cores that it used at one time.
+    pub(crate) used: MilliCores,
+    /// The same with headroom.
+    pub(crate) cores: MilliCores,
+    /// Hardware threads, whatever they get done.
+    pub(crate) least_vcpus: u32,
+    pub(crate) memory: MemoryNeeds,
+    /// Network and EBS bandwidth, in Mbit/s; 0 where none is required.
+    pub(crate) network_mbps: u32,
+    pub(crate) ebs_mbps: u32,
+    /// Cores that it uses for most of the time, headroom included: what the baseline of a
+    /// burstable type must hold. `None` where that is not known.
+    pub(crate) steady: Option<MilliCores>,
+}
+
+pub(crate) enum MemoryNeeds {
+    /// So much must be usable.
+    Holds(Bytes),
+    /// What is needed is not known: no less than the type has.
+    AsNow,
+}
+
+/// The types on sale in the node's region that hold its work, the cheapest first, each of
+/// another family.
+pub(crate) fn cheapest_alike<'f>(
+    facts: &Facts<'f>,
+    speeds: &Speeds,
+    instance: &Instance,
+    (spec, needs): (&TypeSpec, &SizeNeeds),
+) -> Vec<(UsdPerHour, &'f TypeSpec)> {
+    let from = speeds.cores(spec);
+    let wanted = Wanted {
+        spec,
+        needs,
+        // A machine gets no more done than with all of its vCPUs busy, so headroom comes last.
+        rate: from.map(|from| {
+            let headroom = needs.cores.0 as f64 / needs.used.0.max(1) as f64;
+            from.rate(needs.used.as_cores()) * headroom
+        }),
+    };
+    let allowed = &facts.policy.placement.families;
+    let may_be = |other: &TypeSpec| {
+        let family = Family::of(&other.name);
+        (allowed.is_empty() || allowed.contains(family.as_str()))
+            && wanted.fits(other, speeds.cores(other))
+    };
+    let mut fitting: Vec<(UsdPerHour, &TypeSpec)> = (facts.catalogue.types_in(&instance.region))
+        .filter(|(other, _)| may_be(other))
+        .map(|(other, per_hour)| (per_hour, other))
+        .collect();
+    fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+    let mut families = BTreeSet::new();
+    fitting.retain(|(_, other)| families.insert(Family::of(&other.name)));
+    fitting
+}
+
 struct Wanted<'a> {
     spec: &'a TypeSpec,
-    cores: MilliCores,
+    needs: &'a SizeNeeds,
     /// What its cores get done; `None` where nothing is known of how fast they are.
     rate: Option<f64>,
-    memory: Bytes,
 }
 
 impl Wanted<'_> {
@@ -179,18 +223,54 @@ impl Wanted<'_> {
             (Some(_), None) => false,
             (None, _) => true,
         };
+        let memory = match self.needs.memory {
+            MemoryNeeds::Holds(memory) => usable(other.memory) >= memory,
+            MemoryNeeds::AsNow => other.memory >= self.spec.memory,
+        };
+        let carries = |baseline: Option<u32>, wanted: u32| {
+            wanted == 0 || baseline.is_some_and(|baseline| baseline >= wanted)
+        };
         // Faster cores do not make up for fewer of them: what runs at once has to run at once.
-        vcpus >= self.cores
+        vcpus >= self.needs.cores
             && is_fast
-            && usable(other.memory) >= self.memory
+            && other.vcpus >= self.needs.least_vcpus
+            && memory
+            && carries(other.network_baseline_mbps, self.needs.network_mbps)
+            && carries(other.ebs_baseline_mbps, self.needs.ebs_mbps)
             && other.architecture == self.spec.architecture
             && other.gpus == self.spec.gpus
             && other.accelerators == self.spec.accelerators
             && other.local_disk >= self.spec.local_disk
             && other.current_generation
-            && !other.burstable
+            && (!other.burstable || self.is_held_by_baseline(other))
             && !other.metal
     }
+
+    /// A burstable type is offered instead of one of its own family only, and only if its
+    /// baseline holds what runs for most of the time: the price holds only so long.
+    fn is_held_by_baseline(&self, other: &TypeSpec) -> bool {
+        let is_alike = Family::of(&other.name) == Family::of(&self.spec.name);
+        let steady = self.needs.steady.filter(|_| is_alike);
+        let percent = baseline_percent(&other.name);
+        steady.zip(percent).is_some_and(|(steady, percent)| {
+            steady.0 <= u64::from(other.vcpus) * percent * 1000 / 100
+        })
+    }
+}
+
+/// What each vCPU of a burstable type may be used for without spending credits, in percent.
+///
+/// Source: EC2 user guide, "Key concepts for burstable performance instances".
+fn baseline_percent(kind: &InstanceType) -> Option<u64> {
+    let (family, size) = kind.as_str().split_once('.')?;
+    Some(match (family, size) {
+        ("t2" | "t3" | "t3a" | "t4g", "nano") => 5,
+        ("t2" | "t3" | "t3a" | "t4g", "micro") => 10,
+        ("t2" | "t3" | "t3a" | "t4g", "small" | "medium") => 20,
+        ("t2" | "t3" | "t3a" | "t4g", "large") => 30,
+        ("t3" | "t3a" | "t4g", "xlarge" | "2xlarge") => 40,
+        _ => return None,
+    })
 }
 
 /// The busiest minute of any hour, rounded up, background counted; at least what one

@@ -1,6 +1,7 @@
 //! What every call is charged for: metrics and the bill. Answers are kept between
 //! sweeps, and a daily budget bounds what is asked; what was left out is said.
 
+mod history;
 mod insights;
 mod plans;
 #[cfg(test)]
@@ -53,6 +54,9 @@ pub struct Paid {
     /// When each node's metrics were asked for last.
     asked: BTreeMap<NodeId, Timestamp>,
     metrics: BTreeMap<NodeId, MetricSeries>,
+    /// Nodes of which hourly metrics of the days before were requested: they are kept, and not
+    /// requested again.
+    with_history: BTreeSet<NodeId>,
     /// What refused when metrics were asked for while the rest answered, and when: nothing
     /// is asked for again at once.
     refused: Vec<(Timestamp, Gap)>,
@@ -203,6 +207,8 @@ impl Paid {
         let wanted_nodes: BTreeSet<&NodeId> = without_probe.iter().map(|(_, node)| node).collect();
         self.asked.retain(|node, _| wanted_nodes.contains(node));
         self.metrics.retain(|node, _| wanted_nodes.contains(node));
+        let metrics = &self.metrics;
+        self.with_history.retain(|node| metrics.contains_key(node));
         let Some(source) = account.metrics else {
             return;
         };
@@ -233,7 +239,10 @@ impl Paid {
             });
         }
         let before = source.metrics_requested();
-        self.ask(source, wanted, by_region, gaps).await;
+        let nodes = self.ask(source, wanted, by_region, gaps).await;
+        self.pay(source, before);
+        let before = source.metrics_requested();
+        self.ask_history(source, wanted, nodes, gaps).await;
         self.pay(source, before);
         let told = source.take_gaps();
         self.refused.retain(|(at, old)| {
@@ -289,45 +298,91 @@ impl Paid {
         all
     }
 
-    /// Regions side by side.
+    /// Regions side by side; the nodes that answered, with what they have beside what all
+    /// have.
     async fn ask(
         &mut self,
         source: &dyn MetricsSource,
         wanted: &Wanted<'_>,
         by_region: BTreeMap<Region, NodeMetrics>,
         gaps: &mut Vec<Gap>,
-    ) {
-        let from = looked_back(wanted);
-        let calls = by_region.into_iter().map(|(region, nodes)| async move {
-            let answer = source.utilization(&region, &nodes, from, wanted.now).await;
-            (region, nodes, answer)
-        });
-        let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
-        while let Some((region, nodes, answer)) = answers.next().await {
-            match answer {
-                Ok(mut series) => {
-                    for node in nodes.into_keys() {
-                        // What is not told anew is no longer known.
-                        match series.remove(&node).filter(|series| !series.is_empty()) {
-                            Some(series) => self.metrics.insert(node.clone(), series),
-                            None => self.metrics.remove(&node),
-                        };
-                        self.asked.insert(node, wanted.now);
-                    }
+    ) -> BTreeMap<Region, NodeMetrics> {
+        let window = (looked_back(wanted), wanted.now);
+        let mut answers = utilization(source, by_region, window, gaps).await;
+        for answer in &mut answers {
+            for node in answer.nodes.keys() {
+                self.asked.insert(node.clone(), wanted.now);
+                // What is not told again is no longer known.
+                let before = self.metrics.remove(node);
+                let told = answer
+                    .series
+                    .remove(node)
+                    .filter(|series| !series.is_empty());
+                if let Some(told) = told {
+                    let series = self.with_kept_history(node, before, told, wanted);
+                    self.metrics.insert(node.clone(), series);
+                } else {
+                    self.with_history.remove(node);
                 }
-                Err(error) => gaps.push(Gap {
-                    scope: format!("{region}: metrics"),
-                    reason: error.to_string(),
-                }),
             }
         }
+        let with_data = answers.into_iter().map(|mut answer| {
+            answer
+                .nodes
+                .retain(|node, _| self.metrics.contains_key(node));
+            (answer.region, answer.nodes)
+        });
+        with_data.collect()
     }
 }
 
-/// From when metrics are asked for.
+/// What one region told of some nodes.
+struct Answer {
+    region: Region,
+    nodes: NodeMetrics,
+    series: BTreeMap<NodeId, MetricSeries>,
+}
+
+/// Regions side by side; one that refuses is a gap.
+async fn utilization(
+    source: &dyn MetricsSource,
+    by_region: BTreeMap<Region, NodeMetrics>,
+    (from, to): (Timestamp, Timestamp),
+    gaps: &mut Vec<Gap>,
+) -> Vec<Answer> {
+    let calls = by_region.into_iter().map(|(region, nodes)| async move {
+        let answer = source.utilization(&region, &nodes, from, to).await;
+        (region, nodes, answer)
+    });
+    let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+    let mut all = Vec::new();
+    while let Some((region, nodes, answer)) = answers.next().await {
+        match answer {
+            Ok(series) => all.push(Answer {
+                region,
+                nodes,
+                series,
+            }),
+            Err(error) => gaps.push(Gap {
+                scope: format!("{region}: metrics"),
+                reason: error.to_string(),
+            }),
+        }
+    }
+    all
+}
+
+/// From when metrics by five minutes are asked for: a full hour, up to which those by the hour
+/// go. With those less than a day is enough.
 fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
+    const LESS_THAN_A_DAY: Duration = Duration::from_secs(23 * 3600);
     let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
-    wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN)
+    let back = match wanted.policy.history_days {
+        0 => back,
+        _ => back.min(LESS_THAN_A_DAY),
+    };
+    let from = wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN);
+    history::full_hour(from)
 }
 
 /// Those that can be paid for, in their order.

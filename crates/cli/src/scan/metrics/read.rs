@@ -6,8 +6,9 @@ use std::io::Read;
 
 use anyhow::{Result, bail};
 use csv::StringRecord;
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{MetricPoint, MetricSeries};
+use ebb_domain::fleet::MeteredMachine;
+use ebb_domain::identity::{InstanceType, NodeId, Region};
+use ebb_domain::judge::{MetricSample, MetricSeries};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
 
@@ -24,6 +25,9 @@ const VALUES: [&str; 6] = [
     "disk_write_bytes",
 ];
 
+/// Columns about the machine itself; none of them is required.
+const ABOUT: [&str; 3] = ["instance_type", "region", "simulated"];
+
 /// Without these no machine can be called idle.
 const NEEDED: [&str; 3] = ["cpu_pct", "net_in_bytes", "net_out_bytes"];
 
@@ -35,6 +39,8 @@ const MAX_ROWS: usize = 5_000_000;
 pub(super) struct Metrics {
     /// By machine, in order of time.
     pub(super) series: BTreeMap<NodeId, MetricSeries>,
+    /// What the file says about each machine itself.
+    pub(super) machines: BTreeMap<NodeId, MeteredMachine>,
     /// Lines that are left out.
     pub(super) bad_lines: BadLines,
     /// Columns that mean nothing here.
@@ -62,7 +68,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
         .from_reader(source);
     let mut metrics = Metrics::default();
     let columns = Columns::of(reader.headers()?, &mut metrics)?;
-    let mut rows: BTreeMap<NodeId, BTreeMap<Timestamp, Values>> = BTreeMap::new();
+    let mut rows: BTreeMap<NodeId, Machine> = BTreeMap::new();
     let mut kept = 0;
     let mut record = StringRecord::new();
     loop {
@@ -83,7 +89,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
         let row = unclosed(&record, line, reader.position().line())
             .map_err(|why| BadLine::new(line, RESOURCE, why))
             .and_then(|()| columns.row(&record, line));
-        let taken = row.and_then(|(id, at, values)| {
+        let taken = row.and_then(|row| {
             if kept == MAX_ROWS {
                 return Err(BadLine::new(
                     line,
@@ -91,15 +97,16 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
                     format!("more than {MAX_ROWS} rows"),
                 ));
             }
-            let of_machine = rows.entry(id).or_default();
-            if of_machine.contains_key(&at) {
+            let machine = rows.entry(row.id).or_default();
+            if machine.samples.contains_key(&row.at) {
                 return Err(BadLine::new(
                     line,
                     TIMESTAMP,
                     "the machine has a row of this time",
                 ));
             }
-            of_machine.insert(at, values);
+            columns.describe(&record, line, &mut machine.about)?;
+            machine.samples.insert(row.at, row.sample);
             kept += 1;
             Ok(())
         });
@@ -107,25 +114,33 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             metrics.bad_lines.add(refused);
         }
     }
-    let series = rows.into_iter().map(|(id, rows)| (id, series(&rows)));
-    metrics.series = series.collect();
+    for (id, machine) in rows {
+        let series = MetricSeries::from_samples(machine.samples);
+        metrics.series.insert(id.clone(), series);
+        metrics.machines.insert(id, machine.about);
+    }
     Ok(metrics)
 }
 
-/// What a row says beside machine and time; `None` where it says nothing.
-#[derive(Debug, Clone, Copy)]
-struct Values {
-    cpu: Option<Share>,
-    memory: Option<Share>,
-    network: Option<u64>,
-    disk: Option<u64>,
+/// A machine while its rows are read.
+#[derive(Default)]
+struct Machine {
+    samples: BTreeMap<Timestamp, MetricSample>,
+    about: MeteredMachine,
 }
 
-/// Where each field stands in a row.
+struct Row {
+    id: NodeId,
+    at: Timestamp,
+    sample: MetricSample,
+}
+
+/// Where each field is in a row.
 struct Columns {
     timestamp: usize,
     resource: usize,
     values: [Option<usize>; VALUES.len()],
+    about: [Option<usize>; ABOUT.len()],
 }
 
 impl Columns {
@@ -142,7 +157,8 @@ impl Columns {
                 VALUES.join(",")
             );
         };
-        let known = BTreeSet::from_iter([TIMESTAMP, RESOURCE].into_iter().chain(VALUES));
+        let known = [TIMESTAMP, RESOURCE].into_iter().chain(VALUES).chain(ABOUT);
+        let known = BTreeSet::from_iter(known);
         let unread = names.iter().filter(|name| !known.contains(**name));
         metrics.unread_columns = unread
             .map(|name| name.escape_default().to_string())
@@ -153,16 +169,47 @@ impl Columns {
             timestamp,
             resource,
             values: VALUES.map(at),
+            about: ABOUT.map(at),
         })
     }
 
-    fn row(
+    /// Takes in what a row says about the machine itself: the newest line that says
+    /// something counts.
+    fn describe(
         &self,
         record: &StringRecord,
         line: u64,
-    ) -> Result<(NodeId, Timestamp, Values), BadLine> {
+        about: &mut MeteredMachine,
+    ) -> Result<(), BadLine> {
+        let field = |n: usize| {
+            let text = self.about[n].and_then(|at| record.get(at));
+            text.filter(|text| !text.is_empty())
+        };
+        let bad = |n: usize, why: String| BadLine::new(line, ABOUT[n], why);
+        let known = about.instance_type.as_ref().map(InstanceType::as_str);
+        if let Some(text) = field(0).filter(|text| Some(*text) != known) {
+            let kind = InstanceType::new(text).map_err(|error| bad(0, error.to_string()))?;
+            about.instance_type = Some(kind);
+        }
+        let known = about.region.as_ref().map(Region::as_str);
+        if let Some(text) = field(1).filter(|text| Some(*text) != known) {
+            let region = Region::new(text).map_err(|error| bad(1, error.to_string()))?;
+            about.region = Some(region);
+        }
+        about.is_simulated |= match field(2) {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => {
+                let why = format!("'{}' is neither true nor false", shown(other));
+                return Err(bad(2, why));
+            }
+        };
+        Ok(())
+    }
+
+    fn row(&self, record: &StringRecord, line: u64) -> Result<Row, BadLine> {
         let field = |at: usize| record.get(at).unwrap_or_default();
-        let time =
+        let at =
             timestamp(field(self.timestamp)).map_err(|why| BadLine::new(line, TIMESTAMP, why))?;
         let id = NodeId::new(field(self.resource))
             .map_err(|error| BadLine::new(line, RESOURCE, error.to_string()))?;
@@ -182,13 +229,13 @@ impl Columns {
             let (a, b) = (value(a)?, value(b)?);
             Ok::<_, BadLine>(a.zip(b).map(|(a, b)| (a + b) as u64))
         };
-        let values = Values {
+        let sample = MetricSample {
             cpu: percent(0)?,
             memory: percent(1)?,
-            network: both(2, 3)?,
-            disk: both(4, 5)?,
+            network_bytes: both(2, 3)?,
+            disk_bytes: both(4, 5)?,
         };
-        Ok((id, time, values))
+        Ok(Row { id, at, sample })
     }
 }
 
@@ -216,31 +263,6 @@ fn number(text: &str) -> Result<Option<f64>, String> {
     number
         .map(Some)
         .ok_or_else(|| format!("'{}' is no number from 0 up", shown(text)))
-}
-
-/// A row is about the time since the row before. Where that is longer than twice the
-/// usual, rows are missing, and it is about the usual time; so is the first one.
-fn series(rows: &BTreeMap<Timestamp, Values>) -> MetricSeries {
-    let times: Vec<i64> = rows.keys().map(|at| at.as_second()).collect();
-    let mut lengths: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let between = lengths.clone();
-    lengths.sort_unstable();
-    // Of a single row nobody knows how long it is about.
-    let Some(usual) = lengths.get(lengths.len() / 2).copied() else {
-        return MetricSeries::default();
-    };
-    let points = rows.iter().enumerate().map(|(n, (at, values))| {
-        let since = n.checked_sub(1).map(|before| between[before]);
-        let length = since.filter(|since| *since <= usual * 2).unwrap_or(usual);
-        MetricPoint {
-            cpu_max: values.cpu,
-            network_bytes: values.network,
-            disk_bytes: values.disk,
-            memory: values.memory,
-            ..MetricPoint::new(*at, u32::try_from(length).unwrap_or(u32::MAX))
-        }
-    });
-    points.collect()
 }
 
 #[cfg(test)]
@@ -331,6 +353,37 @@ mod tests {
             points
                 .iter()
                 .all(|p| p.cpu_max.is_some() && p.memory.is_none())
+        );
+    }
+
+    #[test]
+    fn what_a_file_says_about_a_machine_itself_is_kept_and_may_change() {
+        let header = "timestamp,resource_id,instance_type,region,simulated\n";
+        let read = of(&format!(
+            "{header}0,a,m5.large,eu-west-1,true\n300,a,,,\n600,a,m5.xlarge,,false\n0,b,,,\n"
+        ));
+        assert!(read.unread_columns.is_empty());
+        let about = |id: &str| read.machines[&NodeId::new(id).expect("an id")].clone();
+        let a = about("a");
+        let kind = a.instance_type.as_ref().map(InstanceType::as_str);
+        let region = a.region.as_ref().map(Region::as_str);
+        assert_eq!(
+            (kind, region, a.is_simulated),
+            (Some("m5.xlarge"), Some("eu-west-1"), true)
+        );
+        assert_eq!(about("b"), MeteredMachine::default());
+
+        let check = |row: &str, expect: &str| {
+            let read = of(&format!("{header}0,a,,,\n{row}\n600,a,,,\n"));
+            let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
+            let said = format!("{}: {}", gaps[0].scope, gaps[0].reason);
+            assert!(said.starts_with(&format!("f.csv:3: {expect}")), "{said}");
+        };
+        check("300,a,m5 large,,", "instance_type: ");
+        check("300,a,,nowhere at all,", "region: ");
+        check(
+            "300,a,,,maybe",
+            "simulated: 'maybe' is neither true nor false",
         );
     }
 

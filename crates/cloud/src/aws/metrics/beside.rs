@@ -164,14 +164,14 @@ fn index(stream: &Stream) -> Option<&str> {
 }
 
 /// How one is asked for.
-pub(super) fn stat(stream: &Stream) -> MetricStat {
+pub(super) fn stat(stream: &Stream, period_seconds: u32) -> MetricStat {
     let on = stream.dimensions.iter().map(|(name, value)| {
         let on = Dimension::builder().name(name);
         on.value(value).build()
     });
     let listed = LISTED.iter().find(|(tells, ..)| *tells == stream.tells);
     let (_, namespace, name, statistic) = listed.unwrap_or(&LISTED[0]);
-    super::stat((namespace, name, statistic), on.collect())
+    super::stat((namespace, name, statistic), on.collect(), period_seconds)
 }
 
 /// What one period tells beside what all nodes tell.

@@ -11,8 +11,8 @@ use ebb_domain::judge::{MetricPoint, MetricSeries};
 use jiff::{SignedDuration, Timestamp};
 
 use super::beside::list_metrics;
-use super::{PERIOD_SECONDS, Periods, QUERIES_A_CALL, bytes, percent, periods, query_id, stat};
-use crate::ports::{CloudResult, METRICS_PER_FAMILY};
+use super::{Periods, bytes, percent, periods, queries_a_call, query_id, stat};
+use crate::ports::{CloudResult, METRICS_PER_FAMILY, period_seconds};
 
 const NAMESPACE: &str = "ECS/ContainerInsights";
 const CLUSTER: &str = "ClusterName";
@@ -52,11 +52,13 @@ pub(super) async fn of(
     });
     let told: Vec<&TaskFamily> = told.collect();
     let mut all = BTreeMap::new();
-    for some in told.chunks(QUERIES_A_CALL / ASKED.len()) {
+    let period_seconds = period_seconds(from, to);
+    let families_a_call = (queries_a_call((from, to)) / ASKED.len()).max(1);
+    for some in told.chunks(families_a_call) {
         let many = |_| Some(ASKED.len());
-        let queries = (NAMESPACE, queries(some));
+        let queries = (NAMESPACE, queries(some, period_seconds));
         let periods = periods(client, queries, (from, to), many, requested).await?;
-        all.extend(series(some, &periods));
+        all.extend(series(some, &periods, period_seconds));
     }
     Ok(all)
 }
@@ -80,28 +82,33 @@ fn listed(told: &Metric) -> Option<(String, String)> {
     pair.filter(|_| told.dimensions().len() == 2)
 }
 
-fn queries(families: &[&TaskFamily]) -> Vec<MetricDataQuery> {
+fn queries(families: &[&TaskFamily], period_seconds: u32) -> Vec<MetricDataQuery> {
     let each = families.iter().enumerate().flat_map(|(n, family)| {
         let (cluster, name) = family.names();
         let on = [(CLUSTER, cluster), (FAMILY, name)];
         let on = on.map(|(name, value)| Dimension::builder().name(name).value(value).build());
         ASKED.iter().enumerate().map(move |(m, (name, statistic))| {
             let query = MetricDataQuery::builder().id(query_id(n, m));
-            let stat = stat((NAMESPACE, name, statistic), on.to_vec());
+            let stat = stat((NAMESPACE, name, statistic), on.to_vec(), period_seconds);
             query.metric_stat(stat).build()
         })
     });
     each.collect()
 }
 
-fn series(families: &[&TaskFamily], periods: &Periods) -> BTreeMap<TaskFamily, MetricSeries> {
+fn series(
+    families: &[&TaskFamily],
+    periods: &Periods,
+    period_seconds: u32,
+) -> BTreeMap<TaskFamily, MetricSeries> {
     let mut all: BTreeMap<TaskFamily, MetricSeries> = BTreeMap::new();
     for ((family, begin), period) in periods {
         let Some(family) = families.get(*family) else {
             continue;
         };
         let period = period.first_chunk();
-        if let Some(point) = period.and_then(|period| point(*begin, period)) {
+        let point = period.and_then(|period| point((*begin, period_seconds), period));
+        if let Some(point) = point {
             all.entry((*family).clone()).or_default().push(point);
         }
     }
@@ -110,20 +117,20 @@ fn series(families: &[&TaskFamily], periods: &Periods) -> BTreeMap<TaskFamily, M
 
 /// A share of what is not known to be reserved is unknown, and so is a sum of which one half
 /// is missing.
-fn point(begin: Timestamp, asked: &Period) -> Option<MetricPoint> {
+fn point((begin, period_seconds): (Timestamp, u32), asked: &Period) -> Option<MetricPoint> {
     let [cpu, of_cpu, memory, of_memory, received, sent] = *asked;
     let share = |used: Option<f64>, of: Option<f64>| {
         let of = of.filter(|of| *of > 0.0)?;
         percent((used? / of * 100.0).min(100.0))
     };
-    let moved = |rate: Option<f64>| bytes(rate? * f64::from(PERIOD_SECONDS));
+    let moved = |rate: Option<f64>| bytes(rate? * f64::from(period_seconds));
     let network = moved(received).zip(moved(sent));
-    let length = SignedDuration::from_secs(i64::from(PERIOD_SECONDS));
+    let length = SignedDuration::from_secs(i64::from(period_seconds));
     Some(MetricPoint {
         cpu_max: share(cpu, of_cpu),
         memory: share(memory, of_memory),
         network_bytes: network.map(|(a, b)| a.saturating_add(b)),
-        ..MetricPoint::new(begin.checked_add(length).ok()?, PERIOD_SECONDS)
+        ..MetricPoint::new(begin.checked_add(length).ok()?, period_seconds)
     })
 }
 
@@ -155,7 +162,7 @@ mod tests {
     fn shares_are_of_what_is_reserved_and_unknown_is_not_zero() {
         let begin = Timestamp::from_second(1_700_000_000).expect("a time");
         let check = |asked: Period, cpu: Option<u32>, memory: Option<u32>, network: Option<u64>| {
-            let told = point(begin, &asked).expect("a point");
+            let told = point((begin, 300), &asked).expect("a point");
             let shares = (told.cpu_max.map(|s| s.ppm()), told.memory.map(|s| s.ppm()));
             assert_eq!((shares, told.network_bytes), ((cpu, memory), network));
         };

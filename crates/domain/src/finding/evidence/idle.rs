@@ -1,6 +1,7 @@
 //! What keeps an idle node from being stopped, and the words for it.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,11 +31,12 @@ pub enum KeptAliveBy {
 }
 
 impl IdleNode {
-    /// Of what the cloud's metrics showed at rest.
-    pub(crate) fn by_metrics(window: Window) -> Self {
+    /// Of what metrics show; `never_active` is how long they reach back if they show no
+    /// activity at all.
+    pub(crate) fn by_metrics(window: Window, never_active: Option<Duration>) -> Self {
         Self {
             idle_for: window.length(),
-            never_active: None,
+            never_active,
             background_cores: None,
             kept_alive_by: None,
             seen_by: SeenBy::Metrics,
@@ -86,10 +88,27 @@ impl fmt::Display for IdleNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.seen_by {
             SeenBy::Probe => write!(f, "no workload for {}", Spoken(self.idle_for))?,
-            SeenBy::Metrics => write!(f, "quiet metrics for {}", Spoken(self.idle_for))?,
+            SeenBy::Metrics => write!(
+                f,
+                "no activity in its metrics for {}",
+                Spoken(self.idle_for)
+            )?,
         }
-        if let Some(seen) = self.never_active {
-            write!(f, ", never active in {} of watching", Spoken(seen))?;
+        match (self.never_active, self.seen_by) {
+            (None, _) => {}
+            (Some(seen), SeenBy::Probe) => {
+                write!(f, ", never active in {} of watching", Spoken(seen))?;
+            }
+            (Some(seen), SeenBy::Metrics) if seen <= self.idle_for => {
+                f.write_str(", which is all that they cover")?;
+            }
+            (Some(seen), SeenBy::Metrics) => {
+                write!(
+                    f,
+                    ", and none before in the {} that they cover",
+                    Spoken(seen)
+                )?;
+            }
         }
         if let Some(cores) = self.background_cores {
             write!(f, "; background used {:.2} cores", cores.as_cores())?;

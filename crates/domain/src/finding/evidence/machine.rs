@@ -37,6 +37,9 @@ pub struct OffHours {
     pub off_hours: u32,
     /// Weeks watched.
     pub weeks: u32,
+    /// Who watched; reports of earlier releases contain probes only.
+    #[serde(default)]
+    pub seen_by: SeenBy,
 }
 
 /// A newer type does the same for less.
@@ -112,6 +115,56 @@ pub struct ShortOfMemory {
     pub of: Bytes,
 }
 
+/// How the size of a machine fits its metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSize {
+    /// In which way it does not fit.
+    pub fit: SizeFit,
+    /// The time of which CPU is known.
+    pub watched: Duration,
+    /// The share of the time for which `cpu`, network and disk are not exceeded.
+    pub percentile: Share,
+    /// CPU of the whole machine at that percentile.
+    pub cpu: Share,
+    /// CPU of the whole machine that is not exceeded for 95 % of the time.
+    pub cpu_p95: Share,
+    /// The share of the time with full CPU.
+    pub full: Share,
+    /// Cores that `cpu` amounts to, headroom included; `None` when `of_cores` is.
+    pub needs: Option<MilliCores>,
+    /// Cores that it has; `None` when not known.
+    pub of_cores: Option<MilliCores>,
+    /// The most memory in use; `None` when not known.
+    pub memory: Option<Share>,
+    /// Memory that it has; `None` when not known.
+    pub of_memory: Option<Bytes>,
+    /// Network bytes a second at that percentile; `None` when not known.
+    pub network_a_second: Option<Bytes>,
+    /// Disk bytes a second at that percentile; `None` when not known.
+    pub disk_a_second: Option<Bytes>,
+    /// The cheapest type that holds the work, or has enough more; `None` when none is known.
+    pub instead: Option<Larger>,
+    /// The share of the time in which the work needed more cores than that type has, or half
+    /// of its own where no type is known: the risk of the change.
+    pub beyond: Option<Share>,
+}
+
+/// In which way the size of a machine does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SizeFit {
+    /// Its work needs at most half of its cores.
+    TooLarge,
+    /// Its cores are full for long.
+    CoresFull,
+    /// Its memory is full for long.
+    MemoryFull,
+    /// Both are.
+    CoresAndMemoryFull,
+    /// It uses little, and a better size is not known.
+    LittleUsed,
+}
+
 /// A type with more, and what that costs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Larger {
@@ -123,6 +176,116 @@ pub struct Larger {
     /// That of the larger one.
     #[serde(rename = "then_per_hour_usd", alias = "then")]
     pub then: UsdPerHour,
+}
+
+/// A small share with its first decimal.
+struct Percent(Share);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.ppm() {
+            0 | 100_000.. => write!(f, "{}", self.0),
+            1..500 => f.write_str("less than 0.1 %"),
+            _ => write!(f, "{:.1} %", self.0.as_f64() * 100.0),
+        }
+    }
+}
+
+impl fmt::Display for MetricSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let watched = Spoken(self.watched);
+        match self.fit {
+            SizeFit::TooLarge | SizeFit::LittleUsed => self.write_low(f)?,
+            SizeFit::CoresFull | SizeFit::CoresAndMemoryFull => {
+                write!(f, "CPU was full for {} of {watched}", Percent(self.full))?;
+            }
+            SizeFit::MemoryFull => {}
+        }
+        let memory = self.memory.map(Percent);
+        let of = self
+            .of_memory
+            .map_or_else(|| "its memory".to_owned(), |of| of.to_string());
+        match (self.fit, memory) {
+            (SizeFit::MemoryFull, Some(memory)) => {
+                write!(
+                    f,
+                    "up to {memory} of {of} was in use in {watched}, and nearly all for most of it"
+                )?;
+            }
+            (SizeFit::CoresFull, _) => {}
+            (_, Some(memory)) => write!(f, "; at most {memory} of {of} in use")?,
+            (_, None) => f.write_str("; memory in use is not known")?,
+        }
+        self.write_network(f)?;
+        self.write_instead(f)
+    }
+}
+
+impl MetricSize {
+    fn write_low(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (watched, share) = (Spoken(self.watched), self.percentile.as_f64() * 100.0);
+        let (cpu, share) = match self.fit {
+            SizeFit::LittleUsed => (self.cpu_p95, 95.0),
+            _ => (self.cpu, share),
+        };
+        write!(
+            f,
+            "for {share} % of {watched} it used at most {} of its",
+            Percent(cpu)
+        )?;
+        match (self.fit, self.needs, self.of_cores) {
+            (SizeFit::TooLarge, Some(needs), Some(cores)) => {
+                write!(f, " {cores} cores ({:.1} with headroom)", needs.as_cores())
+            }
+            (_, _, Some(cores)) => write!(f, " {cores} cores"),
+            _ => f.write_str(" cores"),
+        }
+    }
+
+    fn write_network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.fit, self.network_a_second) {
+            (SizeFit::TooLarge | SizeFit::LittleUsed, Some(bytes)) => {
+                write!(f, ", {bytes}/s of network")
+            }
+            (SizeFit::TooLarge | SizeFit::LittleUsed, None) => {
+                f.write_str("; network is not known")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_instead(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Larger {
+            instance_type,
+            now,
+            then,
+        }) = &self.instead
+        {
+            let has = match self.fit {
+                SizeFit::TooLarge | SizeFit::LittleUsed => "holds that",
+                _ => "has more",
+            };
+            write!(f, ": {instance_type} {has}, for {then}")?;
+            if let Some(now) = now {
+                write!(f, " instead of {now}")?;
+            }
+        }
+        match (self.beyond, &self.instead) {
+            (None, _) => Ok(()),
+            (Some(Share::NONE), Some(_)) => f.write_str("; no sample needed more cores"),
+            (Some(beyond), Some(_)) => {
+                write!(f, "; {} of the time needed more cores", Percent(beyond))
+            }
+            (Some(Share::NONE), None) => f.write_str("; no sample used more than half of them"),
+            (Some(beyond), None) => {
+                write!(
+                    f,
+                    "; {} of the time used more than half of them",
+                    Percent(beyond)
+                )
+            }
+        }
+    }
 }
 
 impl fmt::Display for Tight {
@@ -204,7 +367,11 @@ impl fmt::Display for OffHours {
         write!(
             f,
             "used {used} UTC only, in each of {weeks} weeks: {off} of 168 hours off"
-        )
+        )?;
+        match self.seen_by {
+            SeenBy::Probe => Ok(()),
+            SeenBy::Metrics => f.write_str(", by its metrics"),
+        }
     }
 }
 

@@ -4,16 +4,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::idle::metrics::{CPU_AND_NETWORK, quiet_for_long};
+use super::super::idle::metrics::{IdleTime, Outcome, idle_time};
 use super::super::idle::quoted;
+use super::super::metric_activity::{CPU_AND_NETWORK, MetricActivity};
 use super::{Check, KIND, Questions, Verdict};
 use crate::finding::{
-    Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Remedy, Resource, Window,
+    Action, Confidence, Evidence, Finding, FindingKind, IdleNode, Level, Remedy, Resource,
 };
 use crate::fleet::{Job, Task, TaskFamily};
 use crate::identity::Region;
 use crate::judge::Facts;
-use crate::units::{Share, Spoken};
+use crate::units::Spoken;
 
 /// A family that rests is idle, as a machine is.
 const IDLE: FindingKind = FindingKind::IdleNode;
@@ -118,11 +119,12 @@ fn judge_family(
 ) -> Option<Verdict> {
     q.holds(TOLD, ("yes", ""), true);
     let series = facts.inventory.batch.insights.get(family)?;
-    let quiet = quiet_for_long(facts, series, (None, CPU_AND_NETWORK));
-    let (shown, holds) = match &quiet {
-        Ok(Some((window, _))) => (Spoken(window.length()).to_string(), Some(true)),
-        Ok(None) => ("it works".to_owned(), Some(false)),
-        Err(why) => (why.clone(), None),
+    let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK)?;
+    let outcome = idle_time(facts, &activity, None);
+    let (shown, holds) = match &outcome {
+        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::InUse(why) => (why.clone(), Some(false)),
+        Outcome::Unknown(why) => (why.clone(), None),
     };
     let after = Spoken(facts.policy.metrics.idle_after());
     q.holds(
@@ -130,9 +132,10 @@ fn judge_family(
         (shown, format_args!("at least {after}")),
         holds,
     );
-    match quiet {
-        Ok(quiet) => found(family, together, quiet?),
-        Err(why) => {
+    match outcome {
+        Outcome::Idle(idle) => found(family, together, &idle),
+        Outcome::InUse(_) => None,
+        Outcome::Unknown(why) => {
             let (_, name) = family.names();
             let id = family.as_str();
             Some(Verdict::undetermined(IDLE, id, Some(name), why))
@@ -141,11 +144,8 @@ fn judge_family(
 }
 
 /// What Fargate costs is on the bill by service alone, so that no dollars are told.
-fn found(
-    family: &TaskFamily,
-    together: &Together<'_>,
-    (window, coverage): (Window, Share),
-) -> Option<Verdict> {
+fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Option<Verdict> {
+    let never_active = (!idle.worked_before).then_some(idle.shown);
     let (cluster, name) = family.names();
     let region = together.region?;
     let tasks = match together.tasks {
@@ -156,9 +156,9 @@ fn found(
     Some(Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(IDLE, region, family.as_str()),
         kind: IDLE,
-        window,
-        coverage: Some(coverage),
-        evidence: Evidence::IdleNode(IdleNode::by_metrics(window)),
+        window: idle.window,
+        coverage: Some(idle.coverage),
+        evidence: Evidence::IdleNode(IdleNode::by_metrics(idle.window, never_active)),
         confidence: Confidence {
             level: Level::Low,
             reason: format!(

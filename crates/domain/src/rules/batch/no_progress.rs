@@ -73,13 +73,14 @@ pub(super) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
         coverage.unwrap_or(Share::NONE),
         facts.policy.idle.min_coverage(),
     );
+    let shown = coverage.compared_with(bound);
     if !q.holds(
         "how much of that time was seen?",
-        (coverage, format_args!("at least {bound}")),
+        (&shown, format_args!("at least {bound}")),
         known(coverage >= bound),
     ) {
         return undetermined(format!(
-            "undetermined: only {coverage} of the last {} was seen",
+            "undetermined: only {shown} of the last {} was seen",
             Spoken(window.length())
         ));
     }

@@ -7,6 +7,7 @@ use crate::finding::{Confidence, Level, SeenBy, Window};
 use crate::fleet::{Instance, InstanceState};
 use crate::judge::{Facts, MetricPoint, labelled};
 use crate::rules::idle::metrics;
+use crate::rules::metric_activity;
 use crate::rules::{Questions, Verdict};
 use crate::units::Spoken;
 
@@ -19,18 +20,20 @@ pub(super) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -
     let (first, last) = (told().next()?, told().next_back()?);
     let since = |from| Duration::try_from(last.end.duration_since(from)).unwrap_or_default();
     let fresh = Duration::try_from(facts.now.duration_since(last.end)).unwrap_or_default();
-    let computed = told().filter(|point| metrics::computes(facts, point));
+    let computed = told().filter(|point| metric_activity::computes(facts, point));
     let from = computed.map(|point| point.end).max();
-    let from = from.or_else(|| metrics::begin(first))?;
+    let from = from.or_else(|| metric_activity::begin(first))?;
     let window = Window {
         from: from.max(instance.launched_at.unwrap_or(from)),
         to: last.end,
     };
-    let works = series.points().filter(|point| metrics::works(facts, point));
+    let works = series
+        .points()
+        .filter(|point| metric_activity::works(facts, point));
     let worked = works.map(|point| since(point.end)).min();
     let works = worked.is_some_and(|ago| ago < patience(facts) / 2);
     let is_known = |point: &MetricPoint| point.gpu.is_some();
-    let seen = metrics::coverage(series, window, is_known);
+    let seen = metric_activity::coverage(series, window, is_known);
     let unseen = metrics::unseen_gpus(gpus, series);
     let late = facts.policy.metrics.idle_after();
     let goes_on = q.holds(

@@ -1,24 +1,46 @@
-//! Idle by metrics of the cloud, for nodes without a probe: weaker evidence, a
-//! longer wait, lower confidence.
+//! Idle by metrics, for nodes without a probe: weaker evidence, a longer wait, lower
+//! confidence, and no saving beyond what the metrics show.
 
-use jiff::Timestamp;
+use std::time::Duration;
 
-use super::{Questions, Quiet};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Projection, Questions, Quiet};
 use crate::catalogue::TypeSpec;
 use crate::finding::{Confidence, IdleNode, Level, Window};
 use crate::fleet::Instance;
-use crate::judge::{Facts, MetricPoint, MetricSeries};
+use crate::judge::{Facts, MetricSeries};
+use crate::rules::activity_history::ActivityHistory;
+use crate::rules::metric_activity::{DAY, MetricActivity, Pause, Signal, WEEK, coverage};
+use crate::rules::rest;
 use crate::units::{Share, Spoken};
 
-/// What a verdict takes of each point, by its name; the last only of a machine that has
-/// GPUs.
-pub(in crate::rules) type Signal = (&'static str, fn(&MetricPoint) -> bool);
-const SIGNALS: [Signal; 3] = [
-    ("CPU", |point| point.cpu_max.is_some()),
-    ("network", |point| point.network_bytes.is_some()),
-    ("GPUs", |point| point.gpu.is_some()),
-];
-pub(in crate::rules) const CPU_AND_NETWORK: &[Signal] = SIGNALS.split_at(2).0;
+/// Metrics of less than this have not shown every hour of two weeks, at any hour of the day.
+const ALMOST_A_FORTNIGHT: SignedDuration = SignedDuration::from_hours(13 * 24);
+
+/// What a time without work rests on.
+pub(in crate::rules) struct IdleTime {
+    pub(in crate::rules) window: Window,
+    pub(in crate::rules) coverage: Share,
+    /// How long its metrics reach back.
+    pub(in crate::rules) shown: Duration,
+    pub(in crate::rules) worked_before: bool,
+}
+
+/// What metrics show.
+pub(in crate::rules) enum Outcome {
+    Idle(IdleTime),
+    /// It works, or pauses as usual: which.
+    InUse(String),
+    /// Why that cannot be told.
+    Unknown(String),
+}
+
+/// Whether metrics call an instance idle; for the rules that leave it to this one then.
+pub(in crate::rules) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let mut questions = Questions::unwritten(super::KIND);
+    matches!(quiet(facts, instance, &mut questions), Ok(Some(_)))
+}
 
 /// `None` where it is in use; errs with the reason why that cannot be told.
 pub(super) fn quiet(
@@ -26,6 +48,85 @@ pub(super) fn quiet(
     instance: &Instance,
     q: &mut Questions,
 ) -> Result<Option<Quiet>, String> {
+    let series = see_everything(facts, instance, q)?;
+    let Some(activity) = MetricActivity::of(facts, instance, series) else {
+        return Ok(None);
+    };
+    let history = ActivityHistory::from_metrics(&activity);
+    let usual = rest::usual(facts, instance, &history);
+    let outcome = match usual {
+        Some(usual) => Outcome::InUse(usual.words().to_owned()),
+        None => idle_time(facts, &activity, instance.launched_at),
+    };
+    let policy = &facts.policy.metrics;
+    let (shown, speaks) = match &outcome {
+        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::InUse(why) => (why.clone(), Some(false)),
+        Outcome::Unknown(why) => (why.clone(), None),
+    };
+    let bound = format_args!(
+        "at least {}; {} and longer than ever before if it worked earlier",
+        Spoken(policy.idle_after()),
+        Spoken(policy.worked_before())
+    );
+    q.holds(
+        "for how long did it do nothing, by its metrics, and is that unusual?",
+        (shown, bound),
+        speaks,
+    );
+    match outcome {
+        Outcome::Idle(idle) => Ok(Some(found(facts, (instance, series), &activity, idle))),
+        Outcome::InUse(_) => Ok(None),
+        Outcome::Unknown(why) => Err(why),
+    }
+}
+
+fn found(
+    facts: &Facts<'_>,
+    (instance, series): (&Instance, &MetricSeries),
+    activity: &MetricActivity<'_>,
+    idle: IdleTime,
+) -> Quiet {
+    let is_a_week = idle.shown >= WEEK.unsigned_abs();
+    Quiet {
+        window: idle.window,
+        coverage: idle.coverage,
+        evidence: IdleNode::by_metrics(idle.window, (!idle.worked_before).then_some(idle.shown)),
+        origin: crate::judge::labelled(&instance.tags),
+        confidence: Confidence {
+            level: level(facts, series, activity, &idle),
+            reason: reason(facts, (instance, series), activity, &idle),
+        },
+        projection: match is_a_week {
+            true => Projection::Month,
+            false => Projection::WindowOnly,
+        },
+    }
+}
+
+/// Medium for a week without work in a fortnight of metrics, if nothing speaks against it.
+fn level(
+    facts: &Facts<'_>,
+    series: &MetricSeries,
+    activity: &MetricActivity<'_>,
+    idle: &IdleTime,
+) -> Level {
+    let is_long = idle.window.length() >= WEEK.unsigned_abs();
+    let is_known = idle.shown >= ALMOST_A_FORTNIGHT.unsigned_abs();
+    let is_pure =
+        activity.housekeeping().bursts == 0 && memory_in_use(facts, series, idle.window).is_none();
+    match is_long && is_known && is_pure {
+        true => Level::Medium,
+        false => Level::Low,
+    }
+}
+
+/// Asks for metrics of all that a machine may be busy with; errs with what is missing.
+pub(in crate::rules) fn see_everything<'a>(
+    facts: &Facts<'a>,
+    instance: &Instance,
+    q: &mut Questions,
+) -> Result<&'a MetricSeries, String> {
     let series = facts.metrics.get(&instance.id).filter(|s| !s.is_empty());
     let points = series.map_or(0, |series| series.points().len());
     q.holds(
@@ -40,80 +141,120 @@ pub(super) fn quiet(
         (unseen.as_deref().unwrap_or("yes"), ""),
         unseen.is_none().then_some(true),
     );
-    if let Some(unseen) = unseen {
-        return Err(format!("undetermined: {unseen}"));
+    match unseen {
+        Some(unseen) => Err(format!("undetermined: {unseen}")),
+        None => Ok(series),
     }
-    let has_gpus = gpus(facts, instance).is_some_and(|gpus| gpus > 0);
-    let needed = if has_gpus { &SIGNALS } else { CPU_AND_NETWORK };
-    let quiet = quiet_for_long(facts, series, (instance.launched_at, needed));
-    let policy = &facts.policy.metrics;
-    let (after, floor) = (Spoken(policy.idle_after()), policy.cpu_floor());
-    let (shown, speaks) = match &quiet {
-        Ok(Some((window, _))) => (Spoken(window.length()).to_string(), Some(true)),
-        Ok(None) => ("not for long enough".to_owned(), Some(false)),
-        Err(why) => (why.clone(), None),
-    };
-    q.holds(
-        "for how long were they quiet?",
-        (shown, format_args!("at least {after} below {floor}")),
-        speaks,
-    );
-    Ok(quiet?.map(|(window, coverage)| Quiet {
-        window,
-        coverage,
-        evidence: IdleNode::by_metrics(window),
-        origin: crate::judge::labelled(&instance.tags),
-        confidence: Confidence {
-            level: Level::Low,
-            reason: reason(facts, instance, series),
-        },
-    }))
 }
 
-/// For how long nothing has moved, where that is long enough for a verdict, and how much of
-/// it was told; or why nothing can be said.
-pub(in crate::rules) fn quiet_for_long(
+/// For how long a machine has done nothing, and whether that is long enough.
+pub(in crate::rules) fn idle_time(
     facts: &Facts<'_>,
-    series: &MetricSeries,
-    (launched_at, needed): (Option<Timestamp>, &[Signal]),
-) -> Result<Option<(Window, Share)>, String> {
+    activity: &MetricActivity<'_>,
+    launched_at: Option<Timestamp>,
+) -> Outcome {
     let after = facts.policy.metrics.idle_after();
-    let Some(window) = quiet_window(facts, launched_at, series) else {
-        return Ok(None);
+    let (span, worked_until) = (activity.span(), activity.worked_until());
+    let silent = Duration::try_from(facts.now.duration_since(span.to)).unwrap_or_default();
+    if silent > after {
+        return Outcome::Unknown(format!(
+            "undetermined: its metrics end {} ago",
+            Spoken(silent)
+        ));
+    }
+    let since = worked_until
+        .unwrap_or(span.from)
+        .max(launched_at.unwrap_or(span.from));
+    let quiet = Window {
+        from: since,
+        to: span.to,
     };
-    if window.length() < after {
-        let busy = series.points().any(|point| is_busy(facts, &point));
-        return match busy {
-            true => Ok(None),
-            false => Err(format!(
-                "metrics reach back only {}; a verdict takes {}",
-                Spoken(window.length()),
+    if quiet.length() < after {
+        let quiet = Spoken(quiet.length());
+        return match worked_until {
+            Some(_) => Outcome::InUse(format!("{quiet}: it worked before")),
+            None => Outcome::Unknown(format!(
+                "metrics reach back only {quiet}; a verdict takes {}",
                 Spoken(after)
             )),
         };
     }
-    let all = |p: &MetricPoint| needed.iter().all(|(_, is_known)| is_known(p));
-    let (known, least) = (
-        coverage(series, window, all),
-        facts.policy.idle.min_coverage(),
-    );
-    if known < least {
-        let lacks = |(_, is_known): &&Signal| coverage(series, window, is_known) < least;
-        let lacking: Vec<&str> = needed.iter().filter(lacks).map(|(name, _)| *name).collect();
-        // Each alone may be told of enough, and all together not.
-        let of = match lacking.is_empty() {
+    let (window, coverage) = match covered(facts, activity, quiet) {
+        Ok(covered) => covered,
+        Err(why) => return Outcome::Unknown(why),
+    };
+    if let Some(why) = holds_back(facts, activity.series(), window) {
+        return Outcome::Unknown(format!("undetermined: {why}"));
+    }
+    let (quiet, shown) = (Spoken(window.length()), span.length());
+    let longest = activity.longest_pause().unsigned_abs();
+    match activity.pause(facts, window.from) {
+        Pause::Unusual => Outcome::Idle(IdleTime {
+            window,
+            coverage,
+            shown,
+            worked_before: worked_until.is_some(),
+        }),
+        Pause::Usual => Outcome::InUse(format!(
+            "{quiet}, and it did nothing for up to {} before",
+            Spoken(longest)
+        )),
+        Pause::Unknown => Outcome::Unknown(format!(
+            "undetermined: it worked {quiet} ago, and {} of metrics do not show how long it \
+             usually pauses",
+            Spoken(shown)
+        )),
+        Pause::MonthEnd => Outcome::Unknown(format!(
+            "undetermined: in {} of metrics it worked only around the end of a month, which may \
+             come again",
+            Spoken(shown)
+        )),
+    }
+}
+
+/// The longest end of a window of which enough is known, and how much; errs with the signals
+/// that are missing.
+fn covered(
+    facts: &Facts<'_>,
+    activity: &MetricActivity<'_>,
+    window: Window,
+) -> Result<(Window, Share), String> {
+    let (signals, series) = (activity.signals(), activity.series());
+    let least = facts.policy.idle.min_coverage();
+    let of = |window: Window, signals: &[Signal]| {
+        coverage(series, window, |point| {
+            signals.iter().all(|(_, is_known)| is_known(point))
+        })
+    };
+    let after = facts.policy.metrics.idle_after();
+    let shorter = [WEEK, DAY * 2, DAY].map(SignedDuration::unsigned_abs);
+    let shorter = shorter.into_iter().chain([after]).filter_map(|length| {
+        let from = window.to.checked_sub(length).ok()?;
+        (from > window.from).then_some(Window { from, ..window })
+    });
+    let mut windows = std::iter::once(window).chain(shorter);
+    let known = windows.find_map(|window| {
+        let known = of(window, signals);
+        (known >= least).then_some((window, known))
+    });
+    known.ok_or_else(|| {
+        let lacks = |signal: &&Signal| of(window, std::slice::from_ref(signal)) < least;
+        let lacking: Vec<&str> = signals
+            .iter()
+            .filter(lacks)
+            .map(|(name, _)| *name)
+            .collect();
+        // Each alone may be known for enough of the time, and all together not.
+        let what = match lacking.is_empty() {
             true => "all that it takes".to_owned(),
             false => lacking.join(" and "),
         };
-        return Err(format!(
-            "undetermined: metrics of {of} cover only {known} of the last {}",
+        format!(
+            "undetermined: metrics of {what} cover only {} of the last {}",
+            of(window, signals).compared_with(least),
             Spoken(window.length())
-        ));
-    }
-    match holds_back(facts, series, window) {
-        Some(why) => Err(format!("undetermined: {why}")),
-        None => Ok(Some((window, known))),
-    }
+        )
+    })
 }
 
 /// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
@@ -146,20 +287,45 @@ fn holds_back(facts: &Facts<'_>, series: &MetricSeries, window: Window) -> Optio
     if series.credits.is_some_and(|credits| credits.are_spent()) {
         return Some("its CPU credits are spent, so that it is throttled to its baseline".into());
     }
-    let within = series.points().filter(|point| point.end > window.from);
-    let memory = within.filter_map(|point| point.memory).max();
-    let much = memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())?;
+    if window.length() >= facts.policy.metrics.memory_held() {
+        return None;
+    }
+    let much = memory_in_use(facts, series, window)?;
     Some(format!(
         "up to {much} of its memory is in use, and what holds it may be needed"
     ))
 }
 
-fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> String {
+/// The most memory in use, where that is more than a system without work uses.
+fn memory_in_use(facts: &Facts<'_>, series: &MetricSeries, window: Window) -> Option<Share> {
+    let memory = series.most_memory_since(window.from);
+    memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())
+}
+
+fn reason(
+    facts: &Facts<'_>,
+    (instance, series): (&Instance, &MetricSeries),
+    activity: &MetricActivity<'_>,
+    idle: &IdleTime,
+) -> String {
     let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
-    if let Some(peak) = series.hourly_peak() {
+    if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
+        said += &format!("; metrics cover only {}", Spoken(idle.shown));
+    }
+    if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
+        said += ", and the saving only the idle time in them";
+    }
+    if let Some(peak) = series.hourly_peak_since(idle.window.from) {
         said += &format!("; its hours' CPU peaks at {peak} on average");
     }
-    if let Some(memory) = series.most_memory() {
+    let housekeeping = activity.housekeeping();
+    if housekeeping.bursts > 0 {
+        said += &format!(
+            "; {} short bursts of at most {} CPU count as housekeeping",
+            housekeeping.bursts, housekeeping.cpu
+        );
+    }
+    if let Some(memory) = series.most_memory_since(idle.window.from) {
         said += &format!("; at most {memory} of its memory is in use");
     }
     let owed = series.credits.and_then(|credits| credits.surplus_millis);
@@ -172,70 +338,4 @@ fn reason(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Stri
         Some(_) => said += "; its agent saw its GPUs rest",
     }
     said
-}
-
-/// From the end of the last busy point, or the launch, to the newest point.
-fn quiet_window(
-    facts: &Facts<'_>,
-    launched_at: Option<Timestamp>,
-    series: &MetricSeries,
-) -> Option<Window> {
-    let to = series.points().map(|point| point.end).max()?;
-    let busy = series
-        .points()
-        .filter(|point| is_busy(facts, point))
-        .map(|point| point.end);
-    let from = match busy.max() {
-        Some(end) => end,
-        None => series.points().filter_map(begin).min()?,
-    };
-    Some(Window {
-        from: from.max(launched_at.unwrap_or(from)),
-        to,
-    })
-}
-
-pub(in crate::rules) fn begin(point: MetricPoint) -> Option<Timestamp> {
-    point
-        .end
-        .checked_sub(std::time::Duration::from_secs(point.period_seconds.into()))
-        .ok()
-}
-
-fn is_busy(facts: &Facts<'_>, point: &MetricPoint) -> bool {
-    works(facts, point) || computes(facts, point)
-}
-
-/// Floors as for a probe, but CPU is of the whole machine. What is unknown is
-/// not busy; coverage leaves such a point out.
-pub(in crate::rules) fn works(facts: &Facts<'_>, point: &MetricPoint) -> bool {
-    let policy = facts.policy;
-    let beyond = |bytes: Option<u64>, a_minute: u64| {
-        bytes.is_some_and(|bytes| bytes >= a_minute * u64::from(point.period_seconds) / 60)
-    };
-    point
-        .cpu_max
-        .is_some_and(|cpu| cpu >= policy.metrics.cpu_floor())
-        || beyond(point.network_bytes, policy.activity.network_floor_bytes)
-        || beyond(point.disk_bytes, policy.activity.disk_floor_bytes)
-}
-
-/// Whether a GPU computed; not where it is unknown.
-pub(in crate::rules) fn computes(facts: &Facts<'_>, point: &MetricPoint) -> bool {
-    let floor = facts.policy.activity.gpu_floor();
-    point.gpu.is_some_and(|gpu| gpu >= floor)
-}
-
-/// The share of the window in which enough is known.
-pub(in crate::rules) fn coverage(
-    series: &MetricSeries,
-    window: Window,
-    is_known: impl Fn(&MetricPoint) -> bool,
-) -> Share {
-    let known: u64 = series
-        .points()
-        .filter(|point| point.end > window.from && is_known(point))
-        .map(|point| u64::from(point.period_seconds))
-        .sum();
-    Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)
 }

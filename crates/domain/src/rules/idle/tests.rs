@@ -240,7 +240,7 @@ fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
     };
     check(
         metrics(8, |_, _| ()),
-        "low confidence: quiet metrics for 8 h 00 min",
+        "low confidence: no activity in its metrics for 8 h 00 min, which is all that they cover",
     );
     check(
         metrics(8, |n, p| {

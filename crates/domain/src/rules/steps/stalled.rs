@@ -66,7 +66,7 @@ pub(super) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> 
         !rests,
     ) && q.holds(
         "how much of that time was seen?",
-        (seen, enough),
+        (seen.compared_with(enough), enough),
         (seen >= enough).then_some(true),
     );
     if !goes_on {

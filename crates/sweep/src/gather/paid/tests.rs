@@ -61,6 +61,7 @@ async fn refreshed(
     let account = account(Some(&metrics), bill);
     let policy = MetricsPolicy {
         paid_calls_usd_micros_a_day: budget,
+        history_days: 0,
         ..MetricsPolicy::default()
     };
     let (inventory, mut paid) = (inventory(nodes), Paid::default());
@@ -128,6 +129,7 @@ async fn what_nodes_have_beside_is_asked_for_too_and_paid_for() {
     let policy = MetricsPolicy {
         // A page of the list, seven metrics of the first and ten of the second.
         paid_calls_usd_micros_a_day: 180,
+        history_days: 0,
         ..MetricsPolicy::default()
     };
     let (inventory, mut paid) = (inventory(3), Paid::default());
@@ -270,6 +272,7 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
         let account = account(Some(&metrics), None);
         let policy = MetricsPolicy {
             paid_calls_usd_micros_a_day: budget,
+            history_days: 0,
             ..MetricsPolicy::default()
         };
         let mut paid = Paid::default();
@@ -288,4 +291,97 @@ async fn families_of_tasks_are_asked_about_as_often_as_nodes_and_within_the_budg
     check(1_000, &[(0, 7), (3_599, 7), (3_600, 14)], 0).await;
     // Seven at ten millionths each.
     check(69, &[(0, 0)], 1).await;
+}
+
+/// Thirty days of points of five minutes.
+fn month() -> MetricSeries {
+    let points = (1..=30 * DAY / 300).map(|n| MetricPoint {
+        network_bytes: Some(1),
+        ..MetricPoint::new(at(n * 300), 300)
+    });
+    points.collect()
+}
+
+#[tokio::test]
+async fn a_fortnight_by_the_hour_is_requested_once_and_kept() {
+    let metrics = FakeMetrics::new(BTreeMap::from([(node(0), month())]));
+    let account = account(Some(&metrics), None);
+    let (inventory, policy) = (inventory(1), MetricsPolicy::default());
+    let mut paid = Paid::default();
+    let refresh = async |paid: &mut Paid, second: i64| {
+        let wanted = Wanted {
+            inventory: &inventory,
+            fleet: &FleetState::default(),
+            policy: &policy,
+            now: at(second),
+        };
+        let gaps = paid.refresh(&account, &wanted).await;
+        assert!(gaps.is_empty(), "{gaps:?}");
+        metrics.metrics_requested()
+    };
+    let check = |paid: &Paid, now: i64| {
+        let series = &paid.series()[&node(0)];
+        let length = i64::try_from(series.length().as_secs()).expect("a small number");
+        assert!(length >= 14 * DAY, "{length} s");
+        assert!(series.points().len() < 14 * 24 + 14 * 12, "by the hour");
+        let seconds = series.points().map(|point| i64::from(point.period_seconds));
+        assert_eq!(
+            seconds.sum::<i64>(),
+            length,
+            "without a gap, and nothing twice"
+        );
+        let bytes = series.points().filter_map(|point| point.network_bytes);
+        assert_eq!(bytes.sum::<u64>(), length.unsigned_abs() / 300);
+        let newest = series.points().next_back().expect("it has some");
+        assert_eq!((newest.end, newest.period_seconds), (at(now), 300));
+    };
+    let each = METRICS_PER_NODE;
+    let begin = 15 * DAY + 1_800;
+    assert_eq!(refresh(&mut paid, begin).await, 1 + 2 * each);
+    check(&paid, begin);
+    let mut requested = 1 + 2 * each;
+    for hour in 1..40 {
+        requested += 1 + each;
+        assert_eq!(refresh(&mut paid, begin + hour * HOUR).await, requested);
+        check(&paid, begin + hour * HOUR);
+    }
+    // Nothing was asked for two days: what is missing is requested with the days before.
+    let later = begin + 90 * HOUR;
+    assert_eq!(refresh(&mut paid, later).await, requested + 1 + 2 * each);
+    check(&paid, later);
+}
+
+#[tokio::test]
+async fn where_the_budget_ends_the_newest_metrics_come_first_and_the_rest_is_a_gap() {
+    let series = BTreeMap::from([(node(0), month()), (node(1), month())]);
+    let metrics = FakeMetrics::new(series);
+    let account = account(Some(&metrics), None);
+    let inventory = inventory(2);
+    let policy = MetricsPolicy {
+        // A page, both nodes, and the days before of one of them.
+        paid_calls_usd_micros_a_day: 220,
+        ..MetricsPolicy::default()
+    };
+    let mut paid = Paid::default();
+    let refresh = async |paid: &mut Paid, second: i64| {
+        let wanted = Wanted {
+            inventory: &inventory,
+            fleet: &FleetState::default(),
+            policy: &policy,
+            now: at(second),
+        };
+        let gaps = paid.refresh(&account, &wanted).await;
+        let scopes: Vec<String> = gaps.into_iter().map(|gap| gap.scope).collect();
+        let lengths = paid
+            .series()
+            .values()
+            .map(|s| s.length().as_secs() / 86_400);
+        (scopes, lengths.collect::<Vec<_>>())
+    };
+    let short = vec!["metrics of 14 days of 1 nodes".to_owned()];
+    let evening = 16 * DAY - 2 * HOUR;
+    assert_eq!(refresh(&mut paid, evening).await, (short, vec![14, 0]));
+    // The next day has a budget of its own.
+    let morning = refresh(&mut paid, 16 * DAY + 2 * HOUR).await;
+    assert_eq!(morning, (Vec::new(), vec![14, 14]));
 }

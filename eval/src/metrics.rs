@@ -1,0 +1,320 @@
+//! What findings by metrics alone are worth: a labelled fleet is judged as `ebb scan
+//! --metrics` would at each of the last hours of its metrics, and each finding compared with
+//! the label.
+
+pub(crate) mod labels;
+pub(crate) mod rows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use ebb_domain::catalogue::Catalogue;
+use ebb_domain::finding::FindingKind;
+use ebb_domain::fleet::{Instance, Inventory, MeteredMachine};
+use ebb_domain::hours::FleetHours;
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{Facts, Memory, MetricSeries, judge};
+use ebb_domain::policy::Policy;
+use ebb_domain::state::FleetState;
+use ebb_domain::units::Share;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::table;
+use labels::{LabelRow, Wanted};
+use rows::Machines;
+
+/// The kinds of findings that metrics alone may give about a machine.
+const KINDS: [FindingKind; 5] = [
+    FindingKind::IdleNode,
+    FindingKind::OffHoursNode,
+    FindingKind::OverprovisionedNode,
+    FindingKind::UnderprovisionedNode,
+    FindingKind::LowDutyNode,
+];
+
+/// Compute Optimizer's rule for idle machines, on the same metrics: CPU below 5 % at its peak
+/// and less than 5 MB a day over the network, over all that the metrics cover.
+///
+/// Source: AWS Compute Optimizer user guide, "Idle resources".
+const COMPUTE_OPTIMIZER: &str = "idle by Compute Optimizer's rule";
+
+/// Hours of a day.
+pub(crate) const HOURS: u32 = 24;
+
+/// Findings of one kind at one hour.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub(crate) struct Score {
+    pub(crate) kind: String,
+    /// The time of the last row.
+    pub(crate) at: Timestamp,
+    /// Findings that are right.
+    pub(crate) right: usize,
+    /// Those that are wrong.
+    pub(crate) wrong: usize,
+    /// Machines without a finding that they should have.
+    pub(crate) missed: usize,
+    /// Findings that labels say nothing about.
+    pub(crate) unscored: usize,
+    /// Machines with a wrong finding, by label.
+    pub(crate) wrong_ids: BTreeMap<String, Vec<String>>,
+    /// Machines without a finding that they should have, by label.
+    pub(crate) missed_ids: BTreeMap<String, Vec<String>>,
+}
+
+impl Score {
+    /// `None` without a finding that labels say something about.
+    pub(crate) fn precision(&self) -> Option<f64> {
+        part(self.right, self.right + self.wrong)
+    }
+
+    /// `None` where no machine should have one.
+    pub(crate) fn recall(&self) -> Option<f64> {
+        part(self.right, self.right + self.missed)
+    }
+}
+
+fn part(part: usize, whole: usize) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// Scores the fleet of a folder at the end of its metrics and at each full hour before it.
+///
+/// # Errors
+/// Names the file and line that is not as it must be, or a label without metrics.
+pub(crate) fn score_folder(folder: &Path) -> Result<Vec<Score>> {
+    let labels = labels::read(folder)?;
+    let machines = rows::read(folder)?;
+    let known: BTreeSet<&str> = machines.keys().map(NodeId::as_str).collect();
+    for id in labels.keys() {
+        ensure!(
+            known.contains(id.as_str()),
+            "{id} has a label and no metrics"
+        );
+    }
+    score(&machines, &labels, HOURS)
+}
+
+/// Scores a fleet at the end of its metrics and at each full hour of the last `hours`.
+pub(crate) fn score(
+    machines: &Machines,
+    labels: &BTreeMap<String, LabelRow>,
+    hours: u32,
+) -> Result<Vec<Score>> {
+    let ends = machines.values().filter_map(|m| m.samples.last_key_value());
+    let newest = ends
+        .map(|(at, _)| *at)
+        .max()
+        .context("there are no metrics")?;
+    let cuts: Vec<Timestamp> = (0..hours)
+        .rev()
+        .map(|back| newest - SignedDuration::from_hours(back.into()))
+        .collect();
+    let halves = cuts.len().div_ceil(2).max(1);
+    let parts: Vec<Vec<Score>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = cuts
+            .chunks(halves)
+            .map(|cuts| {
+                let scores = move || cuts.iter().flat_map(|at| score_at(machines, labels, *at));
+                scope.spawn(move || scores().collect())
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    Ok(parts.concat())
+}
+
+fn score_at(machines: &Machines, labels: &BTreeMap<String, LabelRow>, at: Timestamp) -> Vec<Score> {
+    let metrics: BTreeMap<NodeId, MetricSeries> = machines
+        .iter()
+        .map(|(id, machine)| (id.clone(), machine.series_until(at)))
+        .filter(|(_, series)| !series.is_empty())
+        .collect();
+    let found = findings(machines, &metrics, at);
+    let of = |name: &str, kind: FindingKind, is_found: &dyn Fn(&str) -> bool| {
+        let mut score = Score {
+            kind: name.to_owned(),
+            at,
+            ..Score::default()
+        };
+        for (id, label) in labels {
+            score.take(label, is_found(id), label.wants(kind, at));
+        }
+        score
+    };
+    let mut scores: Vec<Score> = KINDS
+        .iter()
+        .map(|kind| {
+            let is_found = |id: &str| found.contains(&(id.to_owned(), *kind));
+            of(kind.slug(), *kind, &is_found)
+        })
+        .collect();
+    let is_idle = |id: &str| {
+        let series = NodeId::new(id).ok().and_then(|id| metrics.get(&id));
+        series.is_some_and(compute_optimizer)
+    };
+    scores.push(of(COMPUTE_OPTIMIZER, FindingKind::IdleNode, &is_idle));
+    scores
+}
+
+fn compute_optimizer(series: &MetricSeries) -> bool {
+    let peak = series.points().filter_map(|point| point.cpu_max).max();
+    let network = series.points().filter_map(|point| point.network_bytes);
+    let (bytes, days) = (
+        network.sum::<u64>(),
+        series.length().as_secs_f64() / 86_400.0,
+    );
+    peak.is_some_and(|peak| peak < Share::from_ppm(50_000)) && (bytes as f64) < 5e6 * days
+}
+
+impl Score {
+    fn take(&mut self, label: &LabelRow, is_found: bool, wanted: Wanted) {
+        let note = |ids: &mut BTreeMap<String, Vec<String>>| {
+            let of_label = ids.entry(label.label.name().to_owned()).or_default();
+            of_label.push(label.resource_id.clone());
+        };
+        match (is_found, wanted) {
+            (true, Wanted::Yes) => self.right += 1,
+            (true, Wanted::Either) => self.unscored += 1,
+            (true, Wanted::No) => {
+                self.wrong += 1;
+                note(&mut self.wrong_ids);
+            }
+            (false, Wanted::Yes) => {
+                self.missed += 1;
+                note(&mut self.missed_ids);
+            }
+            (false, _) => {}
+        }
+    }
+}
+
+/// What is found about each machine when the newest row is of this time.
+fn findings(
+    machines: &Machines,
+    metrics: &BTreeMap<NodeId, MetricSeries>,
+    now: Timestamp,
+) -> BTreeSet<(String, FindingKind)> {
+    let known = machines.iter().filter(|(id, _)| metrics.contains_key(*id));
+    let inventory = Inventory {
+        instances: known
+            .map(|(id, machine)| (id.clone(), machine.instance(id)))
+            .collect(),
+        ..Inventory::default()
+    };
+    let report = judge(&Facts {
+        now,
+        state: &FleetState::default(),
+        hours: &FleetHours::default(),
+        inventory: &inventory,
+        metrics,
+        bill: &BTreeMap::new(),
+        billed: &[],
+        finished: &[],
+        memory: &Memory::default(),
+        policy: &Policy::default(),
+        catalogue: Catalogue::built_in(),
+    });
+    let findings = report.findings.into_iter();
+    findings
+        .map(|found| (found.resource.id, found.kind))
+        .collect()
+}
+
+impl rows::Machine {
+    fn instance(&self, id: &NodeId) -> Instance {
+        Instance::metered(
+            id.clone(),
+            MeteredMachine {
+                instance_type: self.instance_type.clone(),
+                region: self.region.clone(),
+                is_simulated: self.is_simulated,
+            },
+        )
+    }
+}
+
+/// One table a kind, and which labels were mistaken.
+pub(crate) fn tables(scores: &[Score]) -> String {
+    let mut text = String::from(
+        "Findings by metrics alone, at each hour of the last day of a labelled fleet.\n",
+    );
+    let kinds = KINDS.iter().map(|kind| kind.slug());
+    for kind in kinds.chain([COMPUTE_OPTIMIZER]) {
+        let of_kind: Vec<&Score> = scores.iter().filter(|score| score.kind == kind).collect();
+        let is_empty = |score: &&Score| score.counts() == [0; 4];
+        text.push('\n');
+        if of_kind.iter().all(is_empty) {
+            text.push_str(&format!("{kind}: none found, and none missed\n"));
+            continue;
+        }
+        let rows: Vec<Vec<String>> = of_kind.iter().map(|score| score.row()).collect();
+        let head = [
+            kind,
+            "right",
+            "wrong",
+            "missed",
+            "not scored",
+            "precision",
+            "recall",
+        ];
+        text.push_str(&table::lines(&head, &rows));
+        let precisions = of_kind.iter().map(|score| score.precision());
+        text.push_str(&least("least precision", precisions));
+        text.push_str(&least("least recall", of_kind.iter().map(|s| s.recall())));
+        let wrong = of_kind.iter().map(|score| &score.wrong_ids);
+        text.push_str(&mistaken("wrong about", wrong));
+        let missed = of_kind.iter().map(|score| &score.missed_ids);
+        text.push_str(&mistaken("missed", missed));
+    }
+    text
+}
+
+fn least(what: &str, shares: impl Iterator<Item = Option<f64>>) -> String {
+    match shares.flatten().min_by(f64::total_cmp) {
+        Some(least) => format!("{what} of any hour: {least:.3}\n"),
+        None => String::new(),
+    }
+}
+
+/// The most of each label at any hour.
+fn mistaken<'a>(
+    what: &str,
+    hours: impl Iterator<Item = &'a BTreeMap<String, Vec<String>>>,
+) -> String {
+    let mut most: BTreeMap<&str, usize> = BTreeMap::new();
+    for (label, ids) in hours.flatten() {
+        let entry = most.entry(label).or_default();
+        *entry = (*entry).max(ids.len());
+    }
+    let each: Vec<String> = most
+        .iter()
+        .map(|(label, n)| format!("{label} {n}"))
+        .collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!("{what}, at most at one hour: {}\n", each.join(", ")),
+    }
+}
+
+impl Score {
+    fn counts(&self) -> [usize; 4] {
+        [self.right, self.wrong, self.missed, self.unscored]
+    }
+
+    fn row(&self) -> Vec<String> {
+        let share =
+            |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |s| format!("{s:.3}"));
+        let mut row = vec![self.at.strftime("%a %Y-%m-%d %H:%M").to_string()];
+        row.extend(self.counts().map(|count| count.to_string()));
+        row.extend([share(self.precision()), share(self.recall())]);
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! What a machine really is, and which findings about it are right.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use ebb_domain::finding::FindingKind;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The file of labels in a folder.
+pub(crate) const FILE: &str = "labels.csv";
+
+/// What a machine is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Label {
+    Dead,
+    Forgotten,
+    Office,
+    Nightly,
+    Weekly,
+    MonthEnd,
+    Always,
+    Bursty,
+    Hourly,
+    Irregular,
+    Network,
+    Cache,
+    Oversized,
+    Undersized,
+    InUse,
+}
+
+/// What a finding of one kind about a machine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Right, and missed where it is not there.
+    Yes,
+    /// Neither counted as right nor as wrong.
+    Either,
+    /// Wrong.
+    No,
+}
+
+impl Label {
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Dead,
+        Self::Forgotten,
+        Self::Office,
+        Self::Nightly,
+        Self::Weekly,
+        Self::MonthEnd,
+        Self::Always,
+        Self::Bursty,
+        Self::Hourly,
+        Self::Irregular,
+        Self::Network,
+        Self::Cache,
+        Self::Oversized,
+        Self::Undersized,
+        Self::InUse,
+    ];
+
+    /// As the file names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Dead => "dead",
+            Self::Forgotten => "forgotten",
+            Self::Office => "office",
+            Self::Nightly => "nightly",
+            Self::Weekly => "weekly",
+            Self::MonthEnd => "month_end",
+            Self::Always => "always",
+            Self::Bursty => "bursty",
+            Self::Hourly => "hourly",
+            Self::Irregular => "irregular",
+            Self::Network => "network",
+            Self::Cache => "cache",
+            Self::Oversized => "oversized",
+            Self::Undersized => "undersized",
+            Self::InUse => "in_use",
+        }
+    }
+
+    /// What a finding of this kind about it is.
+    fn wants(self, kind: FindingKind) -> Wanted {
+        use FindingKind as Kind;
+        let right = match self {
+            Self::Dead | Self::Forgotten => Some(Kind::IdleNode),
+            Self::Office | Self::Nightly => Some(Kind::OffHoursNode),
+            Self::Oversized => Some(Kind::OverprovisionedNode),
+            Self::Undersized => Some(Kind::UnderprovisionedNode),
+            _ => None,
+        };
+        if right == Some(kind) {
+            return Wanted::Yes;
+        }
+        let size = [
+            Kind::LowDutyNode,
+            Kind::OverprovisionedNode,
+            Kind::UnderprovisionedNode,
+        ];
+        let is_of_size = size.contains(&kind);
+        let may_be = match self {
+            Self::Dead | Self::Forgotten | Self::Undersized => false,
+            Self::Oversized => kind == Kind::LowDutyNode,
+            Self::Weekly | Self::InUse => is_of_size || kind == Kind::OffHoursNode,
+            Self::Always => is_of_size && kind != Kind::LowDutyNode,
+            _ => is_of_size,
+        };
+        match may_be {
+            true => Wanted::Either,
+            false => Wanted::No,
+        }
+    }
+}
+
+/// A row of the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LabelRow {
+    pub(crate) resource_id: String,
+    pub(crate) label: Label,
+    /// Since when a forgotten machine has not been used.
+    #[serde(default)]
+    pub(crate) from: Option<Timestamp>,
+}
+
+impl LabelRow {
+    /// What a finding of this kind is at a time.
+    pub(crate) fn wants(&self, kind: FindingKind, at: Timestamp) -> Wanted {
+        match self.from.is_some_and(|from| from > at) {
+            // What it was used for before is not in the file.
+            true if kind == FindingKind::IdleNode => Wanted::No,
+            true => Wanted::Either,
+            false => self.label.wants(kind),
+        }
+    }
+}
+
+/// Labels by machine.
+///
+/// # Errors
+/// Names the line that is not as it must be.
+pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, LabelRow>> {
+    let path = folder.join(FILE);
+    let shown = || format!("the file {}", path.display());
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_path(&path)
+        .with_context(shown)?;
+    let mut labels = BTreeMap::new();
+    for row in reader.deserialize() {
+        let row: LabelRow = row.with_context(shown)?;
+        let is_forgotten = row.label == Label::Forgotten;
+        ensure!(
+            is_forgotten == row.from.is_some(),
+            "{}: {}: 'from' belongs to the label 'forgotten', and to no other",
+            path.display(),
+            row.resource_id
+        );
+        labels.insert(row.resource_id.clone(), row);
+    }
+    ensure!(!labels.is_empty(), "no label in {}", path.display());
+    Ok(labels)
+}

@@ -1,0 +1,126 @@
+//! Small made-up fleets: the goal at every hour, and what a folder must hold.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::fleet::{Fleet, Plan};
+
+/// A fleet in samples of a quarter of an hour, which take a third of the time.
+fn made(seed: u64, machines: usize) -> Vec<Score> {
+    let plan = Plan {
+        seed,
+        machines,
+        days: 14,
+        minutes: 15,
+    };
+    let fleet = Fleet::make(plan).expect("it is made");
+    let mut machines = Machines::new();
+    for row in fleet.rows.iter().flatten() {
+        row.take_into(&mut machines).expect("a row");
+    }
+    let labels = fleet.labels.into_iter();
+    let labels = labels.map(|row| (row.resource_id.clone(), row)).collect();
+    score(&machines, &labels, HOURS).expect("it has metrics")
+}
+
+/// Three fleets that end on other days of the week: dead and forgotten machines, machines with
+/// hours, and sizes, whatever the hour of the last row.
+#[test]
+fn of_made_up_fleets_each_finding_is_right_and_none_is_missing_at_every_hour() {
+    let fleets = [1, 2, 3].map(|seed| made(seed, 100));
+    for kind in KINDS {
+        for hour in 0..HOURS as usize {
+            let of_hour = fleets.iter().map(|scores| {
+                let mut of_kind = scores.iter().filter(|score| score.kind == kind.slug());
+                of_kind.nth(hour).expect("each hour is scored")
+            });
+            let sum = of_hour.fold(Score::default(), |sum, score| Score {
+                right: sum.right + score.right,
+                wrong: sum.wrong + score.wrong,
+                missed: sum.missed + score.missed,
+                ..sum
+            });
+            let (precision, recall) = (sum.precision(), sum.recall());
+            assert!(
+                precision.is_none_or(|p| p >= 0.98),
+                "{kind} at {hour}: {sum:?}"
+            );
+            assert!(
+                recall.is_none_or(|r| r >= 0.98),
+                "{kind} at {hour}: {sum:?}"
+            );
+            let is_scored = kind != FindingKind::LowDutyNode;
+            assert!(!is_scored || sum.right >= 9, "{kind} at {hour}: {sum:?}");
+        }
+    }
+}
+
+fn folder(files: &[(&str, &str)]) -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("ebb-eval-metrics-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).expect("written");
+    }
+    folder
+}
+
+/// A fortnight of one machine that does nothing, in samples of an hour.
+fn quiet() -> String {
+    let mut text = "timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes\n".to_owned();
+    for hour in 1..=14 * 24 {
+        text += &format!("{},a,1,100,100\n", 1_790_000_000 + hour * 3600);
+    }
+    text
+}
+
+#[test]
+fn a_folder_of_the_users_own_is_scored_by_its_labels() {
+    let check = |label: &str, expect: (usize, usize, usize)| {
+        let labels = format!("resource_id,label,from\na,{label}\n");
+        let folder = folder(&[("labels.csv", &labels), ("fleet.csv", &quiet())]);
+        let scores = score_folder(&folder).expect("it can be read");
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        let mut idle = scores.iter().filter(|score| score.kind == "idle_node");
+        let last = idle.next_back().expect("a score");
+        assert_eq!((last.right, last.wrong, last.missed), expect, "{label}");
+    };
+    check("dead,", (1, 0, 0));
+    check("office", (0, 1, 0));
+    check("forgotten,2026-09-22T00:00:00Z", (1, 0, 0));
+    check("forgotten,2027-01-01T00:00:00Z", (0, 1, 0));
+}
+
+#[test]
+fn what_is_not_as_it_must_be_is_refused_with_its_place() {
+    let check = |files: &[(&str, &str)], expect: &str| {
+        let folder = folder(files);
+        let error = score_folder(&folder).expect_err(expect);
+        std::fs::remove_dir_all(&folder).expect("it is removed");
+        let said = format!("{error:#}");
+        assert!(said.contains(expect), "'{said}' should say '{expect}'");
+    };
+    let quiet = quiet();
+    let labels = "resource_id,label,from\na,dead,\n";
+    check(&[("fleet.csv", &quiet)], "labels.csv");
+    check(&[("labels.csv", labels)], "no metrics in");
+    let other = "resource_id,label,from\nb,dead,\n";
+    check(
+        &[("labels.csv", other), ("fleet.csv", &quiet)],
+        "b has a label and no metrics",
+    );
+    let unknown = "resource_id,label,from\na,asleep,\n";
+    check(&[("labels.csv", unknown)], "unknown variant `asleep`");
+    let undated = "resource_id,label,from\na,forgotten,\n";
+    check(&[("labels.csv", undated)], "'from' belongs to the label");
+    let twice = format!("{quiet}1790003600,a,1,1,1\n");
+    check(&[("labels.csv", labels), ("fleet.csv", &twice)], "line 338");
+    let broken = "timestamp,resource_id,cpu_pct\n0,a,101\n";
+    check(
+        &[("labels.csv", labels), ("fleet.csv", broken)],
+        "101 is no percentage",
+    );
+}
