@@ -113,7 +113,7 @@ fn of_name(name: &str) -> Option<&'static Tool> {
     let has = |word: &&str| format!("_{plain}_").contains(&format!("_{word}_"));
     TOOLS
         .iter()
-        .find(|tool| tool.words.iter().any(|word| has(word)))
+        .find(|tool| tool.words.iter().any(&has))
 }
 
 #[cfg(test)]
