@@ -293,8 +293,13 @@ impl<T: Objects> Objects for Failing<T> {
         self.fault.around("objects.put", work).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
-        let work = self.inner.list(prefix, limit);
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
+        let work = self.inner.list(prefix, after, limit);
         self.fault.around("objects.list", work).await
     }
 

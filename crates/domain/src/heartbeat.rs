@@ -210,6 +210,15 @@ pub enum PlaceError {
         /// Which do.
         what: &'static str,
     },
+    /// It may have been accepted before.
+    #[error(
+        "it is from before the last {probe_starts} starts of the node's probe, of which nothing \
+         more is accepted"
+    )]
+    Forgotten {
+        /// Starts of the probe that are remembered.
+        probe_starts: usize,
+    },
     /// It is older than anything is accepted.
     #[error("it is {age_hours} h old; at most {max_hours} h are accepted")]
     TooLate {

@@ -10,13 +10,21 @@ pub(crate) use step::steps;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage};
+use ebb_domain::safe_text::clean;
 use ebb_domain::units::Share;
 
 use crate::proto;
+use crate::read::MAX_TEXT_BYTES;
 
 /// More than 584 years are as many.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A name as readers take it: nothing of a node may be refused for what its users call
+/// their programs.
+pub(crate) fn name(name: &str) -> String {
+    clean(name, MAX_TEXT_BYTES).into_owned()
 }
 
 impl From<&Sent> for proto::Sent {

@@ -16,8 +16,8 @@ mod read;
 
 pub use error::{DecodeError, EncodeError};
 pub use message::{
-    HeartbeatMessage, MAX_GPUS, MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES,
-    MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES,
-    MAX_UNPACKED_OBJECT_BYTES, StepObject, decode_heartbeats, decode_steps, encode_heartbeats,
-    encode_steps,
+    HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
+    MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_STEPS_A_HEARTBEAT,
+    MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
+    StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
 };

@@ -1,5 +1,7 @@
 //! The contract: what v1 looks like on the wire, what is refused, and how.
 
+#[path = "contract/hostile.rs"]
+mod hostile;
 #[path = "contract/one_five.rs"]
 mod one_five;
 #[path = "contract/one_four.rs"]

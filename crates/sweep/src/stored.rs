@@ -19,7 +19,7 @@ use thiserror::Error;
 use self::found::Unusable;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/11";
+const SCHEMA: &str = "ebb.state/12";
 
 /// Where states and hours lie.
 const FOLDER: &str = "state/v1/";

@@ -54,15 +54,12 @@ pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
         }
         room -= end;
         shown.push(word[..end].to_owned());
-        if shown.len() >= MOST {
+        if shown.len() >= Opened::MAX_ARGUMENTS {
             break;
         }
     }
     shown
 }
-
-/// Arguments at most, the empty ones too.
-const MOST: usize = 128;
 
 fn base(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or(text)
@@ -110,6 +107,6 @@ mod tests {
         let got = shown(long.join("\0").as_bytes(), &rules);
         let bytes: Vec<usize> = got.iter().map(String::len).collect();
         assert_eq!(bytes, [256, 256, 256, 256]);
-        assert_eq!(shown(&[0; 9_999], &rules).len(), MOST);
+        assert_eq!(shown(&[0; 9_999], &rules).len(), Opened::MAX_ARGUMENTS);
     }
 }

@@ -4,7 +4,7 @@ use ebb_domain::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 use ebb_domain::step::{RunName, StepGpu, StepNetwork};
 use ebb_domain::units::Share;
 
-use super::nanos;
+use super::{name, nanos};
 use crate::proto;
 
 /// `None` when nothing more is known, as before 1.2.
@@ -13,7 +13,7 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         return None;
     }
     Some(proto::NodeDetail {
-        sampled_because: detail.sampled_because.clone(),
+        sampled_because: detail.sampled_because.as_deref().map(name),
         gpus: detail.gpus.iter().map(Into::into).collect(),
         gpu_restarts: detail.gpu_restarts,
         network: detail.network.map(Into::into),
@@ -28,7 +28,7 @@ impl From<&GpuUse> for proto::GpuUse {
     fn from(gpu: &GpuUse) -> Self {
         Self {
             number: gpu.number,
-            model: gpu.model.clone(),
+            model: name(&gpu.model),
             busy_ppm: gpu.busy.map(Share::ppm),
             memory_held_bytes: gpu.memory_held.map(|bytes| bytes.0),
             memory_bytes: gpu.memory.map(|bytes| bytes.0),
@@ -85,9 +85,9 @@ impl From<StepGpu> for proto::StepGpu {
 impl From<&RunName> for proto::RunName {
     fn from(run: &RunName) -> Self {
         Self {
-            launcher: run.launcher.clone(),
-            key: run.key.clone(),
-            pipeline: run.pipeline.clone(),
+            launcher: name(&run.launcher),
+            key: name(&run.key),
+            pipeline: run.pipeline.as_deref().map(name),
         }
     }
 }

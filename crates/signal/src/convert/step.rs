@@ -5,7 +5,7 @@ mod detail;
 use ebb_domain::heartbeat::Sent;
 use ebb_domain::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
 
-use super::origin_out;
+use super::{name, origin_out};
 use crate::proto;
 
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {
@@ -25,8 +25,8 @@ impl From<&StepUsage> for proto::Step {
         let (end, end_code) = end_out(s.end);
         Self {
             kind: kind_out(s.id.kind).into(),
-            key: s.id.key.clone(),
-            name: s.name.clone(),
+            key: name(&s.id.key),
+            name: name(&s.name),
             started_ns: s.started.as_nanos(),
             observed_ns: s.observed.as_nanos(),
             end: end.into(),
@@ -54,7 +54,7 @@ impl From<&StepUsage> for proto::Step {
 impl From<&ToolUsage> for proto::Tool {
     fn from(t: &ToolUsage) -> Self {
         Self {
-            name: t.name.clone(),
+            name: name(&t.name),
             processes: t.processes,
             cpu_ns: t.cpu.0,
             peak_memory_bytes: t.peak_memory.map(|bytes| bytes.0),

@@ -97,7 +97,12 @@ fn take_message(
     let mut refused = opened.refused;
     for placed in opened.rows {
         let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
-        match fits.and_then(|()| Ok(fleet.check_age(placed.end)?)) {
+        // What was accepted before is a repeat, however old it is.
+        let is_late = |()| match fleet.accepted_heartbeat(&placed) {
+            true => Ok(()),
+            false => Ok(fleet.check_age(&placed.node, placed.end)?),
+        };
+        match fits.and_then(is_late) {
             Ok(()) => taken.heartbeats.push(placed),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
@@ -213,7 +218,7 @@ async fn read(
     let checked = place::object(key, &object).and_then(|steps| {
         for step in &steps {
             check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
-            fleet.check_age(step.observed_at)?;
+            fleet.check_age(&step.node, step.observed_at)?;
         }
         Ok(steps)
     });

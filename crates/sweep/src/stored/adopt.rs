@@ -62,7 +62,7 @@ pub(super) async fn others<T: Part>(
         key: FOLDER.to_owned(),
         source,
     };
-    let listed = objects.list(FOLDER, MAX_LISTED).await.map_err(failed)?;
+    let listed = objects.list(FOLDER, None, MAX_LISTED).await.map_err(failed)?;
     let written: BTreeMap<String, Timestamp> = listed
         .into_iter()
         .map(|one| (one.key, one.modified_at))
