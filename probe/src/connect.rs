@@ -28,7 +28,7 @@ pub struct Connected {
 async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
     use anyhow::Context;
     use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
-    use ebb_domain::identity::attested_node;
+    use ebb_domain::identity::attested;
 
     let cloud = config.cloud()?;
     let aws = AwsConfig::load(config.region.as_ref()).await;
@@ -39,7 +39,7 @@ async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
              (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
         )?
         .user_id;
-    let node = attested_node(&sender).context(
+    let node = attested(&sender).context(
         "only a machine's role names a node; run the probe with the role's credentials, not a user's",
     )?;
     let objects = AwsObjects::new(&aws, cloud.bucket);

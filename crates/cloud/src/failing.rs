@@ -71,6 +71,12 @@ impl Fault {
         })
     }
 
+    /// Fails every call from now on: the caller is dead.
+    pub fn kill(&self) {
+        let mut counted = self.counted();
+        counted.at = Some((counted.calls.len(), Moment::Before, Then::StaysDead));
+    }
+
     fn new(counted: Counted) -> Self {
         Self(Arc::new(Mutex::new(counted)))
     }

@@ -233,6 +233,10 @@ pub enum PlaceError {
 /// keeps a message at most.
 pub const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
+/// The longest that a boot clock may have run: longer than any machine, so that no age that
+/// is computed from it is absurd.
+pub const MAX_UPTIME: Duration = Duration::from_secs(20 * 366 * 24 * 3600);
+
 /// How long a delivery may be under way: no attempt of the probe takes longer.
 pub const MAX_DELIVERY: Duration = Duration::from_secs(120);
 
@@ -266,9 +270,13 @@ impl Arrival<'_> {
     /// See [`PlaceError`]; the words go to the dead-letter place.
     pub fn end_of(&self, heartbeat: &Heartbeat) -> Result<Timestamp, PlaceError> {
         self.check_claim(&heartbeat.node)?;
-        if heartbeat.end.since(heartbeat.start).is_none() {
+        let length = heartbeat.end.since(heartbeat.start);
+        let length = length.ok_or(PlaceError::Contradiction {
+            what: "its interval ends before it begins",
+        })?;
+        if length > MAX_AGE {
             return Err(PlaceError::Contradiction {
-                what: "its interval ends before it begins",
+                what: "its interval is longer than a fortnight",
             });
         }
         let wall = Some(heartbeat.wall_at_end);
@@ -286,6 +294,11 @@ impl Arrival<'_> {
         clock: BootClock,
         wall: Option<Timestamp>,
     ) -> Result<Timestamp, PlaceError> {
+        if Duration::from_nanos(clock.as_nanos()) > MAX_UPTIME {
+            return Err(PlaceError::Contradiction {
+                what: "the machine would be up for more than 20 years",
+            });
+        }
         let age = if *boot == self.sent.boot {
             self.sent.clock.since(clock)
         } else {
