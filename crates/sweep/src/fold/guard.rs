@@ -9,7 +9,7 @@ use ebb_cloud::ports::{CloudError, Objects, PutOptions};
 use ebb_domain::state::Shard;
 use serde::{Deserialize, Serialize};
 
-/// A crash divides the size of the batch by this: of 5,000 arrivals one is found after six.
+/// A crash divides the size of the batch by this: of 5,000 arrivals one is found after five.
 const DIVISOR: usize = 8;
 
 /// Suspects that are remembered: four full batches.
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_culprit_is_alone_after_few_crashes() {
-        assert_eq!(crashes_until_refused(5_000, "message-04711"), 6);
+        assert_eq!(crashes_until_refused(5_000, "message-04711"), 5);
         assert_eq!(crashes_until_refused(1, "message-00000"), 2);
     }
 
