@@ -180,6 +180,7 @@ pub struct Usage {
 
 /// What the probe itself used in the interval, and what it lost since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProbeCost {
     /// Its CPU time in the interval.
     pub cpu: CpuTime,
@@ -187,10 +188,24 @@ pub struct ProbeCost {
     pub resident: Option<Bytes>,
     /// Kernel events lost for want of room, since it started.
     pub events_lost: u64,
-    /// Records dropped from the full spool, since it started.
+    /// Records that the probe lost before it could send them, since it started.
     pub records_dropped: u64,
     /// Bytes that wait in the spool.
     pub spool_depth: Bytes,
+    /// Dropped records that could not be read from the disk; `None` before schema 1.6.
+    pub records_unreadable: Option<u64>,
+    /// Running steps that did not fit into a heartbeat, since it started; `None` before
+    /// schema 1.6.
+    pub steps_left_out: Option<u64>,
+    /// Steps that were sent with fewer details because the message was too large, since it
+    /// started; `None` before schema 1.6.
+    pub steps_shortened: Option<u64>,
+    /// Earlier runs of the probe that ended without a clean stop; `None` if the record of
+    /// earlier runs cannot be read, and before schema 1.6.
+    pub unclean_stops: Option<u64>,
+    /// Unclean stops after which the machine booted again: a power loss, a reset or a kernel
+    /// crash. `None` as for `unclean_stops`.
+    pub power_losses: Option<u64>,
 }
 
 /// Why something could not be placed on AWS's clock or under its node.

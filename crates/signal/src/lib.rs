@@ -4,8 +4,8 @@
 //!
 //! | | schema line | body |
 //! |---|---|---|
-//! | SQS message | `ebb.heartbeat/1.5` | base64 of zstd of protobuf |
-//! | S3 object | `ebb.steps/1.5` | zstd of protobuf |
+//! | SQS message | `ebb.heartbeat/1.6` | base64 of zstd of protobuf |
+//! | S3 object | `ebb.steps/1.6` | zstd of protobuf |
 
 mod convert;
 mod error;

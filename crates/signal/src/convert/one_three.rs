@@ -4,6 +4,7 @@
 use ebb_domain::safe_text::clean;
 use ebb_domain::step::{Handed, Opened};
 
+use super::number;
 use crate::proto;
 
 fn short(text: &str, max_bytes: usize) -> String {
@@ -33,7 +34,7 @@ impl From<&Opened> for proto::Opened {
     fn from(opened: &Opened) -> Self {
         let files = |(path, count): (&String, &u64)| proto::Files {
             path: short(path, Opened::MAX_PATH_BYTES),
-            count: *count,
+            count: number(*count),
         };
         let mut room = Opened::MAX_ARGUMENT_BYTES;
         let arguments = opened.arguments.iter().take(Opened::MAX_ARGUMENTS);
@@ -51,7 +52,7 @@ impl From<&Opened> for proto::Opened {
                 .take(Opened::MAX_PATHS)
                 .map(files)
                 .collect(),
-            files_left_out: opened.files_left_out,
+            files_left_out: number(opened.files_left_out),
         }
     }
 }
