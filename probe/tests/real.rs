@@ -2,6 +2,8 @@
 //! counters say. Where this machine does not let eBPF be loaded, each test says
 //! so and is skipped.
 
+#[path = "real/canary.rs"]
+mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
