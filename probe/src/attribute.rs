@@ -11,7 +11,7 @@ use ebb_domain::step::{RunName, StepId, StepKind};
 
 use self::script::Script;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
-use crate::rules::{Children, Class, Rules, Subject};
+use crate::rules::{Children, Class, MASKED, Rules, Subject};
 
 /// What a process belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +89,9 @@ pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if let Some(step) = facts.cgroup.and_then(path::job) {
         return Placement::Step(in_cgroup(step));
     }
-    if let Some(folder) = facts.work_folder {
-        return Placement::Step(launcher::nextflow_task(folder, facts.parent));
+    let task = facts.work_folder;
+    if let Some(task) = task.and_then(|folder| launcher::nextflow_task(folder, facts.parent)) {
+        return Placement::Step(task);
     }
     if let Some(job) = launcher::snakemake_job(facts).or_else(|| launcher::cwl_job(facts, rules)) {
         return Placement::Step(job);
@@ -132,12 +133,16 @@ fn in_cgroup(step: path::CgroupStep) -> Step {
 
 fn tree(facts: &Facts<'_>, rules: &Rules) -> Step {
     let script = facts.script.filter(|script| rules.show(script.as_str()));
+    let program = match rules.show_program(facts.program) {
+        true => facts.program,
+        false => MASKED,
+    };
     Step {
         id: StepId {
             kind: StepKind::Tree,
             key: tree_key(facts.key),
         },
-        name: script.map_or(facts.program, Script::as_str).to_owned(),
+        name: script.map_or(program, Script::as_str).to_owned(),
         cgroup: None,
         run: None,
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::kernel::CgroupId;
+use crate::kernel_file;
 
 /// Why no cgroup tree was found.
 #[derive(Debug, Error)]
@@ -55,7 +56,7 @@ impl Hierarchy {
     /// Finds it on this machine.
     pub fn find() -> Result<Self, CgroupError> {
         let read = |path: &str| {
-            fs::read_to_string(path).map_err(|source| CgroupError::Read {
+            kernel_file::read(path).map_err(|source| CgroupError::Read {
                 path: path.into(),
                 source,
             })
@@ -139,12 +140,16 @@ impl<'a> Mount<'a> {
 
 /// How many paths are kept before those of removed cgroups are let go.
 const KEPT_PATHS: usize = 8_192;
+/// Limit of known paths, about 5 MB: a user who can create cgroups can create 100,000 a minute.
+/// Processes of an unknown cgroup stay with the step of their parent.
+const MAX_PATHS: usize = 32_768;
 
 /// Which path each cgroup id has: those found at the start, and those told of by
 /// the kernel since, so that a path is known even after its cgroup is gone.
 #[derive(Debug, Default)]
 pub struct Paths {
     by_id: HashMap<CgroupId, String>,
+    left_out: u64,
 }
 
 impl Paths {
@@ -167,7 +172,16 @@ impl Paths {
 
     /// Takes in what the kernel told of a new cgroup.
     pub fn learn(&mut self, id: CgroupId, path: String) {
+        if self.by_id.len() >= MAX_PATHS && !self.by_id.contains_key(&id) {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
         self.by_id.insert(id, path);
+    }
+
+    /// Cgroups that were left out for lack of room, since the start.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// The path; `None` when the id was never told.
@@ -195,6 +209,30 @@ mod tests {
 33 30 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory";
     const V2_MOUNTS: &str =
         "30 24 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+
+    #[test]
+    fn paths_are_bounded_and_removed_cgroups_make_room() {
+        let root = tempfile::tempdir().expect("a folder");
+        let hierarchy = Hierarchy {
+            mount: root.path().into(),
+            version: Version::V2,
+        };
+        fs::create_dir(root.path().join("kept")).expect("made");
+        let mut paths = Paths::default();
+        paths.learn(CgroupId(0), "/kept".into());
+        for id in 1..50_000 {
+            paths.learn(CgroupId(id), format!("/{id}"));
+        }
+        assert_eq!(paths.by_id.len(), MAX_PATHS);
+        assert_eq!(paths.left_out(), 50_000 - MAX_PATHS as u64);
+        paths.learn(CgroupId(1), "/again".into());
+        assert_eq!(paths.get(CgroupId(1)), Some("/again"));
+        paths.trim(&hierarchy, &BTreeSet::new());
+        assert_eq!(
+            (paths.by_id.len(), paths.get(CgroupId(0))),
+            (1, Some("/kept"))
+        );
+    }
 
     #[test]
     fn the_tree_is_the_one_that_holds_the_memory_controller() {

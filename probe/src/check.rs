@@ -8,11 +8,13 @@ use ebb_signal::encode_heartbeats;
 
 use crate::cgroup::Hierarchy;
 use crate::config::Config;
-use crate::connect::{self, Connected};
+use crate::connect::{self, Connected, Fallback};
 use crate::kernel::KernelHalf;
 use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::network::Network;
 use crate::node;
+use crate::rules::kept;
+use crate::rules::source::{Found, SourceError};
 
 /// What was found about one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,10 +241,11 @@ fn spool(config: &Config) -> Line {
         .and_then(|()| fs::remove_file(&file));
     match tried {
         Ok(()) => good("spool", folder.display()),
-        Err(error) => lacks(
+        Err(error) => less(
             "spool",
             format!(
-                "{} takes no files: {error}; make it writable, or set spool_dir",
+                "failed to write to {}: {error}; unsent records are kept in memory only, and a \
+                 restart loses them; make the folder writable, or set spool_dir",
                 folder.display()
             ),
         ),
@@ -257,7 +260,7 @@ async fn cloud(config: &Config) -> Vec<Line> {
         sender,
         sink,
         rules,
-    } = match connect::connect(config).await {
+    } = match connect::connect(config, Fallback::None).await {
         Ok(connected) => connected,
         Err(error) => return vec![lacks("identity", chain(&error))],
     };
@@ -277,12 +280,28 @@ async fn cloud(config: &Config) -> Vec<Line> {
             ),
         ),
     };
-    let rules = match rules.read().await {
-        Ok(Some(_)) => good("rules", "your own, before the built-in ones"),
-        Ok(None) => good("rules", "the built-in ones"),
-        Err(error) => lacks("rules", chain(&error.into())),
+    let has_copy = kept::has_copy(&config.state_dir());
+    vec![identity, queue, rules_line(rules.read().await, has_copy)]
+}
+
+fn rules_line(read: Result<Found, SourceError>, has_copy: bool) -> Line {
+    const WHAT: &str = "rules";
+    let problem = match read {
+        Ok(Found::Rules(..)) => return good(WHAT, "your own, before the built-in ones"),
+        Ok(Found::Nothing) => return good(WHAT, "the built-in ones"),
+        Ok(Found::Denied) if !has_copy => {
+            return good(WHAT, "the built-in ones; the bucket denies reading others");
+        }
+        Ok(Found::Denied) => "the bucket denies reading them".to_owned(),
+        Err(error) => chain(&error.into()),
     };
-    vec![identity, queue, rules]
+    match has_copy {
+        true => less(WHAT, format!("{problem}; the last good rules apply")),
+        false => less(
+            WHAT,
+            format!("{problem}; all names are masked until they can be read"),
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -309,6 +328,25 @@ mod tests {
         check("CapEff:\t0000008000080004\n", Some(&["CAP_PERFMON"]));
         check("", None);
         check("CapEff:\tmuch\n", None);
+    }
+
+    #[test]
+    fn rules_that_cannot_be_read_do_not_keep_the_probe_from_running() {
+        let check = |read, has_copy, expect: &str| {
+            let line = rules_line(read, has_copy);
+            assert!(line.to_string().ends_with(expect), "{line}");
+            assert!(!line.is_bad());
+        };
+        check(Ok(Found::Nothing), true, "the built-in ones");
+        check(Ok(Found::Denied), false, "the bucket denies reading others");
+        check(Ok(Found::Denied), true, "the last good rules apply");
+        let refused = || Err(SourceError::NotText);
+        check(refused(), true, "not UTF-8; the last good rules apply");
+        check(
+            refused(),
+            false,
+            "all names are masked until they can be read",
+        );
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -18,7 +18,7 @@ use crate::cgroup::{Hierarchy, Paths};
 use crate::gpu::Gpus;
 use crate::interval::{Fold, Interval};
 use crate::kernel::{KernelError, ProcessEvent};
-use crate::label::Refusal;
+use crate::label::{Asker, Refusal};
 use crate::memory;
 use crate::network::Network;
 use crate::node;
@@ -65,6 +65,8 @@ pub struct Collector {
     fold: Fold,
     looks: u32,
     opened: Opened,
+    /// Lost kernel events since the start, as last read.
+    lost: u64,
 }
 
 /// What is told only where it is switched on; nothing by default.
@@ -120,6 +122,7 @@ impl Collector {
             fold,
             looks: MOST_LOOKS,
             opened: Opened::default(),
+            lost: 0,
         })
     }
 
@@ -156,10 +159,10 @@ impl Collector {
     ///
     /// # Errors
     /// As [`Fold::label`].
-    pub fn label(&mut self, pid: u32, handed: &Handed) -> Result<(), Refusal> {
+    pub fn label(&mut self, asker: Asker, handed: &Handed) -> Result<(), Refusal> {
         self.source
             .drain(|event| self.fold.event(named(event, &mut self.looks)));
-        self.fold.label(pid, handed)
+        self.fold.label(asker, handed)
     }
 
     /// Takes a pass over all processes, and hands over the steps that ended. It is left out,
@@ -233,11 +236,19 @@ impl Collector {
     /// Closes the interval, right after a pass: what it was, and the events lost
     /// since the start. Open sockets are listed only now: that takes as long as a pass,
     /// and what one carried is told once an interval.
-    pub fn close(&mut self) -> Result<(Interval, u64), KernelError> {
-        if let Some(open) = self.source.sockets()? {
-            self.fold.sockets(&open);
+    ///
+    /// If a counter cannot be read, the last value stays, so that the interval always ends.
+    pub fn close(&mut self) -> (Interval, u64) {
+        match self.source.sockets() {
+            Ok(Some(open)) => self.fold.sockets(&open),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "failed to list open sockets"),
         }
-        let lost = self.source.events_lost()?;
+        match self.source.events_lost() {
+            Ok(lost) => self.lost = lost,
+            Err(error) => tracing::warn!(%error, "failed to count lost events"),
+        }
+        let lost = self.lost.saturating_add(self.fold.left_out());
         let mut interval = self.fold.close(node::clock(), lost, self.network.used());
         let (pressure, reclaimed) = self.stalls.since_last();
         interval.detail.pressure = pressure;
@@ -252,6 +263,6 @@ impl Collector {
         }
         let in_use = self.fold.cgroup_ids();
         self.fold.paths_mut().trim(&self.hierarchy, &in_use);
-        Ok((interval, lost))
+        (interval, lost)
     }
 }

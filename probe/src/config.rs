@@ -285,6 +285,11 @@ impl Config {
         Ok(self)
     }
 
+    /// Folder for state that survives a restart.
+    pub fn state_dir(&self) -> PathBuf {
+        self.spool_dir.join("state")
+    }
+
     /// The passes of one interval, and the time between two of them, so that the
     /// last one falls on the interval's end.
     pub fn passes(&self) -> (u32, Duration) {

@@ -1,6 +1,9 @@
 //! As whom and where to: this run's identity with the sink and the rules that
 //! belong to it.
 
+#[cfg(feature = "aws")]
+mod known_sender;
+
 use ebb_cloud::store::{ObjectQueue, StoreObjects};
 use ebb_domain::identity::NodeId;
 
@@ -22,30 +25,43 @@ pub struct Connected {
     pub rules: Source,
 }
 
+/// Which identity to use if AWS does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallback {
+    /// None: connecting fails.
+    None,
+    /// The identity that AWS attested to an earlier run since the machine booted.
+    KnownSender,
+}
+
 /// To the deployment's queue and bucket, as whom AWS says this machine is. The
 /// credentials are found in the SDK's usual order.
 #[cfg(feature = "aws")]
-async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
+async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connected> {
     use anyhow::Context;
     use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
-    use ebb_domain::identity::attested_node;
+    use ebb_domain::identity::attested;
 
     let cloud = config.cloud()?;
     let aws = AwsConfig::load(config.region.as_ref()).await;
-    let sender = caller(&aws)
-        .await
-        .context(
-            "AWS does not say who this machine is; give it a role with the node policy \
-             (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
-        )?
-        .user_id;
-    let node = attested_node(&sender).context(
+    let answer = caller(&aws).await.map(|caller| caller.user_id);
+    let sender = match fallback {
+        Fallback::None => answer,
+        Fallback::KnownSender => {
+            known_sender::sender_or_known(answer, &config.state_dir(), &node::boot_id()?)
+        }
+    };
+    let sender = sender.context(
+        "AWS does not say who this machine is; give it a role with the node policy \
+         (`terraform output node_instance_profile`, or attach `node_policy_arn`)",
+    )?;
+    let attested = attested(&sender).context(
         "only a machine's role names a node; run the probe with the role's credentials, not a user's",
     )?;
     let objects = AwsObjects::new(&aws, cloud.bucket);
-    let queue_url = cloud.queue_of(&node);
+    let queue_url = cloud.queue_of(&attested.node);
     Ok(Connected {
-        run: this_run(node)?,
+        run: this_run(attested.node)?,
         sender,
         rules: rules(config, || Source::Bucket(Box::new(objects.clone()))),
         sink: Box::new(CloudSink {
@@ -56,18 +72,18 @@ async fn to_cloud(config: &Config) -> anyhow::Result<Connected> {
 }
 
 #[cfg(not(feature = "aws"))]
-async fn to_cloud(_: &Config) -> anyhow::Result<Connected> {
+async fn to_cloud(_: &Config, _: Fallback) -> anyhow::Result<Connected> {
     anyhow::bail!("this probe was built without AWS; say where to by --sink")
 }
 
 /// To where the configuration says.
-pub async fn connect(config: &Config) -> anyhow::Result<Connected> {
+pub async fn connect(config: &Config, fallback: Fallback) -> anyhow::Result<Connected> {
     match &config.place {
         Some(place) => match place.strip_prefix(COLLECTOR) {
             Some(address) => to_collector(config, address),
             None => to_place(config, place),
         },
-        None => to_cloud(config).await,
+        None => to_cloud(config, fallback).await,
     }
 }
 

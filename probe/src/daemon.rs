@@ -1,29 +1,33 @@
 //! The daemon: passes and intervals by the clock, records into the spool, and
-//! the spool to its sink, all on one thread.
+//! the spool to its sink, all on one thread. After the start only a stop ends the daemon;
+//! failures are logged and counted.
 
+mod last_run;
 pub mod report;
 mod ticks;
 
 use std::cell::RefCell;
-use std::fs::{self, File};
+use std::fs::{File, TryLockError};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ebb_domain::units::Bytes;
 use tokio::sync::{Notify, mpsc};
 
+use self::last_run::{LastRun, PastEnds};
 use self::report::Report;
 use self::ticks::Ticks;
 use crate::cgroup::Hierarchy;
 use crate::collector::{Collector, Opened};
 use crate::config::Config;
 use crate::connect::Connected;
+use crate::durable;
 use crate::label::{self, Refusal};
 use crate::node;
 use crate::push::{self, Outbox, Urgency};
-use crate::rules::Rules;
-use crate::rules::source::Source;
+use crate::rules::kept::{Held, RulesKeeper};
 use crate::spool::Spool;
 use crate::systemd::Manager;
 
@@ -35,11 +39,12 @@ const MAX_REQUESTS: usize = 32;
 const MAX_LOOKED_AT: u32 = 200;
 
 /// Runs until `stop`, then says the last, and sends for a few seconds what it can.
-/// `first_rules` hold until the source has others.
+///
+/// # Errors
+/// If it cannot start to observe, or another probe uses the same folder.
 pub async fn run(
     config: &Config,
     connected: Connected,
-    first_rules: Rules,
     stop: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     let Connected {
@@ -48,20 +53,30 @@ pub async fn run(
         sink,
         rules,
     } = connected;
-    let _lock = lock(config)?;
-    let outbox = RefCell::new(open_outbox(config, &run, sender)?);
+    let folders = Folders::of(config);
+    let _lock = folders.lock()?;
+    let last_run = LastRun::begin(&folders.state, &run);
+    let outbox = RefCell::new(open_outbox(config, &folders, &run, sender));
     let changed = Notify::new();
+    let mut rules = RulesKeeper::new(rules, Some(&folders.state));
+    let first_rules = rules.first().await;
     let labels = label::Socket::open(config.label_socket.as_deref());
     let (ask, asked) = mpsc::channel(MAX_REQUESTS);
     let newest_rules = RefCell::new(None);
     let (passes, period) = config.passes();
+    let Held {
+        rules: first,
+        masked_because,
+    } = first_rules.clone();
     let mut watch = Watch {
-        collector: Collector::start(Hierarchy::find()?, first_rules.clone(), period)?,
+        collector: Collector::start(Hierarchy::find()?, first, period)?,
         report: Report::new(run.clone(), Duration::from_secs(config.steps_seconds)),
         outbox: &outbox,
         changed: &changed,
         newest_rules: &newest_rules,
-        looks: node::Looks::begin(),
+        masked_because,
+        past: last_run.past(),
+        looks: node::Looks::begin()?,
         labels: &labels,
         asked,
         waiting: Vec::new(),
@@ -79,7 +94,8 @@ pub async fn run(
     );
     let send = async {
         let now = || node::sent(&run.boot);
-        Ok(push::run(&outbox, &changed, sink.as_ref(), now).await?)
+        push::run(&outbox, &changed, sink.as_ref(), now).await;
+        Ok(())
     };
     let manager = Manager::find();
     manager.ready();
@@ -87,12 +103,16 @@ pub async fn run(
         stop.await;
         manager.stopping();
     };
-    tokio::select! {
+    let done = tokio::select! {
         done = async { tokio::try_join!(watch.run(passes, period, stop), send) } => done.map(|_| ()),
-        () = watch_rules(&rules, first_rules, &newest_rules) => Ok(()),
+        () = watch_rules(&mut rules, first_rules, &newest_rules) => Ok(()),
         () = keep_alive(&manager) => Ok(()),
         () = labels.serve(ask) => Ok(()),
+    };
+    if done.is_ok() {
+        last_run.stopped();
     }
+    done
 }
 
 /// On the thread that does everything: when that hangs, the manager hears no more.
@@ -106,77 +126,80 @@ async fn keep_alive(manager: &Manager) {
     }
 }
 
-/// Two probes on one spool would send and remove each other's records.
-fn lock(config: &Config) -> anyhow::Result<File> {
-    let folder = &config.spool_dir;
-    let path = folder.join("lock");
-    let file = fs::create_dir_all(folder)
-        .and_then(|()| File::create(&path))
-        .with_context(|| format!("{} cannot be made; set spool_dir", path.display()))?;
-    file.try_lock()
-        .with_context(|| format!("another probe uses {}", folder.display()))?;
-    Ok(file)
+/// The folders below `spool_dir`.
+struct Folders {
+    heartbeats: PathBuf,
+    steps: PathBuf,
+    /// State that survives a restart.
+    state: PathBuf,
+}
+
+impl Folders {
+    fn of(config: &Config) -> Self {
+        let folder = |name: &str| config.spool_dir.join(name);
+        let all = Self {
+            heartbeats: folder("heartbeats"),
+            steps: folder("steps"),
+            state: config.state_dir(),
+        };
+        if let Err(error) = durable::make_own_folder(&all.state) {
+            tracing::error!(
+                error = %error.source,
+                "{error}; unsent records and state are lost at a restart; make spool_dir writable, or set another"
+            );
+        }
+        all
+    }
+
+    /// Locks the state folder: two probes on one spool would send and remove each other's
+    /// records. `None` if the folder cannot be opened or locked.
+    fn lock(&self) -> anyhow::Result<Option<File>> {
+        let Ok(folder) = File::open(&self.state) else {
+            return Ok(None);
+        };
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                bail!("another probe uses {}", shown_parent(&self.state))
+            }
+            // Some file systems have no locks.
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(%error, "failed to lock {}", self.state.display());
+                Ok(None)
+            }
+            Ok(()) => Ok(Some(folder)),
+        }
+    }
+}
+
+fn shown_parent(folder: &Path) -> std::path::Display<'_> {
+    folder.parent().unwrap_or(folder).display()
 }
 
 /// Half of the spool is heartbeats', half is finished steps'.
-fn open_outbox(config: &Config, run: &report::Run, sender: String) -> anyhow::Result<Outbox> {
-    let open = |name: &str| {
-        let folder = config.spool_dir.join(name);
-        Spool::open(folder, Bytes(config.spool_max_bytes / 2))
-            .context("nothing can be kept; make the folder writable, or set spool_dir")
-    };
+fn open_outbox(config: &Config, folders: &Folders, run: &report::Run, sender: String) -> Outbox {
+    let open = |folder: &Path| Spool::open(folder, Bytes(config.spool_max_bytes / 2));
     let outbox = Outbox::new(
-        open("heartbeats")?,
-        open("steps")?,
+        open(&folders.heartbeats),
+        open(&folders.steps),
         run.node.clone(),
         sender,
     );
     if outbox.held() > Bytes(0) {
         tracing::info!(waiting = %outbox.held(), "an earlier run left records in the spool");
     }
-    Ok(outbox)
+    outbox
 }
 
-/// The rules to begin with. A file that is named must be there; a bucket may be
-/// out of reach for a while.
-pub async fn first_rules(source: &Source) -> anyhow::Result<Rules> {
-    match source.read().await {
-        Ok(Some(rules)) => Ok(rules),
-        Ok(None) => {
-            tracing::info!("there are no rules of your own; the built-in ones hold");
-            Ok(Rules::built_in())
-        }
-        Err(error) if matches!(source, Source::File(_)) => Err(error.into()),
-        Err(error) => {
-            tracing::warn!(error = %chain(&error), "the built-in rules hold meanwhile");
-            Ok(Rules::built_in())
-        }
-    }
-}
-
-/// Offers rules that changed. Ones that are refused are said once, with their line,
-/// and the last good ones hold.
-async fn watch_rules(source: &Source, mut current: Rules, newest: &RefCell<Option<Rules>>) {
-    let mut refused = None;
+/// Passes changed rules on; see [`RulesKeeper::again`].
+async fn watch_rules(rules: &mut RulesKeeper, mut current: Held, newest: &RefCell<Option<Held>>) {
     loop {
-        tokio::time::sleep(source.period()).await;
-        match source.read().await {
-            Ok(read) => {
-                refused = None;
-                let rules = read.unwrap_or_else(Rules::built_in);
-                if rules != current {
-                    tracing::info!("the rules changed; they hold for what starts from now on");
-                    current = rules.clone();
-                    newest.replace(Some(rules));
-                }
-            }
-            Err(error) => {
-                let words = chain(&error);
-                if refused.as_ref() != Some(&words) {
-                    tracing::warn!(error = %words, "the rules stay as they are");
-                    refused = Some(words);
-                }
-            }
+        tokio::time::sleep(rules.period()).await;
+        if let Some(held) = rules.again().await
+            && held != current
+        {
+            tracing::info!("the rules changed; they hold for what starts from now on");
+            current = held.clone();
+            newest.replace(Some(held));
         }
     }
 }
@@ -197,7 +220,11 @@ struct Watch<'a> {
     report: Report,
     outbox: &'a RefCell<Outbox>,
     changed: &'a Notify,
-    newest_rules: &'a RefCell<Option<Rules>>,
+    newest_rules: &'a RefCell<Option<Held>>,
+    /// Why all names are masked.
+    masked_because: Option<String>,
+    /// How earlier runs ended.
+    past: Option<PastEnds>,
     looks: node::Looks,
     labels: &'a label::Socket,
     asked: mpsc::Receiver<label::Request>,
@@ -242,13 +269,13 @@ impl Watch<'_> {
                 // An interval ends with one.
                 self.pass(pass < passes);
             }
-            self.close(Urgency::CanWait)?;
+            self.close(Urgency::CanWait);
         }
         tracing::info!("told to stop; sending the last");
         self.pass(false);
         self.report
             .finish(self.collector.last_ended(), node::clock());
-        self.close(Urgency::Now)?;
+        self.close(Urgency::Now);
         while let Some(batch) = self.report.batch() {
             self.keep(|outbox| outbox.add_steps(&batch));
         }
@@ -260,8 +287,13 @@ impl Watch<'_> {
     /// A pass that fails is one that did not see anything, as coverage will say. Who waits
     /// for one to show who asks must not wait for long.
     fn pass(&mut self, unless_quiet: bool) {
-        if let Some(rules) = self.newest_rules.take() {
+        if let Some(Held {
+            rules,
+            masked_because,
+        }) = self.newest_rules.take()
+        {
             self.collector.set_rules(rules);
+            self.masked_because = masked_because;
         }
         let now = node::clock();
         let took = match unless_quiet && self.waiting.is_empty() {
@@ -276,7 +308,8 @@ impl Watch<'_> {
         for (request, passes) in std::mem::take(&mut self.waiting) {
             self.label(request, passes + 1);
         }
-        if let Some(batch) = self.report.due_batch(now) {
+        // All of them: a batch that waits for a later pass takes memory.
+        while let Some(batch) = self.report.due_batch(now) {
             self.keep(|outbox| outbox.add_steps(&batch));
         }
     }
@@ -287,23 +320,30 @@ impl Watch<'_> {
         if self.looked_at > MAX_LOOKED_AT {
             return request.answer(Err(Refusal::Busy));
         }
-        match self.collector.label(request.pid, &request.handed) {
+        match self.collector.label(request.asker, &request.handed) {
             Err(Refusal::Unknown) if passes < 2 => self.waiting.push((request, passes)),
             said => request.answer(said),
         }
     }
 
-    fn close(&mut self, at_least: Urgency) -> anyhow::Result<()> {
-        let (mut interval, events_lost) = self.collector.close()?;
+    fn close(&mut self, at_least: Urgency) {
+        let (mut interval, events_lost) = self.collector.close();
         interval.detail.labels_refused = self.labels.refused();
-        let (records_dropped, spool_depth) = {
+        interval.detail.masked_because = self.masked_because.clone();
+        let mut machine = self.looks.now();
+        let probe = &mut machine.probe;
+        probe.events_lost = events_lost;
+        probe.unclean_stops = self.past.map(|past| past.unclean_stops);
+        probe.power_losses = self.past.map(|past| past.power_losses);
+        {
             let outbox = self.outbox.borrow();
-            (outbox.dropped(), outbox.held())
-        };
-        let mut machine = self.looks.now()?;
-        machine.probe.events_lost = events_lost;
-        machine.probe.records_dropped = records_dropped;
-        machine.probe.spool_depth = spool_depth;
+            let left_out = outbox.left_out();
+            probe.records_dropped = outbox.dropped();
+            probe.records_unreadable = Some(outbox.unreadable());
+            probe.spool_depth = outbox.held();
+            probe.steps_left_out = Some(left_out.steps);
+            probe.steps_shortened = Some(left_out.shortened);
+        }
         let (heartbeat, urgency) = self.report.heartbeat(interval, machine);
         let urgency = if at_least == Urgency::Now {
             at_least
@@ -311,14 +351,10 @@ impl Watch<'_> {
             urgency
         };
         self.keep(|outbox| outbox.add_heartbeat(&heartbeat, urgency));
-        Ok(())
     }
 
-    /// A full disk must not end the probe; what it does not take is counted.
-    fn keep(&self, add: impl FnOnce(&mut Outbox) -> Result<(), push::OutboxError>) {
-        if let Err(error) = add(&mut self.outbox.borrow_mut()) {
-            tracing::error!(error = %chain(&error), "a record is lost");
-        }
+    fn keep(&self, add: impl FnOnce(&mut Outbox)) {
+        add(&mut self.outbox.borrow_mut());
         self.changed.notify_waiters();
     }
 }
@@ -326,6 +362,8 @@ impl Watch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Rules;
+    use crate::rules::source::Source;
 
     const GOOD: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
 
@@ -334,20 +372,44 @@ mod tests {
     async fn edited_rules_are_offered_within_a_minute_and_refused_ones_never() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.toml");
-        let source = Source::File(file.clone());
+        std::fs::write(&file, "").expect("written");
+        let mut rules = RulesKeeper::new(Source::File(file.clone()), None);
+        let first = rules.first().await;
         let newest = RefCell::new(None);
-        let watching = watch_rules(&source, Rules::built_in(), &newest);
+        let watching = watch_rules(&mut rules, first, &newest);
         tokio::pin!(watching);
         let mut check = async |text: &str, expect: Option<Rules>| {
-            fs::write(&file, text).expect("written");
+            std::fs::write(&file, text).expect("written");
             let minute = tokio::time::timeout(Duration::from_secs(60), &mut watching);
             minute.await.expect_err("it watches on");
-            assert_eq!(newest.take(), expect, "{text}");
+            assert_eq!(newest.take().map(|held| held.rules), expect, "{text}");
         };
         let good = Rules::parse(GOOD).expect("valid").before(Rules::built_in());
         check(GOOD, Some(good.clone())).await;
         check("[[rule", None).await;
         check(GOOD, None).await;
         check("", Some(Rules::built_in())).await;
+    }
+
+    #[test]
+    fn two_probes_do_not_use_one_folder() {
+        let root = tempfile::tempdir().expect("a folder");
+        let config = Config {
+            spool_dir: root.path().join("spool"),
+            ..Config::default()
+        };
+        let first = Folders::of(&config).lock().expect("nobody else");
+        assert!(first.is_some());
+        let error = Folders::of(&config).lock().expect_err("one is there");
+        let expect = format!("another probe uses {}", config.spool_dir.display());
+        assert_eq!(error.to_string(), expect);
+        drop(first);
+        assert!(Folders::of(&config).lock().expect("it is gone").is_some());
+        // Without a folder there is no shared spool.
+        let nowhere = Config {
+            spool_dir: "/proc/nowhere".into(),
+            ..Config::default()
+        };
+        assert!(Folders::of(&nowhere).lock().expect("no folder").is_none());
     }
 }

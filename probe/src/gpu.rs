@@ -10,13 +10,18 @@ use std::time::Duration;
 
 use ebb_domain::gpu::{GpuDevice, GpuLook};
 use ebb_domain::heartbeat::{BootClock, GpuUse};
+use ebb_domain::safe_text;
 use ebb_domain::units::Share;
+use ebb_signal::MAX_GPUS;
 
 use self::amd::Amd;
 use self::nvidia::Nvidia;
 
 /// The program, beside the probe's own.
 const PROGRAM: &str = "ebb-gpu";
+
+/// Limit of a model's name, in bytes; real names have up to 40.
+const MAX_MODEL_BYTES: usize = 64;
 
 /// What the GPUs of one interval came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -122,10 +127,14 @@ impl Gpus {
         }
     }
 
+    /// Leaves out devices beyond the limit of a heartbeat.
     fn add(&mut self, device: &GpuDevice) {
+        if self.sums.len() >= MAX_GPUS && !self.sums.contains_key(&device.number) {
+            return;
+        }
         let sum = self.sums.entry(device.number).or_default();
         sum.told.number = device.number;
-        sum.told.model = device.model.chars().filter(|c| !c.is_control()).collect();
+        sum.told.model = safe_text::clean(&device.model, MAX_MODEL_BYTES).into_owned();
         sum.told.memory = device.memory;
         sum.told.memory_held = sum.told.memory_held.max(device.memory_held);
         let processes = device.processes.as_ref().map(Vec::len);
@@ -135,5 +144,29 @@ impl Gpus {
             sum.busy_ppm += u64::from(busy.ppm());
             sum.looks += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_helpers_output_is_bounded_and_cleaned() {
+        let mut gpus = Gpus::ask("/nowhere/ebb-gpu".into(), None);
+        for number in 0..1_000 {
+            gpus.add(&GpuDevice {
+                number,
+                model: "GPU\u{1b}[2J ".repeat(1_000),
+                busy: Some(Share::ALL),
+                memory_held: None,
+                memory: None,
+                processes: None,
+            });
+        }
+        let told = gpus.close().gpus;
+        assert_eq!(told.len(), MAX_GPUS);
+        assert!(told.iter().all(|gpu| gpu.model.len() <= MAX_MODEL_BYTES));
+        assert!(!told.iter().any(|gpu| gpu.model.contains('\u{1b}')));
     }
 }

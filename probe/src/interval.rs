@@ -32,7 +32,8 @@ use crate::cgroup::Paths;
 use crate::cgroup::reading::{Reading, Wanted};
 use crate::gpu::GpuInterval;
 use crate::kernel::{
-    CgroupId, ExitStatus, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind, TaskSample,
+    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
+    TaskSample,
 };
 use crate::rules::Rules;
 
@@ -94,6 +95,8 @@ pub struct Fold {
     sample_period: Duration,
     lost_before: u64,
     ended: Vec<StepUsage>,
+    /// Processes and samples of processes that were left out for lack of room.
+    left_out: u64,
 }
 
 impl Fold {
@@ -118,6 +121,7 @@ impl Fold {
             sample_period,
             lost_before: 0,
             ended: Vec::new(),
+            left_out: 0,
         };
         // Parents first, so that each is placed before what it started.
         let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
@@ -248,13 +252,27 @@ impl Fold {
         for pid in &samples.zombies {
             self.processes.still_zombie(*pid);
         }
-        for entry in self.processes.take_vanished() {
-            self.vanished(&entry, at);
+        match samples.extent {
+            Extent::Whole => {
+                for entry in self.processes.take_vanished() {
+                    self.vanished(&entry, at);
+                }
+            }
+            Extent::Cut => {
+                let unseen = self.processes.end_cut_pass();
+                self.left_out = self.left_out.saturating_add(unseen.max(1));
+            }
         }
         for step in self.steps.iter_mut() {
             step.pass(at, &since, &read);
         }
         self.ended.extend(self.steps.take_ended(at));
+    }
+
+    /// Processes, samples of processes and cgroups that were left out for lack of room, since
+    /// the start. They count as lost events.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out.saturating_add(self.paths.left_out())
     }
 
     /// The steps that ended since they were last taken.

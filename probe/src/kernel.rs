@@ -210,7 +210,7 @@ pub struct TaskSample {
 }
 
 /// What one pass tells of the processes that live.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Samples {
     /// Those that may be other than they were when last told.
     pub told: Vec<TaskSample>,
@@ -218,15 +218,27 @@ pub struct Samples {
     pub rested: Vec<u32>,
     /// Process ids of those that have ended and wait for their parent.
     pub zombies: Vec<u32>,
+    /// Whether the pass is complete.
+    pub extent: Extent,
+}
+
+/// Whether a pass contains all processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// It contains all.
+    Whole,
+    /// It was cut at the memory limit: missing processes may still run.
+    Cut,
 }
 
 impl Samples {
-    /// Of living processes only.
+    /// Of living processes only, and of all of them.
     pub const fn living(told: Vec<TaskSample>, rested: Vec<u32>) -> Self {
         Self {
             told,
             rested,
             zombies: Vec::new(),
+            extent: Extent::Whole,
         }
     }
 }

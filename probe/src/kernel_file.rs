@@ -9,13 +9,15 @@ use std::path::Path;
 const USUAL_BYTES: usize = 8 << 10;
 
 /// What a file says. They tell no size, and a read that begins small is many calls, of
-/// which each can make the kernel count anew what the file sums.
+/// which each can make the kernel count anew what the file sums. Names of processes, folders and
+/// mounts can have any bytes; invalid UTF-8 is replaced, so that one name does not hide the rest.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     let file = File::open(path)?;
-    let mut text = String::with_capacity(USUAL_BYTES);
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
     // A file that is only to be taken from is not asked for its size.
-    file.take(u64::MAX).read_to_string(&mut text)?;
-    Ok(text)
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes);
+    Ok(text.unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// One line of the kernel's that is looked at time and again: its file stays open, so that
@@ -48,6 +50,10 @@ mod tests {
             assert_eq!(read(file.path()).expect("readable").len(), size);
         }
         assert!(read("/proc/self/stat").expect("readable").contains('('));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), b"7 (\xff\xfea) S").expect("written");
+        let read_text = read(file.path()).expect("readable");
+        assert_eq!(read_text, "7 (\u{fffd}\u{fffd}a) S");
         assert!(read("/nowhere/at/all").is_err());
     }
 

@@ -2,9 +2,11 @@
 //! credentials say which step; a process outside any step can label none. What is hostile
 //! or too much is refused and counted.
 
+mod asker;
 mod client;
 mod socket;
 
+pub use asker::Asker;
 pub use client::{hand, parse_labels};
 pub use socket::{Request, Socket};
 

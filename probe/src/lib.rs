@@ -9,6 +9,7 @@ pub mod collector;
 pub mod config;
 pub mod connect;
 pub mod daemon;
+pub mod durable;
 pub mod gpu;
 pub mod interval;
 pub mod kernel;

@@ -98,23 +98,36 @@ pub struct Machine {
 pub struct Looks {
     cost_until: CpuTime,
     devices: Devices,
+    hardware: Hardware,
 }
 
 impl Looks {
     /// None yet: the probe's cost counts from now on.
-    pub fn begin() -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// If the kernel's files about the hardware cannot be read.
+    pub fn begin() -> Result<Self, NodeError> {
+        let mut devices = Devices::default();
+        Ok(Self {
             cost_until: own_cpu(),
-            devices: Devices::default(),
-        }
+            hardware: hardware(&mut devices)?,
+            devices,
+        })
     }
 
-    /// The machine as it is now; the probe's cost is that since the last look.
-    pub fn now(&mut self) -> Result<Machine, NodeError> {
+    /// The machine as it is now; the probe's cost is that since the last look. If the hardware
+    /// cannot be read, as when too many files are open, the last known hardware is used.
+    pub fn now(&mut self) -> Machine {
         let cpu = own_cpu();
         let before = std::mem::replace(&mut self.cost_until, cpu);
-        Ok(Machine {
-            hardware: hardware(&mut self.devices)?,
+        match hardware(&mut self.devices) {
+            Ok(hardware) => self.hardware = hardware,
+            Err(error) => {
+                tracing::warn!(%error, "failed to read the hardware; the last known is used")
+            }
+        }
+        Machine {
+            hardware: self.hardware,
             typed_ago: typed_ago(),
             probe: ProbeCost {
                 cpu: CpuTime(cpu.0.saturating_sub(before.0)),
@@ -122,7 +135,7 @@ impl Looks {
                 ..ProbeCost::default()
             },
             wall: Timestamp::now(),
-        })
+        }
     }
 }
 
@@ -333,11 +346,11 @@ mod tests {
 
     #[test]
     fn what_the_probe_cost_is_told_once() {
-        let mut looks = Looks::begin();
+        let mut looks = Looks::begin().expect("readable");
         let began = looks.cost_until;
         let spin = (0..2_000_000_u64).fold(0, |a, b| a ^ b.rotate_left(7));
         assert_ne!(spin, 1);
-        let machine = looks.now().expect("readable");
+        let machine = looks.now();
         assert_eq!(machine.probe.cpu.0, looks.cost_until.0 - began.0);
         assert!(looks.cost_until > began);
         assert!(

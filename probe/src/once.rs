@@ -33,7 +33,7 @@ pub async fn watch(
 ) -> anyhow::Result<Seen> {
     let (passes, period) = config.passes();
     let mut collector = Collector::start(Hierarchy::find()?, rules, period)?;
-    let mut looks = node::Looks::begin();
+    let mut looks = node::Looks::begin()?;
     let mut ended = Vec::new();
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
     tokio::pin!(stop);
@@ -51,8 +51,8 @@ pub async fn watch(
         }
     }
     ended.extend(collector.last_ended());
-    let (interval, events_lost) = collector.close()?;
-    let mut machine = looks.now()?;
+    let (interval, events_lost) = collector.close();
+    let mut machine = looks.now();
     machine.probe.events_lost = events_lost;
     let mut report = Report::new(connect::this_run(node::host_name()?)?, Duration::ZERO);
     let (heartbeat, _) = report.heartbeat(interval, machine);

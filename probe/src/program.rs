@@ -9,9 +9,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::{Command, Format};
 use crate::config::{Config, ConfigError};
+use crate::connect::Fallback;
 use crate::rules::Rules;
-use crate::rules::source::Source;
-use crate::{check, connect, daemon, label, once};
+use crate::rules::source::{Found, Source};
+use crate::{check, connect, daemon, durable, label, once};
 
 const FAILED: u8 = 1;
 const WRONGLY_ASKED: u8 = 2;
@@ -39,6 +40,8 @@ pub fn start_log(command: &Command) {
 /// Runs a command on one thread: nothing here is parallel, and each thread would
 /// have an arena of memory of its own.
 pub fn main(command: Command) -> anyhow::Result<ExitCode> {
+    // Independent of the caller's umask: the files say what ran on this machine.
+    durable::create_owner_only_files();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -67,11 +70,10 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             if let Some(seconds) = interval {
                 config = config.with_interval(seconds)?;
             }
-            let connected = connect::connect(&config).await?;
-            let rules = daemon::first_rules(&connected.rules).await?;
+            let connected = connect::connect(&config, Fallback::KnownSender).await?;
             // Not before: until here there is nothing to lose, and no reason to wait.
             let stop = stop_signal()?;
-            daemon::run(&config, connected, rules, stop).await?;
+            daemon::run(&config, connected, stop).await?;
         }
         Command::Once {
             interval,
@@ -81,7 +83,10 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             let stop = stop_signal()?;
             let config = Config::default().with_interval(interval)?;
             let source = rules.map_or(Source::BuiltIn, Source::File);
-            let rules = source.read().await?.unwrap_or_else(Rules::built_in);
+            let rules = match source.read().await? {
+                Found::Rules(rules, _) => rules,
+                Found::Nothing | Found::Denied => Rules::built_in(),
+            };
             let seen = once::watch(&config, rules, stop).await?;
             match format {
                 Format::Table => print!("{}", once::table(&seen)),

@@ -1,27 +1,28 @@
 //! What leaves the node: spooled records, encoded at the moment they are sent,
 //! by one policy of retry. Where they go is behind [`Sink`].
 
+pub(crate) mod fit;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outbox;
 mod retry;
 mod sink;
 
+pub use fit::LeftOut;
 #[cfg(feature = "otlp")]
 pub use otlp::Collector;
-pub use outbox::{Outbox, OutboxError, Urgency};
+pub use outbox::{Outbox, Urgency};
 pub use sink::{CloudSink, Sink, SinkError};
 
 use std::cell::RefCell;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{Heartbeat, Sent};
+use ebb_domain::heartbeat::Sent;
 use ebb_domain::step::StepBatch;
-use ebb_signal::{EncodeError, MAX_HEARTBEATS};
 use tokio::sync::Notify;
 
+use self::outbox::Message;
 use self::retry::Backoff;
-use crate::spool::{RecordNumber, Spool, SpoolError};
 
 /// What is left of the five seconds that a stop may take, after the last pass.
 const LAST_FLUSH: Duration = Duration::from_secs(4);
@@ -49,11 +50,10 @@ pub async fn run(
     changed: &Notify,
     sink: &dyn Sink,
     now: impl Fn() -> Sent,
-) -> Result<(), SpoolError> {
-    let send = async |lane| -> Result<(), SpoolError> {
-        until_closed(lane, outbox, changed, sink, &now).await?;
-        while attempt(lane, outbox, sink, &now).await? == Attempt::Sent {}
-        Ok(())
+) {
+    let send = async |lane| {
+        until_closed(lane, outbox, changed, sink, &now).await;
+        while attempt(lane, outbox, sink, &now).await == Attempt::Sent {}
     };
     // An attempt that hangs must not keep the program from ending.
     let give_up = async {
@@ -61,8 +61,8 @@ pub async fn run(
         tokio::time::sleep(LAST_FLUSH).await;
     };
     tokio::select! {
-        sent = async { tokio::try_join!(send(Lane::Heartbeats), send(Lane::Steps)) } => sent.map(|_| ()),
-        () = give_up => Ok(()),
+        ((), ()) = async { tokio::join!(send(Lane::Heartbeats), send(Lane::Steps)) } => (),
+        () = give_up => (),
     }
 }
 
@@ -80,12 +80,12 @@ async fn until_closed(
     changed: &Notify,
     sink: &dyn Sink,
     now: &impl Fn() -> Sent,
-) -> Result<(), SpoolError> {
+) {
     let mut backoff = Backoff::default();
     while !outbox.borrow().is_closed() {
         // Made before the attempt, so that no news in between is missed.
         let news = changed.notified();
-        match attempt(lane, outbox, sink, now).await? {
+        match attempt(lane, outbox, sink, now).await {
             Attempt::Sent => backoff = Backoff::default(),
             Attempt::Nothing => news.await,
             // News does not cut a wait short; the end of the program does.
@@ -95,7 +95,6 @@ async fn until_closed(
             }
         }
     }
-    Ok(())
 }
 
 async fn closed(outbox: &RefCell<Outbox>, changed: &Notify) {
@@ -113,58 +112,61 @@ async fn attempt(
     outbox: &RefCell<Outbox>,
     sink: &dyn Sink,
     now: &impl Fn() -> Sent,
-) -> Result<Attempt, SpoolError> {
+) -> Attempt {
     match lane {
         Lane::Heartbeats => {
-            let next = outbox.borrow_mut().next_message(&now())?;
-            let Some((records, body)) = next else {
-                return Ok(Attempt::Nothing);
+            let next = outbox.borrow_mut().next_message(&now());
+            let Some(Message {
+                records,
+                body,
+                left_out,
+            }) = next
+            else {
+                return Attempt::Nothing;
             };
             let went = bounded(sink.heartbeats(&body)).await;
-            settle(&mut outbox.borrow_mut().heartbeats, &records, went)
+            let outbox = &mut *outbox.borrow_mut();
+            if let Err(error) = went {
+                return failed(&error, outbox.heartbeats.len());
+            }
+            records
+                .into_iter()
+                .for_each(|record| outbox.heartbeats.remove(record));
+            outbox.note_left_out(left_out);
+            Attempt::Sent
         }
         Lane::Steps => {
-            let next = outbox.borrow_mut().next_object(&now())?;
-            let Some((record, key, object)) = next else {
-                return Ok(Attempt::Nothing);
+            let next = outbox.borrow_mut().next_object(&now());
+            let Some(Message {
+                records,
+                body,
+                left_out,
+            }) = next
+            else {
+                return Attempt::Nothing;
             };
-            let went = bounded(sink.steps(&key, object)).await;
-            settle(&mut outbox.borrow_mut().steps, &[record], went)
+            let went = bounded(sink.steps(&body.key, body.bytes)).await;
+            let outbox = &mut *outbox.borrow_mut();
+            if let Err(error) = went {
+                return failed(&error, outbox.steps.len());
+            }
+            records
+                .into_iter()
+                .for_each(|record| outbox.steps.remove(record));
+            outbox.note_left_out(left_out);
+            Attempt::Sent
         }
     }
+}
+
+fn failed(error: &SinkError, waiting: usize) -> Attempt {
+    tracing::warn!(%error, waiting, "failed to send; records wait in the spool and are sent later");
+    Attempt::Failed
 }
 
 async fn bounded(sending: impl Future<Output = Result<(), SinkError>>) -> Result<(), SinkError> {
     let went = tokio::time::timeout(LONGEST_ATTEMPT, sending).await;
     went.unwrap_or(Err(SinkError::NoAnswer))
-}
-
-fn settle(
-    spool: &mut Spool,
-    records: &[RecordNumber],
-    went: Result<(), SinkError>,
-) -> Result<Attempt, SpoolError> {
-    if let Err(error) = went {
-        tracing::warn!(%error, waiting = spool.len(), "not sent; it waits in the spool");
-        return Ok(Attempt::Failed);
-    }
-    for record in records {
-        spool.remove(*record)?;
-    }
-    Ok(Attempt::Sent)
-}
-
-/// As many of the oldest heartbeats as fit one message: their number and the
-/// message. `Err` when not even one fits.
-fn encode_fitting(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<(usize, String), EncodeError> {
-    let mut count = heartbeats.len().min(MAX_HEARTBEATS);
-    loop {
-        match ebb_signal::encode_heartbeats(sent, &heartbeats[..count]) {
-            Ok(body) => return Ok((count, body)),
-            Err(error) if count <= 1 => return Err(error),
-            Err(_) => count -= 1,
-        }
-    }
 }
 
 /// Where a batch of finished steps goes. `sender` is what the cloud attests, so

@@ -1,6 +1,7 @@
 //! The rules that tell background from workload: a TOML file, read once and
 //! matched in order. What a match means for a process is decided elsewhere.
 
+pub mod kept;
 pub mod source;
 
 use serde::Deserialize;
@@ -65,7 +66,7 @@ impl Rule {
 struct File {
     #[serde(default)]
     rule: Vec<Rule>,
-    /// Names of scripts, jars and classes that stay on the node.
+    /// Names of programs, scripts, jars, classes, folders and files that stay on the node.
     #[serde(default)]
     mask: Vec<String>,
 }
@@ -108,6 +109,9 @@ pub struct Subject<'a> {
     pub cgroup: Option<&'a str>,
 }
 
+/// Replaces a masked name.
+pub const MASKED: &str = "***";
+
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
@@ -119,6 +123,16 @@ impl Rules {
     /// The rules that the program carries.
     pub fn built_in() -> Self {
         Self::parse(BUILT_IN).expect("a test reads the built-in rules")
+    }
+
+    /// The built-in rules with every name masked, for a node whose own rules, and so their mask,
+    /// are unknown.
+    pub fn masking_all() -> Self {
+        let mask = vec!["*".to_owned()];
+        Self {
+            mask,
+            ..Self::built_in()
+        }
     }
 
     /// Reads a rules file.
@@ -153,9 +167,33 @@ impl Rules {
         self
     }
 
-    /// Whether the name of a script, jar or class may leave the node.
-    pub fn show(&self, script: &str) -> bool {
-        !any(&self.mask, script)
+    /// Whether the name of a script, jar, class, folder or file may leave the node.
+    pub fn show(&self, name: &str) -> bool {
+        !any(&self.mask, name)
+    }
+
+    /// Whether the name of a program may leave the node. The kernel keeps 15 bytes of it, so a
+    /// name of that length can be the beginning of a masked name.
+    pub fn show_program(&self, program: &str) -> bool {
+        let may_be_cut = program.len() >= KERNEL_NAME_BYTES;
+        let is_masked = |pattern: &String| match may_be_cut {
+            true => matches_a_beginning(pattern, program),
+            false => matches(pattern, program),
+        };
+        !self.mask.iter().any(is_masked)
+    }
+
+    /// The path with each masked folder or file name replaced.
+    pub fn shown_path(&self, path: &str) -> String {
+        let part = |part| match self.show(part) {
+            true => part,
+            false => MASKED,
+        };
+        let parts: Vec<&str> = path
+            .split('/')
+            .map(|name| if name.is_empty() { name } else { part(name) })
+            .collect();
+        parts.join("/")
     }
 
     /// The first rule that names the subject's cgroup, and its program if the
@@ -182,6 +220,38 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 
 fn any(patterns: &[String], text: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, text))
+}
+
+/// Bytes of a program's name that the kernel keeps.
+///
+/// Source: `TASK_COMM_LEN` in `include/linux/sched.h`, which counts the zero at the end.
+const KERNEL_NAME_BYTES: usize = 15;
+
+/// Whether any text with this beginning matches.
+fn matches_a_beginning(pattern: &str, beginning: &str) -> bool {
+    let pattern = pattern.as_bytes();
+    // The positions in the pattern that the bytes so far can have reached.
+    let mut places = vec![false; pattern.len() + 1];
+    places[0] = true;
+    let pass_stars = |places: &mut [bool]| {
+        for at in 0..pattern.len() {
+            places[at + 1] |= places[at] && pattern[at] == b'*';
+        }
+    };
+    pass_stars(&mut places);
+    for byte in beginning.bytes() {
+        let mut next = vec![false; places.len()];
+        for at in (0..pattern.len()).filter(|at| places[*at]) {
+            match pattern[at] {
+                b'*' => next[at] = true,
+                same if same == byte => next[at + 1] = true,
+                _ => {}
+            }
+        }
+        pass_stars(&mut next);
+        places = next;
+    }
+    places.contains(&true)
 }
 
 /// `*` stands for any characters, none included; all else stands for itself.
@@ -221,6 +291,45 @@ mod tests {
         check("/a/*/c", "/a/b/d", false);
         check("a*a", "a", false);
         check("*b*d*", "abcde", true);
+    }
+
+    #[test]
+    fn a_cut_name_is_masked_if_it_can_begin_a_masked_name() {
+        let check = |pattern: &str, program: &str, expect: bool| {
+            let text = format!("mask = [{pattern:?}]");
+            let rules = Rules::parse(&text).expect("valid");
+            assert_eq!(
+                rules.show_program(program),
+                expect,
+                "{pattern} on {program}"
+            );
+        };
+        check("secret.py", "secret.py", false);
+        check("secret.py", "secret", true);
+        check("secret*", "secret.py", false);
+        // 15 bytes: the kernel may have cut the name.
+        check("secret_study_of_x.py", "secret_study_of", false);
+        check("secret_study_of", "secret_study_of", false);
+        check("*_x.py", "secret_study_of", false);
+        check("*study*y.py", "secret_study_of", false);
+        check("secret_study.py", "secret_study_of", true);
+        check("secret", "secret_study_of", true);
+        check("*", "", false);
+        check("", "bwa", true);
+    }
+
+    #[test]
+    fn each_part_of_a_path_is_masked_by_its_own_name() {
+        let check = |mask: &str, path: &str, expect: &str| {
+            let rules = Rules::parse(&format!("mask = [{mask:?}]")).expect("valid");
+            assert_eq!(rules.shown_path(path), expect, "{mask} on {path}");
+        };
+        check("patient*", "/data/patient7/reads", "/data/***/reads");
+        check("patient*", "/data/reads", "/data/reads");
+        check("*", "/data/reads", "/***/***");
+        check("*", "/", "/");
+        assert_eq!(Rules::masking_all().shown_path("/a"), "/***");
+        assert!(!Rules::masking_all().show_program("bwa"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! counters say. Where this machine does not let eBPF be loaded, each test says
 //! so and is skipped.
 
+#[path = "real/canary.rs"]
+mod canary;
 #[cfg(feature = "aws")]
 #[path = "real/cloud.rs"]
 mod cloud;
@@ -21,6 +23,8 @@ mod names;
 mod network;
 #[path = "real/probe.rs"]
 mod probe;
+#[path = "real/restarts.rs"]
+mod restarts;
 #[path = "real/sampled.rs"]
 mod sampled;
 
@@ -311,7 +315,7 @@ async fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not(
         collector.pass_unless_quiet().expect("a pass, or none");
     }
     collector.pass().expect("a pass");
-    let (interval, _) = collector.close().expect("an interval");
+    let (interval, _) = collector.close();
     shell
         .kill()
         .and_then(|()| shell.wait().map(drop))

@@ -71,6 +71,12 @@ impl Fault {
         })
     }
 
+    /// Fails every call from now on: the caller is dead.
+    pub fn kill(&self) {
+        let mut counted = self.counted();
+        counted.at = Some((counted.calls.len(), Moment::Before, Then::StaysDead));
+    }
+
     fn new(counted: Counted) -> Self {
         Self(Arc::new(Mutex::new(counted)))
     }
@@ -293,8 +299,13 @@ impl<T: Objects> Objects for Failing<T> {
         self.fault.around("objects.put", work).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
-        let work = self.inner.list(prefix, limit);
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
+        let work = self.inner.list(prefix, after, limit);
         self.fault.around("objects.list", work).await
     }
 

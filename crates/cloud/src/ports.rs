@@ -262,8 +262,14 @@ pub trait Objects: Send + Sync {
     /// Writes an object. `Conflict` when `condition` does not hold.
     async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag>;
 
-    /// Up to `limit` entries under `prefix`, in the order of their keys.
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>>;
+    /// Up to `limit` entries under `prefix` whose keys come after `after`, in the order of
+    /// their keys.
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>>;
 
     /// Deletes objects; those that are gone already count as deleted.
     async fn delete(&self, keys: &[String]) -> CloudResult<()>;

@@ -180,6 +180,7 @@ pub struct Usage {
 
 /// What the probe itself used in the interval, and what it lost since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProbeCost {
     /// Its CPU time in the interval.
     pub cpu: CpuTime,
@@ -187,10 +188,24 @@ pub struct ProbeCost {
     pub resident: Option<Bytes>,
     /// Kernel events lost for want of room, since it started.
     pub events_lost: u64,
-    /// Records dropped from the full spool, since it started.
+    /// Records that the probe lost before it could send them, since it started.
     pub records_dropped: u64,
     /// Bytes that wait in the spool.
     pub spool_depth: Bytes,
+    /// Dropped records that could not be read from the disk; `None` before schema 1.6.
+    pub records_unreadable: Option<u64>,
+    /// Running steps that did not fit into a heartbeat, since it started; `None` before
+    /// schema 1.6.
+    pub steps_left_out: Option<u64>,
+    /// Steps that were sent with fewer details because the message was too large, since it
+    /// started; `None` before schema 1.6.
+    pub steps_shortened: Option<u64>,
+    /// Earlier runs of the probe that ended without a clean stop; `None` if the record of
+    /// earlier runs cannot be read, and before schema 1.6.
+    pub unclean_stops: Option<u64>,
+    /// Unclean stops after which the machine booted again: a power loss, a reset or a kernel
+    /// crash. `None` as for `unclean_stops`.
+    pub power_losses: Option<u64>,
 }
 
 /// Why something could not be placed on AWS's clock or under its node.
@@ -210,6 +225,15 @@ pub enum PlaceError {
         /// Which do.
         what: &'static str,
     },
+    /// It may have been accepted before.
+    #[error(
+        "it is from before the last {probe_starts} starts of the node's probe, of which nothing \
+         more is accepted"
+    )]
+    Forgotten {
+        /// Starts of the probe that are remembered.
+        probe_starts: usize,
+    },
     /// It is older than anything is accepted.
     #[error("it is {age_hours} h old; at most {max_hours} h are accepted")]
     TooLate {
@@ -223,6 +247,10 @@ pub enum PlaceError {
 /// What arrives later than this is refused and counted; it is how long a queue
 /// keeps a message at most.
 pub const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// The longest that a boot clock may have run: longer than any machine, so that no age that
+/// is computed from it is absurd.
+pub const MAX_UPTIME: Duration = Duration::from_secs(20 * 366 * 24 * 3600);
 
 /// How long a delivery may be under way: no attempt of the probe takes longer.
 pub const MAX_DELIVERY: Duration = Duration::from_secs(120);
@@ -257,9 +285,13 @@ impl Arrival<'_> {
     /// See [`PlaceError`]; the words go to the dead-letter place.
     pub fn end_of(&self, heartbeat: &Heartbeat) -> Result<Timestamp, PlaceError> {
         self.check_claim(&heartbeat.node)?;
-        if heartbeat.end.since(heartbeat.start).is_none() {
+        let length = heartbeat.end.since(heartbeat.start);
+        let length = length.ok_or(PlaceError::Contradiction {
+            what: "its interval ends before it begins",
+        })?;
+        if length > MAX_AGE {
             return Err(PlaceError::Contradiction {
-                what: "its interval ends before it begins",
+                what: "its interval is longer than a fortnight",
             });
         }
         let wall = Some(heartbeat.wall_at_end);
@@ -277,6 +309,11 @@ impl Arrival<'_> {
         clock: BootClock,
         wall: Option<Timestamp>,
     ) -> Result<Timestamp, PlaceError> {
+        if Duration::from_nanos(clock.as_nanos()) > MAX_UPTIME {
+            return Err(PlaceError::Contradiction {
+                what: "the machine would be up for more than 20 years",
+            });
+        }
         let age = if *boot == self.sent.boot {
             self.sent.clock.since(clock)
         } else {

@@ -216,15 +216,19 @@ impl NodeHours {
     pub(crate) fn seen_in(&self, window: Window) -> Option<Share> {
         let first = (window.from.as_second() + SLOT_SECONDS - 1).div_euclid(SLOT_SECONDS);
         let end = window.to.as_second().div_euclid(SLOT_SECONDS);
+        // Windows come from nodes: no more than what is kept is ever walked.
+        if first < self.first * i64::from(SLOTS) {
+            return None;
+        }
+        let kept_end = (self.newest() + 1) * i64::from(SLOTS);
         let is_seen = |slot: &i64| {
             let index = usize::try_from(slot.div_euclid(SLOTS.into()) - self.first).ok();
             let hour = index.and_then(|index| self.hours.get(index).copied());
             let within = u32::try_from(slot.rem_euclid(SLOTS.into())).unwrap_or(0);
             hour.is_some_and(|hour| hour.seen_slots() >> within & 1 == 1)
         };
-        let is_kept = first >= self.first * i64::from(SLOTS);
-        let seen = (first..end).filter(is_seen).count();
-        let all = u64::try_from(end - first).ok().filter(|_| is_kept)?;
+        let seen = (first..end.min(kept_end)).filter(is_seen).count();
+        let all = u64::try_from(end - first).ok()?;
         Share::of(u64::try_from(seen).ok()?, all)
     }
 

@@ -188,7 +188,27 @@ fn checked<'a>(what: &'static str, name: &'a str) -> Result<&'a str, IdentityErr
     Ok(name)
 }
 
-/// The node that AWS attests for a sender.
+/// The unique id of an IAM role (`AROA…`), which no other role ever gets.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RoleId(Box<str>);
+
+impl fmt::Display for RoleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who AWS says a sender is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attested {
+    /// The role whose credentials it used.
+    pub role: RoleId,
+    /// The session's name, which is the node.
+    pub node: NodeId,
+}
+
+/// The role and node that AWS attests for a sender.
 ///
 /// `sender` is SQS's `SenderId` or IAM's `aws:userid`, which are the same
 /// string: `<role id>:<session name>`. EC2 names the session of an instance
@@ -198,15 +218,19 @@ fn checked<'a>(what: &'static str, name: &'a str) -> Result<&'a str, IdentityErr
 ///
 /// Source: "AWS global condition context keys", table of `aws:userid` values,
 /// and the SQS API reference of `ReceiveMessage` (`SenderId`).
-pub fn attested_node(sender: &str) -> Result<NodeId, IdentityError> {
+pub fn attested(sender: &str) -> Result<Attested, IdentityError> {
     let refused = || IdentityError::NotARoleSession {
         sender: sender.escape_default().to_string(),
     };
     let (role, session) = sender.split_once(':').ok_or_else(refused)?;
-    if !role.starts_with("AROA") || session.is_empty() {
+    let is_role = role.starts_with("AROA") && role.bytes().all(|b| b.is_ascii_alphanumeric());
+    if !is_role || role.len() > MAX_NAME_BYTES || session.is_empty() {
         return Err(refused());
     }
-    NodeId::new(session)
+    Ok(Attested {
+        role: RoleId(role.into()),
+        node: NodeId::new(session)?,
+    })
 }
 
 #[cfg(test)]
@@ -216,7 +240,7 @@ mod tests {
     #[test]
     fn only_a_role_session_attests_a_node() {
         let check = |sender: &str, node: Option<&str>| {
-            let got = attested_node(sender).ok();
+            let got = attested(sender).ok().map(|attested| attested.node);
             assert_eq!(got.as_ref().map(NodeId::as_str), node, "{sender}");
         };
         check("AROAEXAMPLEID:i-0abc12", Some("i-0abc12"));

@@ -21,6 +21,21 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
+/// A name that may travel and be stored: at most `max_bytes`, cut between characters, with
+/// nothing in it that moves a cursor. A name that is already so is not copied.
+pub fn clean(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    let cut = &text[..text.floor_char_boundary(max_bytes)];
+    if !cut.chars().any(char::is_control) {
+        return Cow::Borrowed(cut);
+    }
+    // A mark of one byte, so that what was cut to fit still fits.
+    Cow::Owned(
+        cut.chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect(),
+    )
+}
+
 /// At most `max` characters, the last of them `…` when something was cut.
 pub fn clip(text: &str, max: usize) -> Cow<'_, str> {
     if text.char_indices().nth(max).is_none() {
@@ -64,6 +79,17 @@ mod tests {
         check("a\u{1b}[31mb", "a\u{FFFD}[31mb");
         check("abc\u{202E}fed", "abc\u{FFFD}fed");
         check("größe 2", "größe 2");
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters_and_holds_no_control_character() {
+        let check = |text: &str, max, expect: &str| assert_eq!(clean(text, max), expect);
+        check("align", 256, "align");
+        check("größe", 4, "gr\u{f6}");
+        check("größe", 3, "gr");
+        check("a\u{1b}[31m\u{85}\0b", 256, "a?[31m??b");
+        check("", 0, "");
+        assert!(matches!(clean("align", 5), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -111,6 +111,12 @@ impl FleetState {
         self.lives(node).any(|life| life.accepted(key, sequence))
     }
 
+    /// True when this very heartbeat was taken in before.
+    pub fn accepted_heartbeat(&self, placed: &Placed) -> bool {
+        self.lives(&placed.node)
+            .any(|life| life.accepted_heartbeat(&placed.heartbeat))
+    }
+
     /// All steps of all nodes that are recent, ended ones too.
     pub fn steps(&self) -> Vec<PlacedStep> {
         let kept = self.nodes.values().map(|node| node.steps.len()).sum();
@@ -134,12 +140,14 @@ impl FleetState {
         self
     }
 
-    /// Refuses what is too late: its week is closed, so that whether it was accepted
-    /// before is perhaps forgotten.
+    /// Refuses what is new and too late: its week is closed, or the node has forgotten what
+    /// it accepted then, so that it may have been accepted before.
     ///
     /// # Errors
-    /// `TooLate`, with its age before the newest that is known.
-    pub fn check_age(&self, at: Timestamp) -> Result<(), PlaceError> {
+    /// `TooLate`, with its age before the newest that is known, or `Forgotten`.
+    pub fn check_age(&self, node: &NodeId, at: Timestamp) -> Result<(), PlaceError> {
+        self.lives(node)
+            .try_for_each(|life| life.check_forgotten(at))?;
         let is_closed = |closed| weeks::week_of(at) <= closed;
         let Some(newest) = self.newest.filter(|_| self.closed().is_some_and(is_closed)) else {
             return Ok(());

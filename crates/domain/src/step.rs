@@ -185,6 +185,17 @@ pub struct StepUsage {
 }
 
 impl StepUsage {
+    /// About how much memory it takes, all that it points to included: what readers bound
+    /// a message by.
+    pub fn memory_bytes(&self) -> usize {
+        let tools: usize = self
+            .tools
+            .iter()
+            .map(|tool| size_of::<ToolUsage>() + tool.name.len())
+            .sum();
+        size_of::<Self>() + self.id.key.len() + self.name.len() + tools + self.detail.heap_bytes()
+    }
+
     /// The executable that used the most CPU, of those that are told.
     pub(crate) fn busiest_tool(&self) -> Option<&ToolUsage> {
         self.tools.iter().max_by_key(|tool| tool.cpu)

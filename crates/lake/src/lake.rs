@@ -1,6 +1,8 @@
 //! The lake as the rest of the program sees it: append a batch once, read what
 //! is new since a version, read some days.
 
+use std::collections::HashMap;
+
 use ebb_cloud::store::{self, StoreError};
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::state::Shard;
@@ -9,13 +11,16 @@ use jiff::civil::Date;
 use thiserror::Error;
 
 use crate::rows::{Judged, Record};
-use crate::table::{Appended, Batched, Since, Table, TableError, TableLog, Version, Window};
+use crate::table::{Appended, Batched, Share, Since, Table, TableError, TableLog, Version, Window};
 
 /// The most rows that one batch may have, and so one commit.
 pub const MAX_BATCH_ROWS: usize = 50_000;
 
 /// The most rows that one call reads, unless a single commit has more.
 pub const MAX_READ_ROWS: u64 = 200_000;
+
+/// The most rows of one node that a read of days returns.
+pub(crate) const MAX_READ_ROWS_A_NODE: usize = 50_000;
 
 /// Why the lake did not do what was asked.
 #[derive(Debug, Error)]
@@ -155,14 +160,21 @@ impl Lake {
         since.map_err(|e| self.failed(&self.steps, e))
     }
 
-    /// The steps that ended on the UTC days from `from` to `to`, both included.
+    /// The steps that ended on the UTC days from `from` to `to`, both included; of one node
+    /// at most [`MAX_READ_ROWS_A_NODE`], so that it displaces no other.
     pub async fn steps_between(
         &self,
         from: Date,
         to: Date,
     ) -> Result<Window<PlacedStep>, LakeError> {
         let (from, to) = (from.to_string(), to.to_string());
-        let window = self.steps.between((&from, &to), MAX_READ_ROWS).await;
+        let mut share = Share {
+            max_rows: MAX_READ_ROWS as usize,
+            max_rows_a_sender: MAX_READ_ROWS_A_NODE,
+            sender: &|step: &PlacedStep| step.node.as_str(),
+            admitted: HashMap::new(),
+        };
+        let window = self.steps.between((&from, &to), &mut share).await;
         window.map_err(|e| self.failed(&self.steps, e))
     }
 

@@ -8,6 +8,7 @@ mod read;
 
 pub use append::Appended;
 pub(crate) use append::Batched;
+pub(crate) use read::Share;
 pub use read::{Since, Window};
 
 use std::fmt;

@@ -10,20 +10,36 @@ pub(crate) use step::steps;
 use std::time::Duration;
 
 use ebb_domain::heartbeat::{Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage};
+use ebb_domain::safe_text::clean;
 use ebb_domain::units::Share;
 
 use crate::proto;
+use crate::read::MAX_TEXT_BYTES;
 
-/// More than 584 years are as many.
+/// The lake stores signed numbers and refuses a heartbeat with a larger one, so larger counters
+/// are sent as this value.
+const LARGEST: u64 = i64::MAX.cast_unsigned();
+
+pub(crate) fn number(number: u64) -> u64 {
+    number.min(LARGEST)
+}
+
+/// More than 292 years are as many.
 pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(time.as_nanos()).map_or(LARGEST, number)
+}
+
+/// A name as readers take it: nothing of a node may be refused for what its users call
+/// their programs.
+pub(crate) fn name(name: &str) -> String {
+    clean(name, MAX_TEXT_BYTES).into_owned()
 }
 
 impl From<&Sent> for proto::Sent {
     fn from(sent: &Sent) -> Self {
         Self {
             boot: sent.boot.as_str().to_owned(),
-            clock_ns: sent.clock.as_nanos(),
+            clock_ns: number(sent.clock.as_nanos()),
             wall_us: sent.wall.as_microsecond(),
         }
     }
@@ -44,17 +60,15 @@ impl From<&Heartbeat> for proto::Heartbeat {
             boot: h.boot.as_str().to_owned(),
             probe_start: h.probe_start.as_str().to_owned(),
             sequence: h.sequence,
-            start_ns: h.start.as_nanos(),
-            end_ns: h.end.as_nanos(),
+            start_ns: number(h.start.as_nanos()),
+            end_ns: number(h.end.as_nanos()),
             wall_at_end_us: h.wall_at_end.as_microsecond(),
             origin: origin_out(h.origin),
             coverage: Some((&h.coverage).into()),
             hardware: Some((&h.hardware).into()),
             workload: Some((&h.workload).into()),
             background: Some((&h.background).into()),
-            typed_ago_ms: h
-                .typed_ago
-                .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
+            typed_ago_ms: h.typed_ago.map(|ago| nanos(ago) / 1_000_000),
             steps: h.steps.iter().map(Into::into).collect(),
             probe: Some((&h.probe).into()),
             detail: one_two::out(&h.detail),
@@ -79,8 +93,8 @@ impl From<&Coverage> for proto::Coverage {
 impl From<&Hardware> for proto::Hardware {
     fn from(h: &Hardware) -> Self {
         Self {
-            milli_cores: h.cores.0,
-            memory_bytes: h.memory.0,
+            milli_cores: number(h.cores.0),
+            memory_bytes: number(h.memory.0),
             gpus: h.gpus,
         }
     }
@@ -89,11 +103,11 @@ impl From<&Hardware> for proto::Hardware {
 impl From<&Usage> for proto::Usage {
     fn from(u: &Usage) -> Self {
         Self {
-            cpu_ns: u.cpu.map(|cpu| cpu.0),
-            disk_bytes: u.disk.map(|bytes| bytes.0),
-            network_bytes: u.network.map(|bytes| bytes.0),
+            cpu_ns: u.cpu.map(|cpu| number(cpu.0)),
+            disk_bytes: u.disk.map(|bytes| number(bytes.0)),
+            network_bytes: u.network.map(|bytes| number(bytes.0)),
             gpu_ppm: u.gpu.map(Share::ppm),
-            processes_started: u.processes_started,
+            processes_started: number(u.processes_started),
         }
     }
 }
@@ -101,11 +115,16 @@ impl From<&Usage> for proto::Usage {
 impl From<&ProbeCost> for proto::ProbeCost {
     fn from(p: &ProbeCost) -> Self {
         Self {
-            cpu_ns: p.cpu.0,
-            resident_bytes: p.resident.map(|bytes| bytes.0),
-            events_lost: p.events_lost,
-            records_dropped: p.records_dropped,
-            spool_depth_bytes: p.spool_depth.0,
+            cpu_ns: number(p.cpu.0),
+            resident_bytes: p.resident.map(|bytes| number(bytes.0)),
+            events_lost: number(p.events_lost),
+            records_dropped: number(p.records_dropped),
+            spool_depth_bytes: number(p.spool_depth.0),
+            records_unreadable: p.records_unreadable.map(number),
+            steps_left_out: p.steps_left_out.map(number),
+            steps_shortened: p.steps_shortened.map(number),
+            unclean_stops: p.unclean_stops.map(number),
+            power_losses: p.power_losses.map(number),
         }
     }
 }

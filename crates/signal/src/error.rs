@@ -95,3 +95,10 @@ pub enum DecodeError {
         problem: String,
     },
 }
+
+impl DecodeError {
+    /// Whether what is wrong with a step says nothing about what follows it.
+    pub(crate) fn is_of_one_step(&self) -> bool {
+        matches!(self, Self::Field { .. } | Self::TooMany { .. })
+    }
+}

@@ -14,12 +14,12 @@ pub(crate) struct Schema {
 pub(crate) const HEARTBEAT: Schema = Schema {
     name: "ebb.heartbeat",
     major: 1,
-    line: "ebb.heartbeat/1.5",
+    line: "ebb.heartbeat/1.6",
 };
 pub(crate) const STEPS: Schema = Schema {
     name: "ebb.steps",
     major: 1,
-    line: "ebb.steps/1.5",
+    line: "ebb.steps/1.6",
 };
 
 const LONGEST_LINE: usize = 64;

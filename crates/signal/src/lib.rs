@@ -4,8 +4,8 @@
 //!
 //! | | schema line | body |
 //! |---|---|---|
-//! | SQS message | `ebb.heartbeat/1.5` | base64 of zstd of protobuf |
-//! | S3 object | `ebb.steps/1.5` | zstd of protobuf |
+//! | SQS message | `ebb.heartbeat/1.6` | base64 of zstd of protobuf |
+//! | S3 object | `ebb.steps/1.6` | zstd of protobuf |
 
 mod convert;
 mod error;
@@ -16,8 +16,8 @@ mod read;
 
 pub use error::{DecodeError, EncodeError};
 pub use message::{
-    HeartbeatMessage, MAX_GPUS, MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES,
-    MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES,
-    MAX_UNPACKED_OBJECT_BYTES, StepObject, decode_heartbeats, decode_steps, encode_heartbeats,
-    encode_steps,
+    HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
+    MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_STEPS_A_HEARTBEAT,
+    MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
+    StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
 };

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use base64_simd::STANDARD;
 use ebb_domain::heartbeat::{Heartbeat, Sent};
-use ebb_domain::step::StepBatch;
+use ebb_domain::step::{StepBatch, StepUsage};
 use prost::Message;
 use zstd::bulk::Decompressor;
 
@@ -19,10 +19,15 @@ pub const MAX_HEARTBEATS: usize = 5;
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// What a message may unpack to; five full heartbeats take about a quarter.
 pub const MAX_UNPACKED_MESSAGE_BYTES: usize = 1 << 20;
+/// Memory that the steps of a message may take once they are read; five full heartbeats
+/// take about half. A few bytes on the wire may stand for much more in memory.
+pub const MAX_DECODED_MESSAGE_BYTES: usize = 4 << 20;
 /// One object at most.
 pub const MAX_OBJECT_BYTES: usize = 4 << 20;
 /// What an object may unpack to.
 pub const MAX_UNPACKED_OBJECT_BYTES: usize = 32 << 20;
+/// Memory that the steps of an object may take once they are read.
+pub const MAX_DECODED_OBJECT_BYTES: usize = 32 << 20;
 /// Running steps in one heartbeat at most.
 pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
 /// Finished steps in one object at most.
@@ -37,13 +42,24 @@ pub const MAX_GPUS: usize = 64;
 /// 18 % longer than at level 3, and unpacked in a sixth of the time.
 const ZSTD_LEVEL: i32 = -5;
 
-/// The working memory of zstd and room for what a message is on its way: as much for a
-/// small one as for a large one, so it is kept from one to the next.
-#[derive(Default)]
+/// The working memory of zstd and room for a message while it is read: as much for a small
+/// one as for a large one, so it is kept from one to the next. Objects are rare and large,
+/// and each gets room of its own.
 struct Workspace {
     zstd: Decompressor<'static>,
     packed: Vec<u8>,
+    /// Always [`MAX_UNPACKED_MESSAGE_BYTES`] long: its length is the bound.
     plain: Vec<u8>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self {
+            zstd: Decompressor::default(),
+            packed: Vec::new(),
+            plain: vec![0; MAX_UNPACKED_MESSAGE_BYTES],
+        }
+    }
 }
 
 thread_local! {
@@ -57,6 +73,8 @@ pub struct HeartbeatMessage {
     pub sent: Sent,
     /// Its heartbeats, oldest first.
     pub heartbeats: Vec<Heartbeat>,
+    /// Steps that were left out because a field of theirs cannot be what it says.
+    pub refused_steps: u32,
 }
 
 /// What one S3 object says.
@@ -66,6 +84,8 @@ pub struct StepObject {
     pub sent: Sent,
     /// Its steps.
     pub batch: StepBatch,
+    /// Steps that were left out because a field of theirs cannot be what it says.
+    pub refused_steps: u32,
 }
 
 /// Encodes up to [`MAX_HEARTBEATS`] heartbeats as the body of one message.
@@ -85,6 +105,9 @@ pub fn encode_heartbeats(sent: &Sent, heartbeats: &[Heartbeat]) -> Result<String
             fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
         }
     }
+    let steps = heartbeats.iter().flat_map(|heartbeat| &heartbeat.steps);
+    let memory = steps.map(StepUsage::memory_bytes).sum();
+    small_enough("memory of its steps", memory, MAX_DECODED_MESSAGE_BYTES)?;
     let message = proto::Heartbeats {
         sent: Some(sent.into()),
         heartbeats: heartbeats.iter().map(Into::into).collect(),
@@ -116,8 +139,7 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
         STANDARD
             .decode_append(rest, &mut work.packed)
             .map_err(DecodeError::Base64)?;
-        let plain = (&mut work.plain, MAX_UNPACKED_MESSAGE_BYTES);
-        read::heartbeats(unpack(&mut work.zstd, &work.packed, plain)?)
+        read::heartbeats(unpack(&mut work.zstd, &work.packed, &mut work.plain)?)
     })
 }
 
@@ -130,6 +152,8 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     for step in &batch.steps {
         fits("tools of a step", step.tools.len(), MAX_TOOLS_A_STEP)?;
     }
+    let memory = batch.steps.iter().map(StepUsage::memory_bytes).sum();
+    small_enough("memory of its steps", memory, MAX_DECODED_OBJECT_BYTES)?;
     let packed = pack(
         &crate::convert::steps(sent, batch),
         MAX_UNPACKED_OBJECT_BYTES,
@@ -146,10 +170,8 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
 /// As [`decode_heartbeats`], bounded by [`MAX_UNPACKED_OBJECT_BYTES`].
 pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
     let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
-    WORKSPACE.with_borrow_mut(|work| {
-        let plain = (&mut work.plain, MAX_UNPACKED_OBJECT_BYTES);
-        read::steps(unpack(&mut work.zstd, packed, plain)?)
-    })
+    let mut plain = vec![0; MAX_UNPACKED_OBJECT_BYTES];
+    WORKSPACE.with_borrow_mut(|work| read::steps(unpack(&mut work.zstd, packed, &mut plain)?))
 }
 
 fn opened<'a>(
@@ -170,17 +192,17 @@ fn pack(message: &impl Message, max: usize) -> Result<Vec<u8>, EncodeError> {
     zstd::bulk::compress(&message.encode_to_vec(), ZSTD_LEVEL).map_err(EncodeError::Compress)
 }
 
-/// Unpacks into `plain`, at most so many bytes.
+/// Unpacks into `plain`, at most as many bytes as it is long.
 fn unpack<'p>(
     zstd: &mut Decompressor<'static>,
     packed: &[u8],
-    (plain, max): (&'p mut Vec<u8>, usize),
+    plain: &'p mut [u8],
 ) -> Result<&'p [u8], DecodeError> {
-    plain.clear();
-    plain.reserve(max);
-    zstd.decompress_to_buffer(packed, plain)
+    let max = plain.len();
+    let length = zstd
+        .decompress_to_buffer(packed, plain)
         .map_err(|source| DecodeError::Unpack { max, source })?;
-    Ok(plain)
+    Ok(plain.get(..length).unwrap_or_default())
 }
 
 fn fits(what: &'static str, count: usize, max: usize) -> Result<(), EncodeError> {

@@ -139,6 +139,17 @@ pub(crate) struct ProbeCost {
     pub records_dropped: u64,
     #[prost(uint64, tag = "5")]
     pub spool_depth_bytes: u64,
+    /// Since 1.6.
+    #[prost(uint64, optional, tag = "6")]
+    pub records_unreadable: Option<u64>,
+    #[prost(uint64, optional, tag = "7")]
+    pub steps_left_out: Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    pub steps_shortened: Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    pub unclean_stops: Option<u64>,
+    #[prost(uint64, optional, tag = "10")]
+    pub power_losses: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -12,15 +12,19 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Sent};
 use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_domain::step::StepUsage;
 use jiff::Timestamp;
 
 use self::fields::{Again, Fields, List};
 use crate::error::DecodeError;
-use crate::message::{HeartbeatMessage, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, StepObject};
+use crate::message::{
+    HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, StepObject,
+    allowed,
+};
 use crate::proto;
 
 /// Names from outside keep their first bytes; nothing real is longer.
-const MAX_TEXT_BYTES: usize = 256;
+pub(crate) const MAX_TEXT_BYTES: usize = 256;
 
 fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeError {
     DecodeError::Field {
@@ -56,9 +60,11 @@ fn again<T: Clone + FromStr<Err = IdentityError>>(
     }
 }
 
-fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
-    if value.len() > MAX_TEXT_BYTES {
-        return Err(wrong(field, format!("{} bytes are too many", value.len())));
+/// A name of at most so many bytes. Writers clean and cut names; what another wrote is
+/// refused, and with it the step that it names, but nothing else.
+fn text_of(field: &'static str, value: &[u8], max_bytes: usize) -> Result<String, DecodeError> {
+    if value.len() > max_bytes {
+        return Err(wrong(field, format!("more than {max_bytes} bytes")));
     }
     let value = utf8(field, value)?;
     let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -66,6 +72,10 @@ fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
         return Err(wrong(field, "it holds a control character"));
     }
     Ok(value.to_owned())
+}
+
+fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
+    text_of(field, value, MAX_TEXT_BYTES)
 }
 
 /// The same text as in the heartbeat before was found good there.
@@ -113,15 +123,18 @@ pub(crate) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
 fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     let mut said = Fields::of(bytes);
     let sent = required("sent", said.last(1, sent)?)?;
-    let mut alike = Alike::default();
+    let mut shared = Shared::default();
     let mut heartbeats = List::of("heartbeats", MAX_HEARTBEATS, MAX_HEARTBEATS);
     said.each(2, |part| {
-        heartbeats.add(|before| heartbeat(part, &sent, before.last(), &mut alike))
+        heartbeats.add(|before| heartbeat(part, &sent, before.last(), &mut shared))
     })?;
-    let heartbeats = heartbeats.all()?;
-    let told = HeartbeatMessage { sent, heartbeats };
+    let message = HeartbeatMessage {
+        sent,
+        heartbeats: heartbeats.all()?,
+        refused_steps: shared.refused_steps,
+    };
     said.end(2)?;
-    Ok(told)
+    Ok(message)
 }
 
 fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
@@ -135,11 +148,68 @@ fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
     Ok(told)
 }
 
-/// What hardly changes from one heartbeat to the next.
-#[derive(Default)]
-struct Alike<'a> {
+/// What the heartbeats of a message have in common.
+struct Shared<'a> {
+    /// These hardly change from one heartbeat to the next.
     coverage: Again<'a, Coverage>,
     hardware: Again<'a, Hardware>,
+    room: Room,
+    refused_steps: u32,
+}
+
+impl Default for Shared<'_> {
+    fn default() -> Self {
+        Self {
+            coverage: Again::default(),
+            hardware: Again::default(),
+            room: Room::new(MAX_DECODED_MESSAGE_BYTES),
+            refused_steps: 0,
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// A running step; `None` where a field of it cannot be what it says.
+    fn step(
+        &mut self,
+        part: &[u8],
+        before: Option<&StepUsage>,
+    ) -> Result<Option<StepUsage>, DecodeError> {
+        match step::usage(part, before) {
+            Ok(mut step) => {
+                // No probe sends it of a step that runs.
+                step.detail.opened = None;
+                self.room.take(step.memory_bytes())?;
+                Ok(Some(step))
+            }
+            Err(refused) if refused.is_of_one_step() => {
+                self.refused_steps = self.refused_steps.saturating_add(1);
+                Ok(None)
+            }
+            Err(broken) => Err(broken),
+        }
+    }
+}
+
+/// Memory that is left for what is read.
+pub(super) struct Room {
+    max: usize,
+    left: usize,
+}
+
+impl Room {
+    fn new(max: usize) -> Self {
+        Self { max, left: max }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), DecodeError> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or(DecodeError::TooLarge {
+            what: "the memory of its steps",
+            max: self.max,
+        })?;
+        Ok(())
+    }
 }
 
 /// Reads one heartbeat of a sender; `before` is the one before it in the same message.
@@ -147,7 +217,7 @@ fn heartbeat<'a>(
     bytes: &'a [u8],
     sender: &Sent,
     before: Option<&Heartbeat>,
-    alike: &mut Alike<'a>,
+    shared: &mut Shared<'a>,
 ) -> Result<Heartbeat, DecodeError> {
     let mut said = Fields::of(bytes);
     let same_node = before.map(|before| &before.node);
@@ -160,17 +230,23 @@ fn heartbeat<'a>(
     let [start, end] = [5, 6].map(|tag| BootClock::from_nanos(said.or_zero(tag)));
     let wall_at_end = wall("wall_at_end_us", said.or_zero(7))?;
     let origin = origin(said.or_zero(8) as u32)?;
-    let coverage = said.last(9, |part| alike.coverage.read(part, node::coverage))?;
-    let hardware = said.last(10, |part| alike.hardware.read(part, node::hardware))?;
+    let coverage = said.last(9, |part| shared.coverage.read(part, node::coverage))?;
+    let hardware = said.last(10, |part| shared.hardware.read(part, node::hardware))?;
     let workload = said.last(11, node::usage)?;
     let background = said.last(12, node::usage)?;
     let typed_ago = said.get(13).map(Duration::from_millis);
     let steps_before = before.map_or_else(Default::default, |before| before.steps.as_slice());
     let most = MAX_STEPS_A_HEARTBEAT;
-    let mut steps = List::of("steps of a heartbeat", most, steps_before.len());
+    let mut count = 0;
+    let mut steps = Vec::with_capacity(steps_before.len().min(most));
     said.each(14, |part| {
-        steps.add(|read| step::usage(part, steps_before.get(read.len())))
+        count += 1;
+        if count <= most {
+            steps.extend(shared.step(part, steps_before.get(steps.len()))?);
+        }
+        Ok(())
     })?;
+    allowed("steps of a heartbeat", count, most)?;
     let probe = said.last(15, node::probe_cost)?;
     let mut detail = NodeDetail::default();
     said.each(16, |part| node::detail(part, &mut detail))?;
@@ -189,7 +265,7 @@ fn heartbeat<'a>(
         workload: required("workload", workload)?,
         background: required("background", background)?,
         typed_ago,
-        steps: steps.all()?,
+        steps,
         probe: required("probe", probe)?,
         detail,
     })

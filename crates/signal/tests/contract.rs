@@ -1,9 +1,13 @@
 //! The contract: what v1 looks like on the wire, what is refused, and how.
 
+#[path = "contract/hostile.rs"]
+mod hostile;
 #[path = "contract/one_five.rs"]
 mod one_five;
 #[path = "contract/one_four.rs"]
 mod one_four;
+#[path = "contract/one_six.rs"]
+mod one_six;
 #[path = "contract/one_three.rs"]
 mod one_three;
 
@@ -121,6 +125,7 @@ fn heartbeat() -> Heartbeat {
             events_lost: 0,
             records_dropped: 0,
             spool_depth: Bytes(512),
+            ..ProbeCost::default()
         },
     }
 }

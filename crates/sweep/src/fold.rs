@@ -3,6 +3,8 @@
 //! was not deleted comes again, and what the lake holds and the state does not is
 //! folded before anything is taken. So the state is written once in many batches.
 
+mod guard;
+mod intake;
 mod refuse;
 mod take;
 mod work;
@@ -10,6 +12,7 @@ mod work;
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue};
+use ebb_domain::fleet::Gap;
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::Shard;
@@ -23,6 +26,9 @@ use crate::place::Refusal;
 use crate::stored::StoredError;
 use crate::truth::Truth;
 
+use guard::Guard;
+use intake::Intake;
+pub use intake::{Excess, Excesses, Quotas};
 pub use work::Work;
 
 /// Why a fold could not go on. What it had not finished comes again.
@@ -63,6 +69,11 @@ pub struct Limits {
     pub messages: usize,
     /// Objects of finished steps.
     pub objects: usize,
+    /// Memory that its rows may take once decoded, give or take one arrival a core. A
+    /// quarter of it is what 5,000 messages of one heartbeat take.
+    pub batch_bytes: usize,
+    /// Bounds on each sender in one sweep.
+    pub quotas: Quotas,
 }
 
 impl Default for Limits {
@@ -70,6 +81,8 @@ impl Default for Limits {
         Self {
             messages: 5_000,
             objects: 200,
+            batch_bytes: 96 << 20,
+            quotas: Quotas::default(),
         }
     }
 }
@@ -110,6 +123,10 @@ pub struct Folding {
     pub duplicates: u64,
     /// Messages and objects moved to the dead-letter place, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Steps that were left out of messages and objects because a field of theirs was wrong.
+    pub refused_steps: u64,
+    /// What senders sent beyond their quotas.
+    pub over_quota: Excesses,
     /// Nodes that the state had no room for, those heard of longest ago.
     pub left_out_nodes: u64,
     /// Messages and objects that could not be read or moved, and stay.
@@ -123,6 +140,28 @@ pub struct Folding {
 impl Folding {
     fn refuse(&mut self, refusal: &Refusal) {
         *self.refused.entry(refusal.kind()).or_default() += 1;
+    }
+
+    /// What arrived and is not in the report.
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        let mut gaps = self.over_quota.gaps();
+        let crashed = self.refused.get(Refusal::Crashes.kind());
+        gaps.extend(crashed.map(|count| Gap {
+            scope: "ingestion".to_owned(),
+            reason: format!(
+                "{count} arrivals made the sweep crash; they are in the dead-letter place"
+            ),
+        }));
+        if self.refused_steps > 0 {
+            gaps.push(Gap {
+                scope: "ingestion".to_owned(),
+                reason: format!(
+                    "{} steps had invalid fields and were left out",
+                    self.refused_steps
+                ),
+            });
+        }
+        gaps
     }
 }
 
@@ -142,30 +181,50 @@ impl Folder<'_> {
         let mut work = Work::open(self).await?;
         folding.rebuilt_because = work.unusable.clone();
         self.settle(&mut work).await?;
-        let mut others = BTreeMap::new();
-        loop {
-            if deadline.has_passed(now()) {
-                folding.stopped_early = true;
-                break;
-            }
-            let taken = take::take(self, &mut work, &mut folding).await?;
-            if taken.is_empty() {
-                break;
-            }
-            let all_is_news = taken.oldest.is_some_and(|oldest| oldest > began);
-            self.batch((&mut work, &mut others), taken, &mut folding)
-                .await?;
-            if folding.batches.is_multiple_of(BATCHES_A_STATE) {
-                self.settle(&mut work).await?;
-            }
-            if all_is_news {
-                break;
-            }
-        }
+        let guard = Guard::load(self.objects, self.shard).await;
+        let mut intake = Intake::new(self.limits.quotas, guard);
+        let is_over = || deadline.has_passed(now());
+        let all = self.fold_all(&mut work, (&mut intake, &mut folding), (began, &is_over));
+        let result = all.await;
+        // An error is no crash: it names its cause, and the next sweep tries all again.
+        intake.guard.end(self.objects).await;
+        result?;
+        work.stored.roles.forget(began);
         self.settle(&mut work).await?;
         work.hours.keep(self.objects, self.shard).await?;
         folding.left_out_nodes = work.left_out() as u64;
         Ok((work, folding))
+    }
+
+    async fn fold_all(
+        &self,
+        work: &mut Work,
+        (intake, folding): (&mut Intake, &mut Folding),
+        (began, is_over): (Timestamp, &(dyn Fn() -> bool + Send + Sync)),
+    ) -> Result<(), FoldError> {
+        let mut others = BTreeMap::new();
+        loop {
+            if is_over() {
+                folding.stopped_early = true;
+                return Ok(());
+            }
+            let taken = take::take(self, work, (intake, folding)).await?;
+            if taken.is_empty() {
+                if intake.is_done() {
+                    return Ok(());
+                }
+                continue;
+            }
+            let all_is_news = taken.oldest.is_some_and(|oldest| oldest > began);
+            self.batch((work, &mut others), taken, folding).await?;
+            intake.guard.folded();
+            if folding.batches.is_multiple_of(BATCHES_A_STATE) {
+                self.settle(work).await?;
+            }
+            if all_is_news && !intake.has_waiting() {
+                return Ok(());
+            }
+        }
     }
 
     /// Heartbeats of this shard's nodes, and those of others': a probe that does not yet

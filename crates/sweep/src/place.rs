@@ -8,11 +8,13 @@ mod refusal;
 pub use key::StepKey;
 pub use refusal::Refusal;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ebb_cloud::ports::{Object, Received};
 use ebb_domain::heartbeat::{Arrival, Heartbeat, PlaceError, Placed, Sent};
-use ebb_domain::identity::{NodeId, attested_node};
+use ebb_domain::identity::{NodeId, RoleId, attested};
 use ebb_domain::step::{PlacedStep, StepBatch, StepUsage};
-use ebb_signal::{HeartbeatMessage, decode_heartbeats, decode_steps};
+use ebb_signal::{decode_heartbeats, decode_steps};
 
 /// Where nodes put their finished steps, and nothing else may lie.
 pub const INGEST_PREFIX: &str = "ingest/v1/";
@@ -20,48 +22,84 @@ pub const INGEST_PREFIX: &str = "ingest/v1/";
 /// What one arrival holds. A message may be good in part: its good heartbeats
 /// are taken, and the whole of it goes to the dead-letter place all the same.
 #[derive(Debug, Default)]
-pub struct Opened<T> {
+pub struct Opened {
     /// What is believed.
-    pub rows: Vec<T>,
+    pub rows: Vec<Placed>,
     /// The first reason why something was not.
     pub refused: Option<Refusal>,
+    /// Running steps that were left out of their heartbeats.
+    pub refused_steps: u32,
+    /// The role that sent it; `None` where the sender is no node.
+    pub role: Option<RoleId>,
 }
 
-impl<T> Opened<T> {
+impl Opened {
     fn refused(refusal: Refusal) -> Self {
         Self {
-            rows: Vec::new(),
             refused: Some(refusal),
+            ..Self::default()
         }
+    }
+
+    /// Memory that the rows take.
+    pub fn memory_bytes(&self) -> usize {
+        let steps = self.rows.iter().flat_map(|row| &row.heartbeat.steps);
+        let steps: usize = steps.map(StepUsage::memory_bytes).sum();
+        steps + self.rows.len() * size_of::<Placed>()
+    }
+}
+
+/// What one object holds.
+#[derive(Debug)]
+pub struct OpenedObject {
+    /// Its steps.
+    pub steps: Vec<PlacedStep>,
+    /// Steps that were left out.
+    pub refused_steps: u32,
+}
+
+impl OpenedObject {
+    /// Memory that the steps take.
+    pub fn memory_bytes(&self) -> usize {
+        let usages: usize = self
+            .steps
+            .iter()
+            .map(|step| step.usage.memory_bytes())
+            .sum();
+        usages + self.steps.len() * size_of::<PlacedStep>()
     }
 }
 
 /// Opens a message of the queue.
-pub fn message(received: &Received) -> Opened<Placed> {
+pub fn message(received: &Received) -> Opened {
     let opened = || -> Result<_, Refusal> {
         let sender = received.sender.as_deref().ok_or(Refusal::NoSender)?;
-        let attested = attested_node(sender)?;
+        let attested = attested(sender)?;
         let at = received.sent_at.ok_or(Refusal::NoArrival)?;
         Ok((attested, at, decode_heartbeats(&received.body)?))
     };
     match opened() {
         Err(refusal) => Opened::refused(refusal),
-        Ok((attested, at, HeartbeatMessage { sent, heartbeats })) => {
+        Ok((attested, at, message)) => {
             let arrival = Arrival {
-                attested: &attested,
+                attested: &attested.node,
                 at,
-                sent: &sent,
+                sent: &message.sent,
             };
-            placed(&arrival, heartbeats)
+            Opened {
+                refused_steps: message.refused_steps,
+                role: Some(attested.role),
+                ..placed(&arrival, message.heartbeats)
+            }
         }
     }
 }
 
 /// A heartbeat is large, so it is looked at where it lies and moved once.
-fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened<Placed> {
+fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened {
     let mut opened = Opened {
         rows: Vec::with_capacity(heartbeats.len()),
-        refused: None,
+        ..Opened::default()
     };
     for heartbeat in heartbeats {
         match arrival.end_of(&heartbeat) {
@@ -79,24 +117,40 @@ fn placed(arrival: &Arrival<'_>, heartbeats: Vec<Heartbeat>) -> Opened<Placed> {
 /// Fewer messages than this are opened sooner than a thread starts.
 const MESSAGES_A_THREAD: usize = 200;
 
-/// Opens messages, on all cores; what each holds, in their order.
-pub fn messages(received: &[Received]) -> Vec<Opened<Placed>> {
-    let cores = std::thread::available_parallelism().map_or(1, Into::into);
-    let each = received.len().div_ceil(cores).max(MESSAGES_A_THREAD);
-    let open = |part: &[Received]| part.iter().map(message).collect::<Vec<_>>();
-    let mut parts = received.chunks(each);
-    let first = parts.next().unwrap_or_default();
-    std::thread::scope(|scope| {
-        let others: Vec<_> = parts
-            .map(|part| (part, scope.spawn(move || open(part))))
-            .collect();
-        let mut opened = open(first);
-        for (part, other) in others {
-            // What panics on another thread would on this one, where it is told.
-            opened.extend(other.join().unwrap_or_else(|_| open(part)));
+/// Opens messages from the front on all cores, until their rows take `max_bytes` of memory;
+/// returns one result per opened message, in their order. Opens at least one, and at most one
+/// a core beyond the bound.
+pub fn messages(received: &[Received], max_bytes: usize) -> Vec<Opened> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = received.len().div_ceil(MESSAGES_A_THREAD).min(cores);
+    let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let open = || {
+        let mut opened = Vec::new();
+        while bytes.load(Ordering::Relaxed) < max_bytes {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = received.get(index) else {
+                break;
+            };
+            let one = message(one);
+            bytes.fetch_add(one.memory_bytes(), Ordering::Relaxed);
+            opened.push((index, one));
         }
         opened
-    })
+    };
+    let mut opened = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(open)).collect();
+        let mut opened = open();
+        for other in others {
+            match other.join() {
+                Ok(theirs) => opened.extend(theirs),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        opened
+    });
+    // Whatever was claimed was opened, so the indexes have no gap.
+    opened.sort_unstable_by_key(|(index, _)| *index);
+    opened.into_iter().map(|(_, opened)| opened).collect()
 }
 
 /// Opens an object of the bucket. Its key names the sender, because the policy of
@@ -104,8 +158,8 @@ pub fn messages(received: &[Received]) -> Vec<Opened<Placed>> {
 ///
 /// # Errors
 /// Refuses the object as a whole: its steps stand or fall together.
-pub fn object(key: &StepKey, object: &Object) -> Result<Vec<PlacedStep>, Refusal> {
-    let opened = decode_steps(&object.bytes)?;
+pub fn object(key: &StepKey, object: &Object) -> Result<OpenedObject, Refusal> {
+    let mut opened = decode_steps(&object.bytes)?;
     key.check(&opened.batch)?;
     let arrival = Arrival {
         attested: &key.node,
@@ -114,10 +168,15 @@ pub fn object(key: &StepKey, object: &Object) -> Result<Vec<PlacedStep>, Refusal
     };
     arrival.check_claim(&opened.batch.node)?;
     check_boot(&opened.sent, &opened.batch)?;
-    let steps = opened.batch.steps.iter();
-    steps
+    let usages = std::mem::take(&mut opened.batch.steps);
+    let steps = usages
+        .into_iter()
         .map(|usage| placed_step(&arrival, &opened.batch, &key.node, usage))
-        .collect()
+        .collect::<Result<_, _>>()?;
+    Ok(OpenedObject {
+        steps,
+        refused_steps: opened.refused_steps,
+    })
 }
 
 /// Finished steps carry no wall clock, so only those of the boot that sent them
@@ -135,7 +194,7 @@ fn placed_step(
     arrival: &Arrival<'_>,
     batch: &StepBatch,
     node: &NodeId,
-    usage: &StepUsage,
+    usage: StepUsage,
 ) -> Result<PlacedStep, Refusal> {
     let observed_at = arrival.place(&batch.boot, usage.observed, None)?;
     let before = |clock| {
@@ -154,6 +213,6 @@ fn placed_step(
         started_at: before(usage.started)?,
         observed_at,
         last_progress_at: before(usage.last_progress)?,
-        usage: usage.clone(),
+        usage,
     })
 }

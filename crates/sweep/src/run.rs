@@ -204,7 +204,15 @@ pub async fn sweep(
     let loaded = remembered::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
     let when = (Renew::old(deadline.for_lists()), at);
-    let (report, memory) = look(ports, config, (&work, &others), &mut remembered, when).await?;
+    let intake_gaps = folding.gaps();
+    let (report, memory) = look(
+        ports,
+        config,
+        (&work, &others, intake_gaps),
+        &mut remembered,
+        when,
+    )
+    .await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, &report).await);
     let news = News {
@@ -285,7 +293,7 @@ fn first_verdict(fleet: &FleetState, policy: &Policy) -> Option<Timestamp> {
 async fn look(
     ports: &Ports<'_>,
     config: &Config,
-    (work, others): (&Work, &Others),
+    (work, others, intake_gaps): (&Work, &Others, Vec<Gap>),
     remembered: &mut Remembered,
     (renew, now): (Renew, Timestamp),
 ) -> Result<(Report, Memory), SweepError> {
@@ -294,6 +302,7 @@ async fn look(
     let gaps = gap
         .into_iter()
         .chain(undecided)
+        .chain(intake_gaps)
         .chain(no_room(work.left_out() + others.left_out));
     let mut best = BestKnown::read(ports.objects).await;
     let unread = best.unread.take();

@@ -5,6 +5,7 @@ mod adopt;
 mod found;
 pub mod hours;
 pub mod parts;
+pub mod roles;
 
 use std::io::Read;
 
@@ -17,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::found::Unusable;
+use self::roles::Roles;
 
 /// The schema line; another one is read by another program, or never again.
-const SCHEMA: &str = "ebb.state/11";
+const SCHEMA: &str = "ebb.state/12";
 
 /// Where states and hours lie.
 const FOLDER: &str = "state/v1/";
@@ -79,6 +81,8 @@ pub struct Stored {
     /// What is not in the lake. Lost with a state that cannot be used: waits then begin
     /// anew.
     pub memory: Memory,
+    /// Which role speaks for each node. Not in the lake either: lost, it is learned again.
+    pub roles: Roles,
     /// The nodes.
     pub fleet: FleetState,
 }
@@ -90,6 +94,7 @@ impl Stored {
             activity: activity.clone(),
             folded: Folded::default(),
             memory: Memory::default(),
+            roles: Roles::default(),
             fleet: FleetState::default(),
         }
     }
@@ -117,7 +122,10 @@ impl OfNodes for Stored {
     }
 
     fn keep_newest(&mut self, max: usize) -> usize {
-        self.fleet.keep_newest(max)
+        let left_out = self.fleet.keep_newest(max);
+        let nodes = &self.fleet.nodes;
+        self.roles.keep(|node| nodes.contains_key(node));
+        left_out
     }
 }
 
@@ -322,7 +330,8 @@ mod tests {
             assert!(matches!(saved, Ok(Saved::Done { .. })));
         };
         check(b"ebb.state/1\n".to_vec(), "not of schema").await;
-        check(b"ebb.state/11\nnonsense".to_vec(), "cannot be unpacked").await;
+        let nonsense = format!("{SCHEMA}\nnonsense");
+        check(nonsense.into_bytes(), "cannot be unpacked").await;
         check(whole[..whole.len() / 2].to_vec(), "cannot be").await;
         check(whole, "another activity policy").await;
     }

@@ -7,6 +7,8 @@ mod again;
 mod crash;
 #[path = "sweep/forget.rs"]
 mod forget;
+#[path = "sweep/hostile.rs"]
+mod hostile;
 #[path = "sweep/lake.rs"]
 mod lake;
 #[path = "sweep/prices.rs"]

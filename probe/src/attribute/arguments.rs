@@ -3,50 +3,49 @@
 
 use ebb_domain::step::Opened;
 
-use crate::rules::Rules;
+use crate::rules::{MASKED, Rules};
 
 /// Bytes of one argument at most, which is what the wire takes of any text.
 const MAX_BYTES: usize = 256;
 
-/// What stands for what is masked.
-const MASKED: &str = "***";
-
-/// Words in the name of an option whose value is masked whatever the rules say.
-const SECRET: [&str; 8] = [
+/// Words that suggest a secret. In the name of an option they mask its value; in an argument of
+/// several words they mask the whole argument. Compared in lower case, with `-` for `_`.
+const SECRET: [&str; 14] = [
     "password",
     "passwd",
     "passphrase",
+    "pwd",
     "secret",
     "token",
     "credential",
     "api-key",
     "apikey",
+    "access-key",
+    "private-key",
+    "authorization",
+    "bearer",
+    "cookie",
 ];
 
 /// The arguments with NUL between them, as procfs has them.
 ///
 /// `mask` of the rules is tried on each argument, on its base name, and on both sides of
 /// its `=`; an option that is masked, or whose name sounds like a secret's, masks its
-/// value, behind `=` or in the next argument.
+/// value, behind `=` or in the next argument. The user, query and fragment of a URL are masked.
 pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
     let mut shown = Vec::new();
     let mut room = Opened::MAX_ARGUMENT_BYTES;
     let mut of_secret = false;
     for raw in raw.strip_suffix(b"\0").unwrap_or(raw).split(|b| *b == 0) {
         let text = String::from_utf8_lossy(raw);
+        let is_secret_option =
+            text.starts_with('-') && !text.contains('=') && hides_value(&text, rules);
+        let word = match of_secret {
+            true => MASKED.to_owned(),
+            false => argument(&text, rules),
+        };
+        of_secret = !of_secret && is_secret_option;
         let plain = |c: char| if c.is_control() { '?' } else { c };
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (text.as_ref(), None),
-        };
-        let secret = is_secret(name) || !rules.show(name);
-        let word = match value {
-            _ if of_secret || !rules.show(&text) => MASKED.to_owned(),
-            Some(value) if secret || masked(value, rules) => format!("{name}={MASKED}"),
-            None if !rules.show(base(name)) => MASKED.to_owned(),
-            _ => text.clone().into_owned(),
-        };
-        of_secret = !of_secret && secret && value.is_none() && name.starts_with('-');
         let word: String = word.chars().map(plain).collect();
         let end = word.floor_char_boundary(MAX_BYTES.min(room));
         if end == 0 && !word.is_empty() {
@@ -54,27 +53,81 @@ pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
         }
         room -= end;
         shown.push(word[..end].to_owned());
-        if shown.len() >= MOST {
+        if shown.len() >= Opened::MAX_ARGUMENTS {
             break;
         }
     }
     shown
 }
 
-/// Arguments at most, the empty ones too.
-const MOST: usize = 128;
+/// One argument with its secret parts masked.
+fn argument(text: &str, rules: &Rules) -> String {
+    if !rules.show(text) || is_document(text) && holds_secret(text, rules) {
+        return MASKED.to_owned();
+    }
+    match text
+        .split_once('=')
+        .filter(|(name, _)| !name.contains("://"))
+    {
+        Some((name, value))
+            if hides_value(name, rules) || is_masked(value, rules) || sounds_secret(value) =>
+        {
+            format!("{name}={MASKED}")
+        }
+        Some((name, value)) => format!("{name}={}", url(value)),
+        None if !rules.show(base(text)) => MASKED.to_owned(),
+        None => url(text),
+    }
+}
+
+/// Whether the name of an option masks its value.
+fn hides_value(name: &str, rules: &Rules) -> bool {
+    sounds_secret(name) || !rules.show(name)
+}
+
+/// Whether an argument has several words or fields: a shell command, a header, JSON.
+fn is_document(text: &str) -> bool {
+    text.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c))
+}
+
+/// Whether any part of such an argument must be masked.
+fn holds_secret(text: &str, rules: &Rules) -> bool {
+    let ends = |c: char| c.is_whitespace() || c.is_control() || "=,;:&|<>()[]{}\"'`".contains(c);
+    let is_hidden = |word: &str| !word.is_empty() && is_masked(word, rules);
+    sounds_secret(text) || url(text) != text || text.split(ends).any(is_hidden)
+}
+
+/// A URL with its user, query and fragment masked; other text unchanged.
+fn url(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let end = rest.find(['?', '#']);
+    let (place, tail) = rest.split_at(end.unwrap_or(rest.len()));
+    let host_end = place.find('/').unwrap_or(place.len());
+    let (host, path) = place.split_at(host_end);
+    let host = match host.rsplit_once('@') {
+        Some((_, host)) => format!("{MASKED}@{host}"),
+        None => host.to_owned(),
+    };
+    let tail = match tail.get(..1) {
+        Some(mark) => format!("{mark}{MASKED}"),
+        None => String::new(),
+    };
+    format!("{scheme}://{host}{path}{tail}")
+}
 
 fn base(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or(text)
 }
 
-fn masked(text: &str, rules: &Rules) -> bool {
+fn is_masked(text: &str, rules: &Rules) -> bool {
     !rules.show(text) || !rules.show(base(text))
 }
 
-fn is_secret(option: &str) -> bool {
-    let option = option.to_ascii_lowercase().replace('_', "-");
-    SECRET.iter().any(|word| option.contains(word))
+fn sounds_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase().replace('_', "-");
+    SECRET.iter().any(|word| text.contains(word))
 }
 
 #[cfg(test)]
@@ -99,6 +152,33 @@ mod tests {
     }
 
     #[test]
+    fn urls_commands_and_documents_hide_what_may_be_a_secret() {
+        let rules = Rules::parse("mask = [\"patient*\"]").expect("valid");
+        let check = |argument: &str, expect: &str| {
+            let raw = format!("x\0{argument}\0");
+            assert_eq!(shown(raw.as_bytes(), &rules), ["x", expect], "{argument}");
+        };
+        check("https://host/a/b?x=1&token=CANARY", "https://host/a/b?***");
+        check("https://host/a?CANARY", "https://host/a?***");
+        check("https://host/a#CANARY", "https://host/a#***");
+        check("https://me:CANARY@host/a", "https://***@host/a");
+        check("postgres://me:CAN@ARY@host", "postgres://***@host");
+        check("--url=https://host/?key=CANARY", "--url=https://host/?***");
+        check("https://host/a/b", "https://host/a/b");
+        check("mode=1&token=CANARY", "mode=***");
+        check("--opts=password:CANARY", "--opts=***");
+        check("tool --password CANARY", "***");
+        check("Authorization: Bearer CANARY", "***");
+        check("curl https://host/?CANARY", "***");
+        check("{\"api_key\":\"CANARY\"}", "***");
+        check("sort /data/patient7.bam", "***");
+        check("sort -k 2 /data/all.bam", "sort -k 2 /data/all.bam");
+        check("tokenize.py", "tokenize.py");
+        let split = shown(b"x\0--access_key\0CANARY\0y\0", &rules);
+        assert_eq!(split, ["x", "--access_key", "***", "y"]);
+    }
+
+    #[test]
     fn arguments_are_cut() {
         let rules = Rules::built_in();
         let long = [
@@ -110,6 +190,6 @@ mod tests {
         let got = shown(long.join("\0").as_bytes(), &rules);
         let bytes: Vec<usize> = got.iter().map(String::len).collect();
         assert_eq!(bytes, [256, 256, 256, 256]);
-        assert_eq!(shown(&[0; 9_999], &rules).len(), MOST);
+        assert_eq!(shown(&[0; 9_999], &rules).len(), Opened::MAX_ARGUMENTS);
     }
 }

@@ -9,10 +9,18 @@ use crate::rules::Rules;
 /// Nextflow shows a task by two digits and six more of its folder's hash. Its local
 /// executor starts tasks from the one JVM that is the run.
 ///
-/// Source: `LocalTaskHandler` and `TaskBean` of Nextflow.
-pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Step {
+/// `None` if the folder's name is no hash: then Nextflow did not create it, and its name could
+/// be anything.
+///
+/// Source: `LocalTaskHandler` and `TaskBean` of Nextflow, and `FileHelper.getWorkFolder`,
+/// which makes 2 and 30 hexadecimal digits of a hash.
+pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Option<Step> {
     let WorkFolder { parent: hash, leaf } = folder;
-    Step {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if hash.len() != 2 || leaf.len() < 6 || !is_hex(hash) || !is_hex(leaf) {
+        return None;
+    }
+    Some(Step {
         id: StepId {
             kind: StepKind::NextflowTask,
             key: format!("{hash}/{leaf}"),
@@ -20,7 +28,7 @@ pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> 
         name: format!("{hash}/{}", leaf.chars().take(6).collect::<String>()),
         cgroup: None,
         run: run_of("nextflow", &["java", "nextflow"], parent),
-    }
+    })
 }
 
 /// A rule's shell, which Snakemake starts from the one process that is the run. What

@@ -7,15 +7,19 @@ use ebb_domain::activity::{self, Activity};
 use ebb_domain::heartbeat::{BootClock, Heartbeat, Origin};
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::step::{StepBatch, StepKind, StepUsage};
+use ebb_domain::step::{StepBatch, StepUsage};
 use ebb_signal::MAX_STEPS_A_HEARTBEAT;
 
 use crate::interval::Interval;
 use crate::node::Machine;
 use crate::push::Urgency;
+use crate::push::fit::keep_most_telling;
 
-/// Finished steps that are held before they go, whatever the time; about 1 MB.
+/// Finished steps in one batch at most; this many are sent at once.
 const MAX_FINISHED: usize = 1_000;
+/// Memory of the finished steps in one batch at most. The spool record is two to three times as
+/// large and the object smaller, so both fit their limits.
+const MAX_FINISHED_BYTES: usize = 1 << 20;
 
 /// Who reports: what every record of this run begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +40,11 @@ pub struct Report {
     batches: u64,
     last: Option<Activity>,
     finished: Vec<StepUsage>,
+    finished_bytes: usize,
     finished_since: Option<BootClock>,
     steps_wait: Duration,
+    /// Running steps beyond the limit of a heartbeat, since the start.
+    left_out: u64,
 }
 
 impl Report {
@@ -50,8 +57,10 @@ impl Report {
             batches: 0,
             last: None,
             finished: Vec::new(),
+            finished_bytes: 0,
             finished_since: None,
             steps_wait,
+            left_out: 0,
         }
     }
 
@@ -60,6 +69,14 @@ impl Report {
     pub fn heartbeat(&mut self, interval: Interval, machine: Machine) -> (Heartbeat, Urgency) {
         let sequence = self.heartbeats;
         self.heartbeats += 1;
+        let mut steps = interval.running;
+        let running = steps.len();
+        keep_most_telling(&mut steps, MAX_STEPS_A_HEARTBEAT);
+        self.left_out = self.left_out.saturating_add((running - steps.len()) as u64);
+        let mut probe = machine.probe;
+        // `None` if nothing is sent, as by `ebb-probe once`.
+        let in_messages = probe.steps_left_out.unwrap_or(0);
+        probe.steps_left_out = Some(in_messages.saturating_add(self.left_out));
         let heartbeat = Heartbeat {
             node: self.run.node.clone(),
             boot: self.run.boot.clone(),
@@ -75,8 +92,8 @@ impl Report {
             background: interval.background,
             typed_ago: machine.typed_ago,
             detail: interval.detail,
-            steps: most_telling(interval.running),
-            probe: machine.probe,
+            steps,
+            probe,
         };
         let activity = activity::of(&heartbeat, &ActivityPolicy::default());
         let was_quiet = self
@@ -96,6 +113,8 @@ impl Report {
     pub fn finish(&mut self, steps: Vec<StepUsage>, now: BootClock) {
         if !steps.is_empty() {
             self.finished_since.get_or_insert(now);
+            let bytes = steps.iter().map(StepUsage::memory_bytes);
+            self.finished_bytes = self.finished_bytes.saturating_add(bytes.sum());
             self.finished.extend(steps);
         }
     }
@@ -105,7 +124,7 @@ impl Report {
     pub fn due_batch(&mut self, now: BootClock) -> Option<StepBatch> {
         let waited = now.since(self.finished_since?)? >= self.steps_wait;
         let bad = self.finished.iter().any(|step| step.end.is_bad());
-        let many = self.finished.len() >= MAX_FINISHED;
+        let many = self.finished.len() >= MAX_FINISHED || self.finished_bytes >= MAX_FINISHED_BYTES;
         if waited || bad || many {
             self.batch()
         } else {
@@ -113,12 +132,20 @@ impl Report {
         }
     }
 
-    /// All finished steps that have not been said, up to the bound of a batch.
+    /// The finished steps that wait, up to the limits of a batch.
     pub fn batch(&mut self) -> Option<StepBatch> {
-        let rest = self
-            .finished
-            .split_off(self.finished.len().min(MAX_FINISHED));
+        let (mut count, mut bytes) = (0, 0);
+        for step in self.finished.iter().take(MAX_FINISHED) {
+            let more = step.memory_bytes();
+            // A batch has at least one step, whatever its size.
+            if count > 0 && bytes + more > MAX_FINISHED_BYTES {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + more);
+        }
+        let rest = self.finished.split_off(count);
         let steps = std::mem::replace(&mut self.finished, rest);
+        self.finished_bytes = self.finished_bytes.saturating_sub(bytes);
         if self.finished.is_empty() {
             self.finished_since = None;
         }
@@ -138,31 +165,10 @@ impl Report {
     }
 }
 
-/// As many steps as a heartbeat carries: jobs before sessions, services and bare
-/// trees, and the busiest of each first. What is left out is told when it ends.
-fn most_telling(mut steps: Vec<StepUsage>) -> Vec<StepUsage> {
-    if steps.len() <= MAX_STEPS_A_HEARTBEAT {
-        return steps;
-    }
-    tracing::warn!(
-        left_out = steps.len() - MAX_STEPS_A_HEARTBEAT,
-        "more steps run than a heartbeat carries; the least telling are left out"
-    );
-    let names_no_job = |step: &StepUsage| {
-        matches!(
-            step.id.kind,
-            StepKind::Session | StepKind::Service | StepKind::Tree
-        )
-    };
-    steps.sort_by_key(|step| (names_no_job(step), std::cmp::Reverse(step.cpu)));
-    steps.truncate(MAX_STEPS_A_HEARTBEAT);
-    steps
-}
-
 #[cfg(test)]
 mod tests {
     use ebb_domain::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
-    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId};
+    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
     use ebb_domain::units::{Bytes, CpuTime, MilliCores};
     use jiff::Timestamp;
 
@@ -300,9 +306,53 @@ mod tests {
             .map(|n| step(StepKind::Tree, &n.to_string(), 1_000 + n, StepEnd::Running))
             .collect();
         running.push(step(StepKind::EcsTask, "stuck", 0, StepEnd::Running));
-        let told = most_telling(running);
-        assert_eq!(told.len(), MAX_STEPS_A_HEARTBEAT);
-        assert_eq!(told[0].id.key, "stuck");
-        assert!(!told.iter().any(|step| step.id.key == "0"));
+        let mut report = report();
+        for expect in [1, 2] {
+            let busy = Interval {
+                running: running.clone(),
+                ..interval(0, 0)
+            };
+            let (heartbeat, _) = report.heartbeat(busy, machine());
+            assert_eq!(heartbeat.steps.len(), MAX_STEPS_A_HEARTBEAT);
+            assert_eq!(heartbeat.steps[0].id.key, "stuck");
+            assert!(!heartbeat.steps.iter().any(|step| step.id.key == "0"));
+            assert_eq!(heartbeat.probe.steps_left_out, Some(expect));
+        }
+    }
+
+    #[test]
+    fn large_finished_steps_are_sent_in_several_batches() {
+        let mut report = report();
+        let large = |n: u64| StepUsage {
+            name: "n".repeat(10_000),
+            ..step(StepKind::Tree, &n.to_string(), 1, StepEnd::Unknown)
+        };
+        report.finish((0..300).map(large).collect(), at(1));
+        let mut sizes = Vec::new();
+        while let Some(batch) = report.due_batch(at(1)) {
+            sizes.push(
+                batch
+                    .steps
+                    .iter()
+                    .map(StepUsage::memory_bytes)
+                    .sum::<usize>(),
+            );
+        }
+        assert!(sizes.len() >= 2, "{sizes:?}");
+        assert!(
+            sizes.iter().all(|bytes| *bytes <= MAX_FINISHED_BYTES),
+            "{sizes:?}"
+        );
+        // Less than a full batch waits as usual.
+        report.batch().expect("the rest");
+        assert_eq!((report.batch(), report.finished_bytes), (None, 0));
+        // A step that is larger than the limit is sent alone.
+        let vast = StepUsage {
+            name: "n".repeat(2 * MAX_FINISHED_BYTES),
+            ..step(StepKind::Tree, "vast", 1, StepEnd::Unknown)
+        };
+        report.finish(vec![vast, large(1)], at(1));
+        assert_eq!(report.batch().map(|batch| batch.steps.len()), Some(1));
+        assert_eq!(report.batch().map(|batch| batch.steps.len()), Some(1));
     }
 }

@@ -3,8 +3,10 @@
 //! read at the next, so that nothing here waits for it.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use ebb_domain::gpu::GpuLook;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -13,6 +15,11 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Passes before it is started again grow to so many.
 const LONGEST_WAIT: u32 = 64;
+/// Limit of helpers that were killed and have not ended: a process that hangs in the driver
+/// does not react to signals. At this limit no other helper is started.
+const MAX_DYING: usize = 3;
+/// How long the probe waits for killed helpers when it stops.
+const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Asks the program.
 #[derive(Debug)]
@@ -20,6 +27,7 @@ pub(super) struct Nvidia {
     program: PathBuf,
     library: Option<PathBuf>,
     helper: Option<Helper>,
+    dying: Dying,
     ever_answered: bool,
     failures: u32,
     wait: u32,
@@ -33,6 +41,7 @@ impl Nvidia {
             program,
             library,
             helper: None,
+            dying: Dying(Vec::new()),
             ever_answered: false,
             failures: 0,
             wait: 0,
@@ -42,6 +51,7 @@ impl Nvidia {
 
     /// Takes the answer to what was asked at the pass before, and asks again.
     pub(super) fn pass(&mut self) -> Option<GpuLook> {
+        self.dying.reap();
         let mut look = None;
         if let Some(helper) = &mut self.helper {
             match helper.answer() {
@@ -57,7 +67,7 @@ impl Nvidia {
         }
         if let Some(helper) = &mut self.helper
             && !helper.late
-            && let Err(error) = helper.stdin.write_all(b"\n")
+            && let Err(error) = helper.ask()
         {
             self.failed(&error.to_string());
         }
@@ -70,7 +80,9 @@ impl Nvidia {
 
     /// A driver that is not there is normal; one that stops answering is told.
     fn failed(&mut self, why: &str) {
-        self.helper = None;
+        if let Some(helper) = self.helper.take() {
+            self.dying.kill(helper.child);
+        }
         if self.ever_answered {
             self.restarts += 1;
             tracing::warn!(why, "the GPUs are asked anew");
@@ -84,6 +96,9 @@ impl Nvidia {
     fn start(&mut self) {
         if self.wait > 0 {
             self.wait -= 1;
+            return;
+        }
+        if self.dying.0.len() >= MAX_DYING {
             return;
         }
         match Helper::start(&self.program, self.library.as_deref()) {
@@ -104,7 +119,37 @@ pub(super) fn has_device(folder: &Path) -> bool {
     listed.filter_map(is_device).next().is_some()
 }
 
-/// The running program. Dropped, it is killed: it may hang.
+impl Drop for Nvidia {
+    fn drop(&mut self) {
+        if let Some(helper) = self.helper.take() {
+            self.dying.kill(helper.child);
+        }
+        let began = Instant::now();
+        while !self.dying.0.is_empty() && began.elapsed() < LAST_WAIT {
+            std::thread::sleep(LAST_WAIT / 20);
+            self.dying.reap();
+        }
+    }
+}
+
+/// Helpers that were killed and have not ended yet. They are reaped without blocking.
+#[derive(Debug)]
+struct Dying(Vec<Child>);
+
+impl Dying {
+    fn kill(&mut self, mut child: Child) {
+        let _ = child.kill();
+        self.0.push(child);
+        self.reap();
+    }
+
+    fn reap(&mut self) {
+        self.0
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
+}
+
+/// The running helper. It can hang, so its owner hands it to [`Dying::kill`].
 #[derive(Debug)]
 struct Helper {
     child: Child,
@@ -133,9 +178,17 @@ impl Helper {
             partial: Vec::new(),
             late: false,
         };
-        let now = fcntl_getfl(&helper.stdout)?;
-        fcntl_setfl(&helper.stdout, now | OFlags::NONBLOCK)?;
+        never_block(&helper.stdout)?;
+        never_block(&helper.stdin)?;
         Ok(helper)
+    }
+
+    /// Sends a request. A full pipe is no error: the helper has requests enough.
+    fn ask(&mut self) -> io::Result<()> {
+        match self.stdin.write(b"\n") {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            written => written.map(drop),
+        }
     }
 
     /// Its last line, if a whole one is there.
@@ -162,11 +215,9 @@ impl Helper {
     }
 }
 
-impl Drop for Helper {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn never_block(pipe: impl AsFd) -> io::Result<()> {
+    let now = fcntl_getfl(&pipe)?;
+    Ok(fcntl_setfl(&pipe, now | OFlags::NONBLOCK)?)
 }
 
 #[cfg(test)]
@@ -182,6 +233,79 @@ mod tests {
         assert!(!has_device(folder.path()));
         std::fs::write(folder.path().join("nvidia0"), "").expect("a file");
         assert!(has_device(folder.path()));
+    }
+
+    /// A helper that is this shell script.
+    fn script(folder: &Path, text: &str) -> Nvidia {
+        use std::os::unix::fs::PermissionsExt;
+
+        let program = folder.join("ebb-gpu");
+        std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("its own file");
+        Nvidia::ask(program, None)
+    }
+
+    /// The longest of `passes` passes.
+    fn longest_pass(gpus: &mut Nvidia, passes: u32) -> Duration {
+        let took = (0..passes).map(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            let began = Instant::now();
+            gpus.pass();
+            began.elapsed()
+        });
+        took.max().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_helper_that_hangs_floods_or_ends_stalls_no_pass() {
+        let check = |text: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut gpus = script(folder.path(), text);
+            // Only a helper that answered before counts restarts.
+            gpus.ever_answered = true;
+            let longest = longest_pass(&mut gpus, 40);
+            assert!(longest < Duration::from_millis(200), "{text}: {longest:?}");
+            assert!(gpus.restarts > 0, "{text}");
+            assert!(gpus.dying.0.len() <= MAX_DYING);
+            let began = Instant::now();
+            drop(gpus);
+            assert!(began.elapsed() < Duration::from_millis(500), "{text}");
+        };
+        check("exit 1");
+        check("exec sleep 1000");
+        check("trap '' TERM INT; exec sleep 1000");
+        check("exec cat /dev/zero");
+        check("exec yes");
+        check("while :; do echo '{\"devices\":[]'; done");
+        check("exec <&-; exec sleep 1000");
+    }
+
+    /// `sleep` stands for a helper that hangs in the driver and does not end.
+    #[test]
+    fn at_the_limit_of_hanging_helpers_no_other_is_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let started = folder.path().join("started");
+        let text = format!("echo >>{}; exit 1", started.display());
+        let mut gpus = script(folder.path(), &text);
+        let mut hung: Vec<Child> = Vec::new();
+        for _ in 0..MAX_DYING {
+            let child = Command::new("sleep")
+                .arg("1000")
+                .spawn()
+                .expect("it starts");
+            hung.push(child);
+        }
+        gpus.dying.0.append(&mut hung);
+        assert!(longest_pass(&mut gpus, 5) < Duration::from_millis(200));
+        assert!(!started.exists(), "another one was started");
+        // The hanging helpers end.
+        for child in &mut gpus.dying.0 {
+            child.kill().expect("it runs");
+        }
+        longest_pass(&mut gpus, 5);
+        assert!(gpus.dying.0.len() < MAX_DYING);
+        assert!(started.exists());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use ebb_domain::step::Handed;
 
 use super::Fold;
 use super::processes::{Place, Stage};
-use crate::label::{MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
+use crate::label::{Asker, MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
 
 impl Fold {
     /// Takes in what a process hands its step.
@@ -12,9 +12,9 @@ impl Fold {
     /// # Errors
     /// Refused where the process is of no step, or the bounds are met; `Unknown` where a
     /// pass may yet show the process.
-    pub fn label(&mut self, pid: u32, handed: &Handed) -> Result<(), Refusal> {
-        let entry = self.processes.get(pid);
-        let entry = entry.filter(|entry| entry.stage != Stage::Ended);
+    pub fn label(&mut self, asker: Asker, handed: &Handed) -> Result<(), Refusal> {
+        let entry = self.processes.get(asker.pid());
+        let entry = entry.filter(|entry| entry.stage != Stage::Ended && asker.is(entry.key));
         let Place::Step(number) = entry.ok_or(Refusal::Unknown)?.place else {
             return Err(Refusal::NoStep);
         };

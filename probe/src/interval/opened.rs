@@ -10,6 +10,7 @@ use super::Fold;
 use super::processes::{Place, Stage};
 use crate::attribute::arguments;
 use crate::kernel::{Comm, ProcessKey};
+use crate::rules::Rules;
 
 /// Files of a step that are told from each other at most.
 const MAX_FILES: usize = 1_024;
@@ -25,22 +26,22 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Takes in a file that is open.
-    fn file(&mut self, path: &str, depth: u8) {
+    /// Adds an open file; `rules` mask the names in its path.
+    fn file(&mut self, path: &str, depth: u8, rules: &Rules) {
         let mut hasher = DefaultHasher::new();
         path.hash(&mut hasher);
         let file = hasher.finish();
         if self.known.contains(&file) {
             return;
         }
-        let cut = cut(path, depth);
-        let has_room = self.files.len() < step::Opened::MAX_PATHS || self.files.contains_key(cut);
+        let cut = rules.shown_path(cut(path, depth));
+        let has_room = self.files.len() < step::Opened::MAX_PATHS || self.files.contains_key(&cut);
         if self.known.len() >= MAX_FILES || !has_room || cut.len() > step::Opened::MAX_PATH_BYTES {
             self.left_out += 1;
             return;
         }
         self.known.insert(file);
-        *self.files.entry(cut.to_owned()).or_default() += 1;
+        *self.files.entry(cut).or_default() += 1;
     }
 
     /// As it is told; `None` when there is nothing.
@@ -92,7 +93,10 @@ impl Fold {
         for (number, key, program) in of_steps {
             let paths = read(key, program);
             if let Some(step) = self.steps.get_mut(number) {
-                paths.iter().for_each(|path| step.opened.file(path, depth));
+                let opened = &mut step.opened;
+                paths
+                    .iter()
+                    .for_each(|path| opened.file(path, depth, &self.rules));
             }
         }
     }
@@ -114,10 +118,11 @@ mod tests {
 
     #[test]
     fn files_count_once_and_those_without_room_are_counted_too() {
+        let rules = Rules::parse("mask = [\"secret\"]").expect("valid");
         let mut opened = Opened::default();
         for _ in 0..3 {
-            for file in ["/data/a", "/data/b", "/ref/a"] {
-                opened.file(file, 1);
+            for file in ["/data/a", "/data/b", "/secret/a"] {
+                opened.file(file, 1, &rules);
             }
         }
         let told = opened.told().expect("it had files");
@@ -126,8 +131,8 @@ mod tests {
             .iter()
             .map(|(path, n)| (path.as_str(), *n))
             .collect();
-        assert_eq!(files, [("/data", 2), ("/ref", 1)]);
-        (0..40).for_each(|n| opened.file(&format!("/{n}/x"), 1));
+        assert_eq!(files, [("/***", 1), ("/data", 2)]);
+        (0..40).for_each(|n| opened.file(&format!("/{n}/x"), 1, &rules));
         let told = opened.told().expect("it had files");
         assert_eq!((told.files.len(), told.files_left_out), (32, 10));
         assert_eq!(Opened::default().told(), None);

@@ -3,7 +3,8 @@
 use super::processes::{Entry, Place, Stage};
 use super::{Fold, side};
 use crate::attribute::{self, Facts, Parent, Placement};
-use crate::kernel::{Process, Start, TaskKind, ToolName};
+use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
+use crate::rules::MASKED;
 
 impl Fold {
     /// Puts a new process where it belongs.
@@ -14,6 +15,10 @@ impl Fold {
         stage: Stage,
         start: &Start,
     ) {
+        if !self.processes.has_room_for(process.key.pid) {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
         let parent = self.processes.get(process.parent).copied();
         let place = match parent {
             // By far the most forks: nothing to decide.
@@ -42,7 +47,10 @@ impl Fold {
     pub(super) fn tool(&self, process: &Process, start: &Start) -> ToolName {
         let script = start.script.as_ref();
         let shown = script.filter(|script| self.rules.show(script.as_str()));
-        ToolName::new(process.comm, shown)
+        match shown.is_some() || self.rules.show_program(&process.comm.to_string()) {
+            true => ToolName::new(process.comm, shown),
+            false => ToolName::new(Comm::new(MASKED), None),
+        }
     }
 
     /// Places a known process anew: it runs another program, or was moved.

@@ -76,9 +76,12 @@ mod tests {
         }));
         for n in 0..passes {
             fold.name_pods(Vec::new);
-            fold.pass(at(10 + n), None, &Samples::default(), |_, _| {
-                Reading::default()
-            });
+            fold.pass(
+                at(10 + n),
+                None,
+                &Samples::living(Vec::new(), Vec::new()),
+                |_, _| Reading::default(),
+            );
         }
         fold.name_pods(|| vec!["lost+found".into(), folder.into()]);
         let step = fold.steps.iter_mut().next().expect("a step");

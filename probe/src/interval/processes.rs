@@ -9,6 +9,9 @@ use super::steps::StepNumber;
 use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
 use crate::rules::Children;
 
+/// Limit of known processes, about 15 MB of the unit's 64 MB: any user can start more.
+const MAX_PROCESSES: usize = 32_768;
+
 /// Passes that a process may be missing from before it is taken to be gone: its
 /// end can still wait in the ring at the first.
 const MISSED_PASSES: u8 = 2;
@@ -136,6 +139,21 @@ impl Processes {
         self.by_pid
             .get_mut(&key.pid)
             .filter(|entry| entry.key == key)
+    }
+
+    /// Whether there is room for a process with this PID.
+    pub(super) fn has_room_for(&self, pid: u32) -> bool {
+        self.by_pid.len() < MAX_PROCESSES || self.by_pid.contains_key(&pid)
+    }
+
+    /// Ends an incomplete pass: processes that it did not contain may still run. Returns their
+    /// number.
+    pub(super) fn end_cut_pass(&mut self) -> u64 {
+        let mut unseen = 0;
+        for entry in self.by_pid.values_mut() {
+            unseen += u64::from(!std::mem::take(&mut entry.seen));
+        }
+        unseen
     }
 
     /// Puts a process in and hands back the one of the same id whose end was

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ebb_domain::heartbeat::BootClock;
 use ebb_domain::step::{
-    Handed, MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepUsage,
-    ToolUsage,
+    Handed, MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepKind,
+    StepUsage, ToolUsage,
 };
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use ebb_signal::MAX_TOOLS_A_STEP;
@@ -27,6 +27,11 @@ const LAST_TOTALS_WAIT: Duration = Duration::from_secs(2);
 /// Executables kept apart within a step; more are summed under one name.
 const MAX_TOOLS_KEPT: usize = 200;
 const OTHER_TOOLS: &str = "(others)";
+
+/// Limit of separate steps, about 6 MB; the rest is summed as one step. The largest nodes run
+/// 250 pods.
+const MAX_STEPS: usize = 2_048;
+const OTHER_STEPS: &str = "(others)";
 
 /// Less CPU than this share of a core is the idling of a process that waits,
 /// such as a virtual machine's timers; it is no progress.
@@ -50,6 +55,9 @@ impl Steps {
     pub(super) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
         if let Some(number) = self.by_id.get(&step.id) {
             return *number;
+        }
+        if self.by_number.len() >= MAX_STEPS && step.id != others().id {
+            return self.enter(others(), root);
         }
         let number = StepNumber(self.next);
         self.next += 1;
@@ -112,6 +120,19 @@ impl Steps {
             ended.push(step.usage(step.last_end, step.end(), MAX_TOOLS_A_STEP));
         }
         ended
+    }
+}
+
+/// The step that sums all steps beyond the limit.
+fn others() -> Step {
+    Step {
+        id: StepId {
+            kind: StepKind::Tree,
+            key: OTHER_STEPS.to_owned(),
+        },
+        name: OTHER_STEPS.to_owned(),
+        cgroup: None,
+        run: None,
     }
 }
 

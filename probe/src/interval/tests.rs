@@ -7,7 +7,7 @@ use ebb_domain::units::{CpuTime, MilliCores, Share};
 
 use super::*;
 use crate::kernel::{Comm, DiskBytes, Finer, Resident, Totals};
-use crate::label::{self, Refusal};
+use crate::label::{self, Asker, Refusal};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 const TASK_CGROUP: CgroupId = CgroupId(9);
@@ -373,6 +373,62 @@ fn a_pass_that_is_ahead_of_the_ring_counts_no_process_twice() {
 }
 
 #[test]
+fn processes_beyond_the_limit_count_as_lost_events() {
+    let mut fold = fold();
+    for pid in 100..40_100 {
+        fold.event(ProcessEvent::Forked(process(
+            pid,
+            2_000,
+            50,
+            TASK_CGROUP,
+            "x",
+        )));
+    }
+    // One process was there before.
+    assert_eq!(fold.left_out(), 40_000 - 32_768 + 1);
+    let lost = fold.left_out();
+    let interval = fold.close(at(3_000), lost, None);
+    let seen = interval.coverage.short_processes;
+    assert!(seen < Some(Share::from_ppm(950_000)), "{seen:?}");
+}
+
+#[test]
+fn steps_beyond_the_limit_are_summed_as_one() {
+    let mut fold = fold();
+    for pid in 100..5_100 {
+        let program = process(pid, 2_000, 1, ROOT_CGROUP, "x");
+        fold.event(exec(program));
+    }
+    let running = fold.close(at(3_000), 0, None).running;
+    assert_eq!(running.len(), 2_049);
+    let others = running.iter().find(|step| step.id.key == "(others)");
+    assert_eq!(others.map(|step| step.processes), Some(5_000 - 2_048));
+}
+
+/// A process that an incomplete pass did not contain still runs.
+#[test]
+fn an_incomplete_pass_ends_no_process_and_is_counted() {
+    let mut fold = fold();
+    let bwa = run_in_task(&mut fold, 60, 2_000);
+    for n in 1..10 {
+        let cut = Samples {
+            extent: Extent::Cut,
+            ..Samples::living(vec![sample(daemon(), 500, 1)], Vec::new())
+        };
+        fold.pass(at(1_000 + n * 10_000), None, &cut, |_, _| {
+            Reading::default()
+        });
+    }
+    assert_eq!(fold.left_out(), 9);
+    let running = fold.close(at(100_000), 0, None).running;
+    assert_eq!(running.iter().map(|step| step.processes).sum::<u64>(), 1);
+    fold.event(ended(bwa, 101_000, ExitStatus::Code(0), totals(1, 0)));
+    fold.event(reaped(bwa, 101_001, totals(1, 0)));
+    pass(&mut fold, 111_000, &[sample(daemon(), 500, 1)]);
+    assert_eq!(fold.take_ended().len(), 1);
+}
+
+#[test]
 fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
     let mut fold = fold();
     let task = run_in_task(&mut fold, 7, 1_000);
@@ -380,21 +436,27 @@ fn a_process_labels_its_own_step_and_who_is_of_none_is_refused() {
         trace_id: None,
         labels: [("run".to_owned(), value.to_owned())].into(),
     };
-    let pid = task.key.pid;
-    assert_eq!(fold.label(pid, &handed("r7")), Ok(()));
-    let daemon = daemon().key.pid;
+    let asker = Asker::at(task.key);
+    assert_eq!(fold.label(asker, &handed("r7")), Ok(()));
+    let daemon = Asker::at(daemon().key);
     assert_eq!(fold.label(daemon, &handed("x")), Err(Refusal::NoStep));
-    assert_eq!(fold.label(4_711, &handed("x")), Err(Refusal::Unknown));
+    let nobody = Asker::at(process(4_711, 1_000, 1, ROOT_CGROUP, "x").key);
+    assert_eq!(fold.label(nobody, &handed("x")), Err(Refusal::Unknown));
+    // One that had the number before, and one that has it later.
+    for start_ms in [900, 1_100] {
+        let other = Asker::at(process(task.key.pid, start_ms, 1, ROOT_CGROUP, "x").key);
+        assert_eq!(fold.label(other, &handed("x")), Err(Refusal::Unknown));
+    }
     let many = Handed {
         trace_id: None,
         labels: (0..16).map(|n| (n.to_string(), String::new())).collect(),
     };
-    assert_eq!(fold.label(pid, &many), Err(Refusal::TooMany));
+    assert_eq!(fold.label(asker, &many), Err(Refusal::TooMany));
     let large = handed(&"x".repeat(label::MAX_BYTES_IN_ALL));
-    assert_eq!(fold.label(pid, &large), Err(Refusal::NoRoom));
+    assert_eq!(fold.label(asker, &large), Err(Refusal::NoRoom));
     let running = fold.close(at(2_000), 0, None).running;
     let told: Vec<_> = running.iter().map(|step| &step.detail.handed).collect();
     assert_eq!(told, [&Some(Box::new(handed("r7")))]);
     fold.event(ended(task, 3_000, ExitStatus::Code(0), totals(1, 0)));
-    assert_eq!(fold.label(pid, &handed("x")), Err(Refusal::Unknown));
+    assert_eq!(fold.label(asker, &handed("x")), Err(Refusal::Unknown));
 }

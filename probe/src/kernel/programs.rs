@@ -16,7 +16,7 @@ use thiserror::Error;
 use self::naming::Naming;
 use super::record::{self, Task};
 use super::waits::Waits;
-use super::{ProcessEvent, Samples, Socket, threads};
+use super::{Extent, ProcessEvent, Samples, Socket, threads};
 
 /// The compiled kernel half.
 const OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ebb.bpf.o"));
@@ -190,7 +190,7 @@ impl KernelHalf {
 
     /// Looks at every task once, summed by process.
     pub fn sample(&mut self) -> Result<Samples, KernelError> {
-        iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
+        let extent = iterate(&mut self.ebpf, self.iterator, &mut self.buffer)?;
         let (tasks, rested) = record::tasks(&self.buffer, &self.kept);
         self.buffer.clear();
         // Only the first pass needs more.
@@ -212,6 +212,7 @@ impl KernelHalf {
             told,
             rested,
             zombies: threads::zombies(&tasks),
+            extent,
         })
     }
 
@@ -246,16 +247,23 @@ const USUAL_BYTES: usize = 64 << 10;
 const ITERATOR: &str = "each_task";
 const ITERATOR_WITHOUT_STACKS: &str = "each_task_plain";
 
+/// Limit of one pass: 20,000 tasks that all changed, and many more if most are idle. Any user
+/// can start more, and the unit limits the probe to 64 MB.
+const MAX_BYTES: u64 = 8 << 20;
+
 /// One pass of an iterator. Reading consumes the link, so each attaches anew.
-fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<(), KernelError> {
+fn iterate(ebpf: &mut Ebpf, name: &'static str, into: &mut Vec<u8>) -> Result<Extent, KernelError> {
     into.clear();
     let named = |source| KernelError::Program { name, source };
     let program = iterator(ebpf, name)?;
     let link = program.attach().map_err(named)?;
     let link = program.take_link(link).map_err(named)?;
-    let mut file = link.into_file().map_err(KernelError::Link)?;
-    file.read_to_end(into).map_err(KernelError::Iterate)?;
-    Ok(())
+    let file = link.into_file().map_err(KernelError::Link)?;
+    let read = file.take(MAX_BYTES).read_to_end(into);
+    match read.map_err(KernelError::Iterate)? as u64 >= MAX_BYTES {
+        true => Ok(Extent::Cut),
+        false => Ok(Extent::Whole),
+    }
 }
 
 fn iterator<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Iter, KernelError> {

@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{MAX_REQUEST_BYTES, Refusal, parse};
+use super::{Asker, MAX_REQUEST_BYTES, Refusal, parse};
 
 /// Connections at one time at most.
 const MAX_CONNECTIONS: usize = 16;
@@ -28,8 +28,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// What a process asks for its step.
 #[derive(Debug)]
 pub struct Request {
-    /// Who asks, as the kernel says.
-    pub pid: u32,
+    /// The process that asks, as the kernel reports it.
+    pub asker: Asker,
     /// What it hands over.
     pub handed: Handed,
     answer: oneshot::Sender<Result<(), Refusal>>,
@@ -119,12 +119,8 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 }
 
 async fn ask(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refusal> {
-    // 0 is a process that the probe's namespace does not show.
-    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-    let pid = pid
-        .and_then(|pid| u32::try_from(pid).ok())
-        .filter(|pid| *pid > 0);
-    let pid = pid.ok_or(Refusal::Unknown)?;
+    // Before the request is read: the process can end meanwhile, and its PID can be reused.
+    let asker = Asker::of(stream).ok_or(Refusal::Unknown)?;
     let read = tokio::time::timeout(TALK, read(stream)).await;
     let slow = || Refusal::Malformed("it did not come within two seconds".to_owned());
     let bytes = read.map_err(|_| slow())?;
@@ -132,7 +128,7 @@ async fn ask(stream: &UnixStream, to: &mpsc::Sender<Request>) -> Result<(), Refu
     let handed = parse(&bytes)?;
     let (answer, said) = oneshot::channel();
     let request = Request {
-        pid,
+        asker,
         handed,
         answer,
     };
@@ -208,7 +204,7 @@ mod tests {
                     tokio::select! {
                         request = from.recv() => {
                             let request = request.expect("a request");
-                            assert_eq!(request.pid, std::process::id());
+                            assert_eq!(request.asker.pid(), std::process::id());
                             request.answer(said.clone());
                         }
                         () = wait => (),

@@ -89,7 +89,7 @@ impl Sink for Collector {
     }
 
     async fn steps(&self, _: &str, object: Vec<u8>) -> Result<(), SinkError> {
-        let ebb_signal::StepObject { sent, batch } = ebb_signal::decode_steps(&object)?;
+        let ebb_signal::StepObject { sent, batch, .. } = ebb_signal::decode_steps(&object)?;
         if batch.boot != sent.boot {
             // When it was is no longer known.
             tracing::warn!(

@@ -1,14 +1,16 @@
 //! Sending against a sink that can fail.
 
 use std::cell::Cell;
+use std::fs;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Origin, ProbeCost, Usage};
+use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Usage};
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
 use super::*;
+use crate::spool::Spool;
 
 /// Fails as often as it is told, or hangs, then takes everything.
 #[derive(Default)]
@@ -121,18 +123,18 @@ pub(super) fn batch(from: &str) -> StepBatch {
 }
 
 fn outbox(folder: &std::path::Path) -> RefCell<Outbox> {
-    let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1)).expect("a spool");
+    let open = |name: &str| Spool::open(folder.join(name), Bytes::mib(1));
     let sender = "AROAX:i-1".to_owned();
     let mut outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
     // Nothing is left of an earlier run.
-    assert_eq!(outbox.next_message(&sent()).expect("readable"), None);
+    assert_eq!(outbox.next_message(&sent()), None);
     RefCell::new(outbox)
 }
 
 async fn drain(outbox: &RefCell<Outbox>, sink: &TestSink) {
     for lane in [Lane::Heartbeats, Lane::Steps] {
         let next = || attempt(lane, outbox, sink, &sent);
-        while next().await.expect("the spool works") == Attempt::Sent {}
+        while next().await == Attempt::Sent {}
     }
 }
 
@@ -144,8 +146,7 @@ async fn a_message_waits_for_five_heartbeats_unless_one_is_urgent() {
         for (n, urgency) in urgencies.iter().enumerate() {
             outbox
                 .borrow_mut()
-                .add_heartbeat(&heartbeat("i-1", n as u64), *urgency)
-                .expect("kept");
+                .add_heartbeat(&heartbeat("i-1", n as u64), *urgency);
             drain(&outbox, &sink).await;
         }
         assert_eq!(*sink.sequences.borrow(), expect);
@@ -165,8 +166,7 @@ async fn what_failed_waits_and_goes_in_order_once() {
     for n in 0..7 {
         outbox
             .borrow_mut()
-            .add_heartbeat(&heartbeat("i-1", n), Urgency::CanWait)
-            .expect("kept");
+            .add_heartbeat(&heartbeat("i-1", n), Urgency::CanWait);
         drain(&outbox, &sink).await;
     }
     assert_eq!(*sink.sequences.borrow(), [[0, 1, 2, 3, 4]]);
@@ -181,12 +181,11 @@ async fn finished_steps_go_under_the_attested_name_and_another_nodes_spool_does_
     let folder = tempfile::tempdir().expect("a folder");
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
     for name in ["i-2", "i-1"] {
-        outbox.borrow_mut().add_steps(&batch(name)).expect("kept");
+        outbox.borrow_mut().add_steps(&batch(name));
     }
     outbox
         .borrow_mut()
-        .add_heartbeat(&heartbeat("i-2", 0), Urgency::Now)
-        .expect("kept");
+        .add_heartbeat(&heartbeat("i-2", 0), Urgency::Now);
     drain(&outbox, &sink).await;
     assert_eq!(
         *sink.keys.borrow(),
@@ -204,16 +203,14 @@ async fn a_closed_outbox_is_flushed_even_while_it_backs_off() {
     sink.failures.set(1);
     outbox
         .borrow_mut()
-        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now)
-        .expect("kept");
+        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now);
     let close = async {
         tokio::time::sleep(Duration::from_millis(10)).await;
         outbox.borrow_mut().close();
         changed.notify_waiters();
     };
     let began = tokio::time::Instant::now();
-    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
-    done.expect("the spool works");
+    tokio::join!(run(&outbox, &changed, &sink, sent), close);
     assert_eq!(*sink.sequences.borrow(), [[0]]);
     assert!(began.elapsed() < Duration::from_secs(1));
 }
@@ -226,16 +223,14 @@ async fn a_sink_that_hangs_keeps_the_records_and_not_the_program() {
     sink.hangs.set(true);
     outbox
         .borrow_mut()
-        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now)
-        .expect("kept");
+        .add_heartbeat(&heartbeat("i-1", 0), Urgency::Now);
     let close = async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         outbox.borrow_mut().close();
         changed.notify_waiters();
     };
     let began = tokio::time::Instant::now();
-    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), close);
-    done.expect("the spool works");
+    tokio::join!(run(&outbox, &changed, &sink, sent), close);
     assert!(began.elapsed() < Duration::from_secs(65));
     assert!(outbox.borrow().held() > Bytes(0));
 }
@@ -246,14 +241,13 @@ async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
     let (outbox, sink) = (outbox(folder.path()), TestSink::default());
     let changed = Notify::new();
     sink.refuses_steps.set(true);
-    outbox.borrow_mut().add_steps(&batch("i-1")).expect("kept");
+    outbox.borrow_mut().add_steps(&batch("i-1"));
     let minutes = async {
         for n in 0..3 {
             tokio::time::sleep(Duration::from_secs(60)).await;
             outbox
                 .borrow_mut()
-                .add_heartbeat(&heartbeat("i-1", n), Urgency::Now)
-                .expect("kept");
+                .add_heartbeat(&heartbeat("i-1", n), Urgency::Now);
             changed.notify_waiters();
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(sink.sequences.borrow().len() as u64, n + 1);
@@ -261,8 +255,7 @@ async fn a_bucket_that_refuses_does_not_hold_up_heartbeats() {
         outbox.borrow_mut().close();
         changed.notify_waiters();
     };
-    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), minutes);
-    done.expect("the spool works");
+    tokio::join!(run(&outbox, &changed, &sink, sent), minutes);
     assert!(outbox.borrow().held() > Bytes(0));
 }
 
@@ -279,16 +272,14 @@ async fn an_hour_without(refuse: impl Fn(&TestSink, bool)) {
                 refuse(&sink, false);
             }
             let beat = heartbeat("i-1", n);
-            let kept = outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
-            kept.expect("kept");
+            outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
             changed.notify_waiters();
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         outbox.borrow_mut().close();
         changed.notify_waiters();
     };
-    let (done, ()) = tokio::join!(run(&outbox, &changed, &sink, sent), hours);
-    done.expect("the spool works");
+    tokio::join!(run(&outbox, &changed, &sink, sent), hours);
     let arrived: Vec<u64> = sink.sequences.borrow().concat();
     assert_eq!(arrived, (0..120).collect::<Vec<_>>());
     assert_eq!(
@@ -338,4 +329,110 @@ async fn a_wall_clock_that_is_set_back_moves_no_interval() {
     });
     let expect = [wall(1_790_000_040), wall(1_790_000_100)];
     assert_eq!(ends.collect::<Vec<_>>(), expect);
+}
+
+/// Each was a reason to end, at this start and every later one.
+#[tokio::test(flavor = "current_thread")]
+async fn a_record_that_cannot_be_read_holds_up_no_other_and_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    {
+        let outbox = outbox(folder.path());
+        for n in 0..4 {
+            let beat = heartbeat("i-1", n);
+            outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
+            outbox.borrow_mut().add_steps(&batch("i-1"));
+        }
+    }
+    for lane in ["heartbeats", "steps"] {
+        let record = |n: u64| folder.path().join(lane).join(format!("{n:020}.rec"));
+        fs::remove_file(record(0)).expect("removed");
+        fs::create_dir(record(0)).expect("made");
+        fs::write(record(1), "nonsense").expect("written");
+        // Sound, and of a form that this program does not know.
+        let mut other = Spool::open(folder.path().join("other"), Bytes::mib(1));
+        other.push(b"{\"version\":2}".to_vec());
+        let from = folder.path().join("other").join(format!("{:020}.rec", 0));
+        fs::rename(from, record(2)).expect("moved");
+    }
+    let open = |name: &str| Spool::open(folder.path().join(name), Bytes::mib(1));
+    let sender = "AROAX:i-1".to_owned();
+    let outbox = Outbox::new(open("heartbeats"), open("steps"), node("i-1"), sender);
+    let (outbox, sink) = (RefCell::new(outbox), TestSink::default());
+    drain(&outbox, &sink).await;
+    assert_eq!(*sink.sequences.borrow(), [[3]]);
+    assert_eq!(sink.keys.borrow().len(), 1);
+    let outbox = outbox.borrow();
+    assert_eq!((outbox.dropped(), outbox.unreadable()), (6, 6));
+}
+
+/// Nothing can be written, and all that there is room for is sent all the same.
+#[tokio::test(flavor = "current_thread", start_paused = true)]
+async fn without_a_disk_an_hour_without_the_sink_loses_nothing_either() {
+    let nowhere = || Spool::open("/proc/nowhere", Bytes::mib(1));
+    let outbox = Outbox::new(nowhere(), nowhere(), node("i-1"), "AROAX:i-1".to_owned());
+    let (outbox, sink) = (RefCell::new(outbox), TestSink::default());
+    outbox.borrow_mut().next_message(&sent());
+    let changed = Notify::new();
+    sink.failures.set(u32::MAX);
+    let hour = async {
+        for n in 0..60 {
+            let beat = heartbeat("i-1", n);
+            outbox.borrow_mut().add_heartbeat(&beat, Urgency::CanWait);
+            changed.notify_waiters();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        sink.failures.set(0);
+        outbox.borrow_mut().close();
+        changed.notify_waiters();
+    };
+    tokio::join!(run(&outbox, &changed, &sink, sent), hour);
+    let arrived: Vec<u64> = sink.sequences.borrow().concat();
+    assert_eq!(arrived, (0..60).collect::<Vec<_>>());
+    assert_eq!(outbox.borrow().dropped(), 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_a_message_had_no_room_for_is_counted_once_it_is_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (outbox, sink) = (outbox(folder.path()), TestSink::default());
+    let mut large = heartbeat("i-1", 0);
+    large.detail.gpus = vec![Default::default(); 1_000];
+    large.steps = (0..200).map(step).collect();
+    sink.failures.set(1);
+    outbox.borrow_mut().add_heartbeat(&large, Urgency::Now);
+    drain(&outbox, &sink).await;
+    assert_eq!(outbox.borrow().left_out(), LeftOut::default());
+    drain(&outbox, &sink).await;
+    assert_eq!(*sink.sequences.borrow(), [[0]]);
+    let expect = LeftOut {
+        steps: 72,
+        shortened: 0,
+    };
+    assert_eq!(outbox.borrow().left_out(), expect);
+}
+
+fn step(n: u64) -> ebb_domain::step::StepUsage {
+    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage};
+    use ebb_domain::units::CpuTime;
+
+    StepUsage {
+        id: StepId {
+            kind: StepKind::Tree,
+            key: n.to_string(),
+        },
+        name: "x".to_owned(),
+        started: BootClock::from_nanos(0),
+        observed: BootClock::from_nanos(1),
+        end: StepEnd::Running,
+        processes: 1,
+        cpu: CpuTime(n),
+        peak_memory: None,
+        disk_read: None,
+        disk_written: None,
+        requested: Requested::default(),
+        peak_cores: None,
+        last_progress: BootClock::from_nanos(1),
+        tools: Vec::new(),
+        detail: StepDetail::default(),
+    }
 }

@@ -38,11 +38,11 @@ impl Source {
     }
 }
 
-/// Why rules could not be had.
+/// Why rules could not be read.
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// The file could not be read.
-    #[error("the rules {path} could not be read")]
+    #[error("failed to read the rules {path}")]
     File {
         /// Which.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum SourceError {
         source: std::io::Error,
     },
     /// The bucket did not give them.
-    #[error("the rules could not be read from the bucket")]
+    #[error("failed to read the rules from the bucket")]
     Bucket(#[from] CloudError),
     /// The file is larger than rules are.
     #[error("the rules {path} have more than {MAX_BYTES} bytes")]
@@ -64,25 +64,61 @@ pub enum SourceError {
     /// They were refused.
     #[error("the rules are refused")]
     Refused(#[from] RulesError),
+    /// The bucket did not answer.
+    #[error("timed out reading the rules after {seconds} s")]
+    NoAnswer {
+        /// The limit.
+        seconds: u64,
+    },
+}
+
+/// The result of reading a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Rules that are tried before the built-in ones, and their text.
+    Rules(Rules, String),
+    /// No rules; only the built-in ones apply.
+    Nothing,
+    /// Either there are no rules, or reading them is denied: without the right to list, S3
+    /// answers "denied" in both cases.
+    Denied,
 }
 
 impl Source {
-    /// The rules as they are now, tried before the built-in ones; `None` when
-    /// the bucket has none. S3 answers a reader who may not list with "denied"
-    /// where there is nothing.
-    pub async fn read(&self) -> Result<Option<Rules>, SourceError> {
+    /// The rules as they are now.
+    ///
+    /// # Errors
+    /// If they cannot be read or have an error.
+    pub async fn read(&self) -> Result<Found, SourceError> {
         let bytes = match self {
-            Self::BuiltIn => return Ok(None),
+            Self::BuiltIn => return Ok(Found::Nothing),
             Self::File(path) => bounded(path)?,
             Self::Bucket(objects) => match objects.get(KEY, MAX_BYTES).await {
                 Ok(object) => object.bytes,
-                Err(CloudError::Missing { .. } | CloudError::Denied { .. }) => return Ok(None),
+                Err(CloudError::Missing { .. }) => return Ok(Found::Nothing),
+                Err(CloudError::Denied { .. }) => return Ok(Found::Denied),
                 Err(error) => return Err(error.into()),
             },
         };
-        let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText)?;
-        Ok(Some(Rules::parse(&text)?.before(Rules::built_in())))
+        found_in(bytes)
     }
+}
+
+/// Parses the bytes of a rules file.
+fn found_in(bytes: Vec<u8>) -> Result<Found, SourceError> {
+    let text = String::from_utf8(bytes).map_err(|_| SourceError::NotText)?;
+    Ok(Found::Rules(
+        Rules::parse(&text)?.before(Rules::built_in()),
+        text,
+    ))
+}
+
+/// Reads a rules file of this machine.
+///
+/// # Errors
+/// If it cannot be read or has an error.
+pub(super) fn read_file(path: &Path) -> Result<Found, SourceError> {
+    found_in(bounded(path)?)
 }
 
 /// All of a file, if it is no larger than rules may be.
@@ -120,24 +156,25 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn rules_are_the_buckets_before_the_built_in_ones() {
         let own = Rules::parse(OWN).expect("valid").before(Rules::built_in());
-        let check = async |source: Source, expect: Result<Option<Rules>, &str>| {
+        let own = Found::Rules(own, OWN.to_owned());
+        let check = async |source: Source, expect: Result<Found, &str>| {
             let got = source.read().await.map_err(|error| error.to_string());
             assert_eq!(got, expect.map_err(str::to_owned));
         };
-        check(Source::BuiltIn, Ok(None)).await;
-        check(bucket_with(None), Ok(None)).await;
-        check(bucket_with(Some(OWN.as_bytes())), Ok(Some(own.clone()))).await;
+        check(Source::BuiltIn, Ok(Found::Nothing)).await;
+        check(bucket_with(None), Ok(Found::Nothing)).await;
+        check(bucket_with(Some(OWN.as_bytes())), Ok(own.clone())).await;
         check(bucket_with(Some(b"rule = 3")), Err("the rules are refused")).await;
         check(bucket_with(Some(&[0xff])), Err("the rules are not UTF-8")).await;
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("rules.toml");
         std::fs::write(&file, OWN).expect("a file");
-        check(Source::File(file), Ok(Some(own))).await;
+        check(Source::File(file), Ok(own)).await;
         let large = folder.path().join("large.toml");
         std::fs::write(&large, "# a line\n".repeat(200_000)).expect("a file");
         let words = format!("the rules {} have more than 1048576 bytes", large.display());
         check(Source::File(large), Err(&words)).await;
         let nowhere = Source::File("/nowhere".into());
-        check(nowhere, Err("the rules /nowhere could not be read")).await;
+        check(nowhere, Err("failed to read the rules /nowhere")).await;
     }
 }

@@ -130,6 +130,16 @@ impl Node<'_> {
     }
 }
 
+/// A restart while no AWS endpoint answers: the probe uses the identity of the run before.
+fn observes_while_aws_does_not_answer(node: &Node<'_>) {
+    let mut command = node.probe("run");
+    command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+    let probe = Probe::spawn(command);
+    let log = probe.log();
+    assert!(log.contains("the known one is used"), "{log}");
+    probe.kill();
+}
+
 #[test]
 fn heartbeats_and_steps_arrive_under_the_attested_name() {
     if skipped() {
@@ -198,7 +208,10 @@ fn heartbeats_and_steps_arrive_under_the_attested_name() {
     }
     assert_eq!(ended, [StepEnd::Exited(9)]);
 
-    // A user's own key names no node, and no key is no one.
+    observes_while_aws_does_not_answer(&node);
+
+    // A user's own key names no node, and no key is no one where no identity is known.
+    std::fs::remove_dir_all(folder.path().join("spool")).expect("removed");
     for (key, expect) in [
         ("test", "only a machine's role names a node"),
         ("", "ebb-probe: AWS does not say"),

@@ -2,7 +2,8 @@
 //! is read.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +12,9 @@ use ebb_probe::cgroup::reading::{self, Wanted};
 use ebb_probe::cgroup::{Hierarchy, Paths};
 use ebb_probe::spool::Spool;
 
+use crate::SECOND;
 use crate::machine::skipped;
+use crate::probe::{Probe, Sink};
 
 /// A small disk of its own.
 struct Disk(tempfile::TempDir);
@@ -34,6 +37,19 @@ impl Disk {
     fn path(&self) -> &Path {
         self.0.path()
     }
+
+    fn mount_again(&self, mode: &str) -> Result<(), String> {
+        let options = format!("remount,{mode}");
+        let done = Command::new("mount")
+            .args(["-o", &options])
+            .arg(self.path())
+            .output()
+            .map_err(|error| error.to_string())?;
+        match done.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+        }
+    }
 }
 
 impl Drop for Disk {
@@ -51,33 +67,144 @@ fn on_a_full_disk_the_oldest_give_way_and_every_loss_is_counted() {
             return;
         }
     };
-    // The spool may hold more than the disk has.
-    let mut spool = Spool::open(disk.path().join("spool"), Bytes::mib(1)).expect("a spool");
-    let record = |n: u8| vec![n; 20_000];
-    for n in 0..40 {
-        spool.push(&record(n)).expect("the oldest give way");
+    // The spool's limit is larger than the disk, and memory takes more.
+    let mut spool = Spool::open(disk.path().join("spool"), Bytes::mib(8));
+    let record = |n: u8| vec![n; 40_000];
+    let contents = |spool: &mut Spool| -> Vec<u8> {
+        let held = spool.oldest(usize::MAX);
+        held.iter().map(|(_, bytes)| bytes[0]).collect()
+    };
+    for n in 0..=200 {
+        spool.push(record(n));
     }
-    let held = spool.oldest(usize::MAX).expect("readable");
-    let newest: Vec<u8> = held.iter().map(|(_, bytes)| bytes[0]).collect();
-    let first = 40 - u8::try_from(held.len()).expect("a few");
-    assert_eq!(newest, (first..40).collect::<Vec<_>>());
-    assert!(held.len() >= 8, "{newest:?}");
-    assert_eq!(spool.dropped() + spool.len() as u64, 40);
+    let newest = contents(&mut spool);
+    let first = 201 - u8::try_from(newest.len()).expect("a few");
+    assert_eq!(newest, (first..=200).collect::<Vec<_>>());
+    // Five records fit on the disk, and 2 MiB of records in memory.
+    assert!((55..=58).contains(&newest.len()), "{}", newest.len());
+    assert_eq!(spool.dropped(), u64::from(first));
 
-    // Somebody else takes the rest, and there is nothing to give.
-    for (number, _) in held {
-        spool.remove(number).expect("removed");
+    // Removed records make room. No record is written in part.
+    for (number, _) in spool.oldest(usize::MAX) {
+        spool.remove(number);
     }
-    let _ = fs::write(disk.path().join("other"), vec![0; 1 << 20]);
-    let dropped = spool.dropped();
-    spool.push(&record(9)).expect_err("no room at all");
-    assert_eq!((spool.dropped(), spool.len()), (dropped + 1, 0));
-    let left = fs::read_dir(disk.path().join("spool")).expect("listed");
-    assert_eq!(left.count(), 0, "half a record was left");
-    // Room comes back, and the spool with it.
-    fs::remove_file(disk.path().join("other")).expect("removed");
-    spool.push(&record(1)).expect("there is room");
-    assert_eq!(spool.len(), 1);
+    let other = disk.path().join("other");
+    let _ = fs::write(&other, vec![0; 1 << 20]);
+    spool.push(record(201));
+    assert_eq!((contents(&mut spool), files_in(&disk)), (vec![201], 0));
+    // Once there is room, records move from memory to the disk.
+    fs::remove_file(&other).expect("removed");
+    spool.push(record(202));
+    assert_eq!((contents(&mut spool), files_in(&disk)), (vec![201, 202], 2));
+}
+
+fn files_in(disk: &Disk) -> usize {
+    let listed = fs::read_dir(disk.path().join("spool")).expect("listed");
+    listed.count()
+}
+
+#[test]
+fn on_a_read_only_disk_records_wait_in_memory_and_those_of_the_disk_are_sent_once() {
+    let disk = match Disk::new(1_024) {
+        Ok(disk) => disk,
+        Err(reason) => {
+            eprintln!("skipped: no disk of its own: {reason}");
+            return;
+        }
+    };
+    let open = || Spool::open(disk.path().join("spool"), Bytes::mib(8));
+    open().push(b"earlier".to_vec());
+    disk.mount_again("ro").expect("root may");
+    let mut spool = open();
+    spool.push(b"now".to_vec());
+    let held = spool.oldest(usize::MAX);
+    let texts: Vec<&[u8]> = held.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+    assert_eq!(texts, [b"earlier".as_slice(), b"now"]);
+    for (number, _) in held {
+        spool.remove(number);
+    }
+    assert!(spool.oldest(usize::MAX).is_empty(), "what went goes once");
+    assert_eq!(spool.dropped(), 0);
+    disk.mount_again("rw").expect("root may");
+    spool.push(b"later".to_vec());
+    assert_eq!(files_in(&disk), 2, "one could not be deleted");
+}
+
+/// A probe whose disk is full or read-only keeps running and loses nothing.
+#[test]
+fn a_probe_without_a_disk_sends_every_heartbeat_and_says_so() {
+    if skipped() {
+        return;
+    }
+    for read_only in [false, true] {
+        let disk = Disk::new(256).expect("root mounts");
+        fs::create_dir(disk.path().join("spool")).expect("made");
+        match read_only {
+            true => disk.mount_again("ro").expect("root may"),
+            false => drop(fs::write(disk.path().join("other"), vec![0; 1 << 20])),
+        }
+        let sink = Sink::new();
+        let config = sink.folder().join("probe.toml");
+        let text = format!(
+            "place = '{}'\nspool_dir = '{}'\ninterval_seconds = 1\nsample_seconds = 1\n",
+            sink.folder().display(),
+            disk.path().join("spool").display(),
+        );
+        fs::write(&config, text).expect("a file");
+        let mut command = Command::new(crate::program());
+        command.args(["run", "--config"]).arg(&config);
+        let probe = Probe::spawn(command);
+        std::thread::sleep(2 * SECOND);
+        sink.break_it();
+        std::thread::sleep(3 * SECOND);
+        sink.mend();
+        let log = probe.log();
+        assert!(log.contains("kept in memory"), "{log}");
+        probe.stop();
+        let told = sink.read();
+        let sequences: Vec<u64> = told.heartbeats.iter().map(|h| h.sequence).collect();
+        assert_eq!(sequences, (0..sequences.len() as u64).collect::<Vec<_>>());
+        assert!(sequences.len() >= 5, "{sequences:?}");
+        let last = told.heartbeats.last().expect("some");
+        assert_eq!(last.probe.records_dropped, 0);
+    }
+}
+
+#[test]
+fn every_file_of_the_probe_is_readable_by_its_owner_only() {
+    if skipped() {
+        return;
+    }
+    let sink = Sink::new();
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "umask 000; exec \"$0\" run --interval 1 --sink \"$1\"",
+        ])
+        .arg(crate::program())
+        .arg(sink.folder().join("place"));
+    let probe = Probe::spawn(command);
+    std::thread::sleep(3 * SECOND);
+    probe.kill();
+    let place = sink.folder().join("place");
+    let found = everything_below(&place);
+    assert!(found.len() > 8, "{found:?}");
+    for path in found {
+        let mode = fs::symlink_metadata(&path).expect("it is there").mode();
+        assert_eq!(mode & 0o077, 0, "{} has {mode:o}", path.display());
+    }
+}
+
+fn everything_below(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![folder.to_owned()];
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path().is_dir() {
+            true => all.extend(everything_below(&entry.path())),
+            false => all.push(entry.path()),
+        }
+    }
+    all
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ebb_domain::heartbeat::Heartbeat;
 use ebb_domain::step::StepUsage;
+use ebb_signal::HeartbeatMessage;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -18,6 +20,7 @@ const ENTER: &str = "\
 /// A running probe; one that is not stopped is killed.
 pub(crate) struct Probe {
     child: Child,
+    log: Arc<Mutex<String>>,
 }
 
 impl Probe {
@@ -43,8 +46,10 @@ impl Probe {
 
     /// Starts it by a command of the caller's, and waits until it watches.
     pub(crate) fn spawn(mut command: Command) -> Self {
+        if !command.get_envs().any(|(name, _)| name == "RUST_LOG") {
+            command.env("RUST_LOG", "info");
+        }
         let mut child = command
-            .env("RUST_LOG", "info")
             .stderr(Stdio::piped())
             .spawn()
             .expect("the probe is built");
@@ -60,9 +65,28 @@ impl Probe {
                 None => panic!("the probe ended at its start: {said:#?}"),
             }
         }
+        let log = Arc::new(Mutex::new(said.join("\n")));
         // A full pipe would stop it.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child }
+        let rest = Arc::clone(&log);
+        std::thread::spawn(move || {
+            lines.for_each(|line| *rest.lock().expect("nobody panics") += &format!("\n{line}"));
+        });
+        Self { child, log }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("nobody panics").clone()
+    }
+
+    /// Ends it as a crash or the memory killer does.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
     }
 
     /// Tells it to stop; how long that took.
@@ -118,6 +142,16 @@ impl Sink {
         }
     }
 
+    /// The messages that arrived, in order.
+    pub(crate) fn messages(&self) -> Vec<HeartbeatMessage> {
+        let paths = files(&self.folder().join("heartbeats"), ".msg").into_iter();
+        let read = |path: PathBuf| {
+            let body = fs::read_to_string(&path).expect("readable");
+            ebb_signal::decode_heartbeats(&body).expect("a message")
+        };
+        paths.map(read).collect()
+    }
+
     fn away(&self, name: &str) -> PathBuf {
         self.folder().join(format!("{name}.away"))
     }
@@ -127,9 +161,7 @@ impl Sink {
             heartbeats: Vec::new(),
             ended: Vec::new(),
         };
-        for path in files(&self.folder().join("heartbeats"), ".msg") {
-            let body = fs::read_to_string(&path).expect("readable");
-            let message = ebb_signal::decode_heartbeats(&body).expect("a message");
+        for message in self.messages() {
             told.heartbeats.extend(message.heartbeats);
         }
         for path in files(&self.folder().join("ingest"), ".steps.zst") {
@@ -142,7 +174,7 @@ impl Sink {
 }
 
 /// The files below `folder` that end so, in the order of their names.
-fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -121,7 +121,12 @@ impl Objects for AwsObjects {
         Ok(Etag(etag))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
         let mut listed = Vec::new();
         let mut next = None;
         while listed.len() < limit {
@@ -132,6 +137,7 @@ impl Objects for AwsObjects {
                 .bucket(&self.bucket)
                 .prefix(prefix)
                 .max_keys(i32::try_from(size).unwrap_or(i32::MAX))
+                .set_start_after(after.map(str::to_owned))
                 .set_continuation_token(next)
                 .send()
                 .await

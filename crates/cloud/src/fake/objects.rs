@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -114,10 +115,20 @@ impl Objects for FakeObjects {
         Ok(etag)
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
         let stored = self.stored.lock();
+        let after = after.filter(|after| *after >= prefix);
+        let from = match after {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
         let under = stored
-            .range(prefix.to_owned()..)
+            .range::<str, _>((from, Bound::Unbounded))
             .take_while(|(key, _)| key.starts_with(prefix));
         let listed = under.map(|(key, object)| Listed {
             key: key.clone(),
@@ -174,7 +185,7 @@ mod tests {
         for key in ["in/b", "in/a", "in/c", "out/a"] {
             bucket.insert(key, *b"1234");
         }
-        let listed = bucket.list("in/", 2).await.expect("listed");
+        let listed = bucket.list("in/", None, 2).await.expect("listed");
         let keys: Vec<_> = listed.iter().map(|l| l.key.as_str()).collect();
         assert_eq!(keys, ["in/a", "in/b"]);
         assert!(bucket.get("in/a", 4).await.is_ok());

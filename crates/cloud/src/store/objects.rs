@@ -156,15 +156,25 @@ impl Objects for StoreObjects {
             .map_err(|error| failed("put", key, &error))
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
         let path = self.path("list", prefix.trim_end_matches('/'))?;
-        let mut found = self.place.store.list(Some(&path));
+        let offset = after.map(|after| self.path("list", after)).transpose()?;
+        let mut found = match &offset {
+            Some(offset) => self.place.store.list_with_offset(Some(&path), offset),
+            None => self.place.store.list(Some(&path)),
+        };
         // Buckets list in the order of their keys; a folder in none, so all of it is
         // looked at and the first keys are kept.
         let mut first: BTreeMap<String, Listed> = BTreeMap::new();
         while let Some(meta) = found.next().await {
             let meta = meta.map_err(|error| failed("list", prefix, &error))?;
-            let Some(key) = self.key(&meta.location).filter(|k| k.starts_with(prefix)) else {
+            let is_wanted = |key: &&str| key.starts_with(prefix) && Some(*key) > after;
+            let Some(key) = self.key(&meta.location).filter(is_wanted) else {
                 continue;
             };
             let listed = Listed {
@@ -328,14 +338,14 @@ mod tests {
     #[tokio::test]
     async fn a_folder_lists_in_order_reads_within_bounds_and_keeps_metadata_beside() {
         let (folder, objects) = in_folder();
-        let nothing = objects.list("in/", 2).await;
+        let nothing = objects.list("in/", None, 2).await;
         assert_eq!(nothing, Ok(Vec::new()));
         for key in ["in/b:1/x", "in/a", "in/c", "inn/a"] {
             let done = objects.put(key, b"1234".to_vec(), PutOptions::default());
             done.await.expect("written");
         }
         let keys = async |limit| -> Vec<String> {
-            let listed = objects.list("in/", limit).await.expect("listed");
+            let listed = objects.list("in/", None, limit).await.expect("listed");
             listed.into_iter().map(|l| l.key).collect()
         };
         assert_eq!(keys(9).await, ["in/a", "in/b:1/x", "in/c"]);

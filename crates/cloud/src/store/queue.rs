@@ -102,7 +102,7 @@ impl<O: Objects> Queue for ObjectQueue<O> {
 
     async fn receive(&self, limit: usize, _wait: Duration) -> CloudResult<Vec<Received>> {
         let asked = limit.saturating_add(self.hidden().len());
-        let mut listed = self.objects.list(self.prefix, asked).await?;
+        let mut listed = self.objects.list(self.prefix, None, asked).await?;
         let hidden = self.hidden().clone();
         listed.retain(|entry| !hidden.contains(&entry.key));
         listed.truncate(limit);

@@ -29,6 +29,9 @@ pub struct NodeDetail {
     pub labels_refused: u64,
     /// Memory in use at the end: all but what programs could have at once.
     pub memory_used: Option<Bytes>,
+    /// Why all names of programs and scripts are masked: the rules that contain the mask could
+    /// not be read. `None` if the rules decide which names are masked.
+    pub masked_because: Option<String>,
 }
 
 /// One GPU in an interval.

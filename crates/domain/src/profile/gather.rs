@@ -3,6 +3,7 @@
 
 mod neighbours;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{MAX_RUNS, Run, RunKey, StepProfile, learn};
 use crate::catalogue::Architecture;
 use crate::finding::StepLink;
 use crate::fleet::{Instance, InstanceState, Job, Market, task_id};
-use crate::identity::{AccountId, Region};
+use crate::identity::{AccountId, NodeId, Region};
 use crate::judge::Facts;
 use crate::placement::share_of_price;
 use crate::placement::speed::Speeds;
@@ -188,7 +189,7 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
         .into_iter()
         .map(|(key, runs)| {
             let mut profile = StepProfile::default();
-            profile.extend(newest(&runs).map(|run| {
+            profile.extend(newest(&runs).into_iter().map(|run| {
                 let among_others = neighbours.crowded(run, facts.catalogue);
                 let key = RunKey::of(run.step);
                 let profiled = Run {
@@ -244,14 +245,25 @@ fn record(
     }))
 }
 
-/// Those of its runs that a profile has room for, and such as were seen last at the same
-/// time: to add all, and drop most again, takes long where a step runs everywhere.
-fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> impl Iterator<Item = &'r SeenRun<'a>> {
-    let mut times: Vec<_> = runs.iter().map(|run| run.step.observed_at).collect();
-    let from = times.len().checked_sub(MAX_RUNS);
-    let from = from.map(|old| *times.select_nth_unstable(old).1);
-    let is_new = move |run: &&SeenRun<'_>| Some(run.step.observed_at) >= from;
-    runs.iter().filter(is_new)
+/// The runs that a profile has room for: the newest of each node in turn, so that one node
+/// that reports many runs does not displace those of all others.
+fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
+    if runs.len() <= MAX_RUNS {
+        return runs.iter().collect();
+    }
+    let mut by_node: BTreeMap<&NodeId, Vec<&SeenRun<'a>>> = BTreeMap::new();
+    for run in runs {
+        by_node.entry(&run.step.node).or_default().push(run);
+    }
+    // A run's turn is how many of its node are newer.
+    let mut turns = Vec::with_capacity(runs.len());
+    for mut of_node in by_node.into_values() {
+        of_node.sort_by_key(|run| Reverse(run.step.observed_at));
+        turns.extend(of_node.into_iter().take(MAX_RUNS).enumerate());
+    }
+    turns.sort_by_key(|(turn, run)| (*turn, Reverse(run.step.observed_at)));
+    let chosen = turns.into_iter().take(MAX_RUNS);
+    chosen.map(|(_, run)| run).collect()
 }
 
 /// What the machines list at that run on demand and that each commitment could pay for.

@@ -2,6 +2,7 @@
 //! are ever looked at, so each is packed, in much less memory than it takes unpacked, and
 //! stored as it is packed.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
@@ -69,7 +70,17 @@ impl KeptStep {
         let [started_at, last_progress_at] = times;
         let observed_at = placed.place(usage.observed)?;
         let times = (started_at?, observed_at, last_progress_at?);
-        Some(Self::pack(names, usage, (h.sequence, h.origin), times))
+        Self::pack(names, usage, (h.sequence, h.origin), times)
+    }
+
+    /// A step as an object carried it.
+    pub(super) fn ended(step: &PlacedStep) -> Option<Self> {
+        let names = Names {
+            boot: step.boot.clone(),
+            probe_start: step.probe_start.clone(),
+        };
+        let times = (step.started_at, step.observed_at, step.last_progress_at);
+        Self::pack(names, &step.usage, (step.sequence, step.origin), times)
     }
 
     fn pack(
@@ -77,8 +88,9 @@ impl KeptStep {
         usage: &StepUsage,
         (sequence, origin): (u64, Origin),
         (started_at, observed_at, last_progress_at): (Timestamp, Timestamp, Timestamp),
-    ) -> Self {
+    ) -> Option<Self> {
         let u = usage;
+        let detail = kept_detail(&u.detail);
         let beyond = |at: Timestamp, clock: BootClock| {
             let ago = observed_at.as_nanosecond() - at.as_nanosecond();
             ago - clocks_apart(clock, u.observed)
@@ -89,7 +101,7 @@ impl KeptStep {
             &u.name,
             (ago(u.started), u.end, u.processes, u.cpu, u.peak_memory),
             (u.disk_read, u.disk_written, u.requested),
-            (u.peak_cores, ago(u.last_progress), &u.detail),
+            (u.peak_cores, ago(u.last_progress), &detail),
             (
                 sequence,
                 origin,
@@ -99,14 +111,13 @@ impl KeptStep {
             u.busiest_tool()
                 .map(|tool| (tool.name.as_str(), tool.processes, tool.cpu)),
         );
-        let packed = postcard::to_extend(&all, Vec::with_capacity(EXPECTED_BYTES));
-        Self {
+        let packed = postcard::to_extend(&all, Vec::with_capacity(EXPECTED_BYTES)).ok()?;
+        Some(Self {
             names,
             observed: usage.observed,
             observed_at,
-            // Memory takes whatever is written to it.
-            packed: packed.unwrap_or_default().into_boxed_slice(),
-        }
+            packed: packed.into_boxed_slice(),
+        })
     }
 
     /// The step of `node`; what was packed here is always read here.
@@ -194,14 +205,14 @@ fn clocks_apart(clock: BootClock, observed: BootClock) -> i128 {
     i128::from(observed.as_nanos()) - i128::from(clock.as_nanos())
 }
 
-impl From<&PlacedStep> for KeptStep {
-    fn from(step: &PlacedStep) -> Self {
-        let names = Names {
-            boot: step.boot.clone(),
-            probe_start: step.probe_start.clone(),
-        };
-        let times = (step.started_at, step.observed_at, step.last_progress_at);
-        Self::pack(names, &step.usage, (step.sequence, step.origin), times)
+/// What evaluation reads; arguments and files are for the lake alone, and large.
+fn kept_detail(detail: &StepDetail) -> Cow<'_, StepDetail> {
+    match detail.opened {
+        None => Cow::Borrowed(detail),
+        Some(_) => Cow::Owned(StepDetail {
+            opened: None,
+            ..detail.clone()
+        }),
     }
 }
 
@@ -231,9 +242,8 @@ mod tests {
             ..tool_of((name.to_owned(), processes, CpuTime(cpu)))
         };
         step.usage.tools = tools.map(whole).into();
-        let kept = KeptStep::from(&step)
-            .unpack(&step.node)
-            .expect("it was packed");
+        let kept = KeptStep::ended(&step).expect("it packs");
+        let kept = kept.unpack(&step.node).expect("it was packed");
         assert_eq!(kept.usage.tools, [tool_of(("bwa".into(), 1, CpuTime(70)))]);
     }
 
@@ -242,7 +252,7 @@ mod tests {
         let check = |change: fn(&mut PlacedStep)| {
             let mut step = placed_step(3, 70);
             change(&mut step);
-            let kept = KeptStep::from(&step);
+            let kept = KeptStep::ended(&step).expect("it packs");
             assert_eq!(kept.unpack(&step.node).as_ref(), Some(&step));
             let id = (step.usage.id.kind, step.usage.id.key.as_str());
             assert_eq!(kept.key(), (&step.boot, Some(id)));

@@ -1,9 +1,10 @@
 //! The state of one node.
 
 use std::cmp::Ordering;
+use std::num::NonZeroI64;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::kept::{KeptStep, Names};
@@ -11,7 +12,9 @@ use super::run::{Run, RunKey, Stream};
 use super::weeks::Weeks;
 use super::{Sequences, Ticks, nanos};
 use crate::activity::{self, Activity};
-use crate::heartbeat::{Coverage, GpuUse, Hardware, Heartbeat, Origin, Placed, Usage};
+use crate::heartbeat::{
+    Coverage, GpuUse, Hardware, Heartbeat, MAX_DELIVERY, Origin, PlaceError, Placed, Usage,
+};
 use crate::identity::NodeId;
 use crate::policy::ActivityPolicy;
 use crate::step::{PlacedStep, StepEnd};
@@ -19,8 +22,16 @@ use crate::units::Share;
 
 /// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
 const MAX_STEPS: usize = 64;
-/// Probe runs kept a node; older ones can no longer arrive in practice.
-const MAX_RUNS: usize = 16;
+/// Streams of probe runs kept a node. Beyond them the node forgets what it accepted of the
+/// oldest, and then accepts nothing more of before; see [`NodeState::check_forgotten`].
+const MAX_RUNS: usize = 64;
+
+/// Ranges of sequence numbers kept a stream.
+const MAX_RANGES: usize = 256;
+
+/// What is sent again may be placed a little later than the first time: by the longest
+/// delivery, on both sides.
+const PLACED_AGAIN: SignedDuration = SignedDuration::from_secs(2 * MAX_DELIVERY.as_secs() as i64);
 
 /// A step not heard of for so long while its node was has ended: each heartbeat
 /// names all that run, and the lake has what ended.
@@ -51,6 +62,9 @@ pub struct NodeState {
     pub latest: Option<Latest>,
     /// What was accepted, in order of boot, probe start and stream.
     runs: Box<[Run]>,
+    /// In seconds since 1970: of what happened up to then it is no longer known what was
+    /// accepted, because the node had too many probe starts.
+    forgotten_until: Option<NonZeroI64>,
     /// The newest record of each recent step, its executables left out, in order
     /// of boot and id. Whose they are, the names here tell.
     pub(super) steps: Box<[KeptStep]>,
@@ -186,7 +200,7 @@ impl NodeState {
     /// The state that one step makes, as an object carried it.
     pub fn of_step(step: &PlacedStep) -> Self {
         let mut state = Self {
-            steps: Box::new([KeptStep::from(step)]),
+            steps: KeptStep::ended(step).into_iter().collect(),
             weeks: Weeks::of(step.observed_at),
             ..Self::default()
         };
@@ -227,6 +241,7 @@ impl NodeState {
             self.take_step(step);
         }
         self.weeks = self.weeks.join(other.weeks);
+        self.forgotten_until = self.forgotten_until.max(other.forgotten_until);
         self.bound();
     }
 
@@ -277,6 +292,7 @@ impl NodeState {
         let run = &mut self.runs[index];
         run.newest = run.newest.max(at);
         accepted(&mut run.accepted);
+        run.accepted.give_up_gaps(MAX_RANGES);
     }
 
     fn take_step(&mut self, step: KeptStep) {
@@ -310,12 +326,32 @@ impl NodeState {
     }
 
     fn bound_runs(&mut self) {
-        newest_of(
+        let gone = newest_of(
             &mut self.runs,
             MAX_RUNS,
             |run| run.newest,
             |a, b| a.key().cmp(&b.key()),
         );
+        let newest_gone = gone.map(|at| at.as_second().saturating_add(1));
+        let until = newest_gone.and_then(NonZeroI64::new);
+        self.forgotten_until = self.forgotten_until.max(until);
+    }
+
+    /// Refuses what may have been accepted by a probe run that is forgotten.
+    ///
+    /// # Errors
+    /// `Forgotten`, where `at` is no later than what was forgotten, as far as a repeat may
+    /// be placed later than the first time.
+    pub(super) fn check_forgotten(&self, at: Timestamp) -> Result<(), PlaceError> {
+        let until = self.forgotten_until.map(NonZeroI64::get);
+        let until = until.and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let until = until.and_then(|until| until.checked_add(PLACED_AGAIN).ok());
+        match until.is_some_and(|until| at <= until) {
+            true => Err(PlaceError::Forgotten {
+                probe_starts: MAX_RUNS / 2,
+            }),
+            false => Ok(()),
+        }
     }
 
     /// True when this very heartbeat was taken in before.
@@ -355,21 +391,24 @@ fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestam
     one.into_iter().chain(other).min()
 }
 
-/// Keeps the `max` newest of entries that are sorted by `key`.
+/// Keeps the `max` newest of entries that are sorted by `key`; answers the newest time of
+/// those that went.
 fn newest_of<T>(
     all: &mut Box<[T]>,
     max: usize,
     newest: impl Fn(&T) -> Timestamp,
     key: impl Fn(&T, &T) -> Ordering,
-) {
+) -> Option<Timestamp> {
     if all.len() <= max {
-        return;
+        return None;
     }
     let mut entries = std::mem::take(all).into_vec();
     entries.sort_by(|a, b| newest(b).cmp(&newest(a)).then_with(|| key(b, a)));
+    let gone = entries.get(max).map(&newest);
     entries.truncate(max);
     entries.sort_by(key);
     *all = entries.into_boxed_slice();
+    gone
 }
 
 /// Puts one among others. Of most nodes there is one, and a vector keeps room for more.

@@ -44,6 +44,19 @@ impl Sequences {
         self.ranges.put(from..to, (first, last));
     }
 
+    /// Gives up the lowest gaps, so that at most `max` ranges are left: what is missing
+    /// there counts as accepted, and comes too late. A probe counts up, so these are the
+    /// oldest gaps.
+    pub fn give_up_gaps(&mut self, max: usize) {
+        let ranges = self.ranges.as_slice();
+        let Some(excess) = ranges.len().checked_sub(max.max(1)) else {
+            return;
+        };
+        if let (Some(first), Some(last)) = (ranges.first(), ranges.get(excess)) {
+            self.put((first.0, last.1));
+        }
+    }
+
     /// Numbers between the least and the greatest that have not arrived: what
     /// the probe dropped or the network still holds.
     pub fn missing(&self) -> u64 {
@@ -58,6 +71,23 @@ impl Sequences {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lowest_gaps_are_given_up_first() {
+        let numbers = [1, 3, 5, 7, 8, 20];
+        let check = |max: usize, expect: &[(u64, u64)]| {
+            let mut set = Sequences::default();
+            for n in numbers {
+                set.insert(n);
+            }
+            set.give_up_gaps(max);
+            assert_eq!(set.ranges.as_slice(), expect, "{max}");
+        };
+        check(9, &[(1, 1), (3, 3), (5, 5), (7, 8), (20, 20)]);
+        check(3, &[(1, 5), (7, 8), (20, 20)]);
+        check(1, &[(1, 20)]);
+        check(0, &[(1, 20)]);
+    }
 
     #[test]
     fn holes_close_when_their_number_arrives() {

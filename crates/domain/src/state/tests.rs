@@ -132,7 +132,7 @@ proptest! {
     fn what_is_late_by_a_fortnight_at_most_is_never_refused(heard in history()) {
         let mut state = FleetState::default();
         for one in heard {
-            prop_assert_eq!(state.check_age(placed(one.0, one.1).end), Ok(()));
+            prop_assert_eq!(state.check_age(&placed(one.0, one.1).node, placed(one.0, one.1).end), Ok(()));
             state = forgotten(state.merge(folded(&[one], &[])));
         }
     }
@@ -171,13 +171,20 @@ fn what_comes_for_a_closed_week_is_refused_as_too_late() {
     let state = folded(&[(0, 40 * DAY_MINUTES)], &[]);
     let check = |day: u64, expect: bool| {
         let at = placed(1, day * DAY_MINUTES).end;
-        assert_eq!(state.check_age(at).is_ok(), expect, "of day {day}");
+        assert_eq!(
+            state.check_age(&testing::node(1), at).is_ok(),
+            expect,
+            "of day {day}"
+        );
     };
     check(40, true);
     check(27, true);
     check(18, false);
     check(0, false);
-    assert_eq!(FleetState::default().check_age(testing::at(0)), Ok(()));
+    assert_eq!(
+        FleetState::default().check_age(&testing::node(1), testing::at(0)),
+        Ok(())
+    );
 }
 
 #[test]
@@ -214,4 +221,50 @@ fn a_fleet_of_5000_new_nodes_a_day_does_not_grow_for_ever() {
         most = most.max(state.nodes.len());
     }
     assert!((22 * 5_000..=29 * 5_000).contains(&most), "{most}");
+}
+
+/// A heartbeat of so manieth probe start of a node, an hour after the one before.
+fn of_start(start: u64) -> Placed {
+    let mut placed = placed(1, start * 60);
+    let name = format!("start-{start}");
+    placed.heartbeat.probe_start = ProbeStart::new(&name).expect("a name");
+    placed
+}
+
+#[test]
+fn nothing_of_a_forgotten_probe_start_is_ever_accepted_again() {
+    let policy = ActivityPolicy::default();
+    for starts in [1_u64, 31, 33, 64, 65, 200, 300] {
+        let mut state = FleetState::default();
+        let all: Vec<Placed> = (0..starts).map(of_start).collect();
+        state.fold_heartbeats(&all, &policy);
+        for (number, placed) in (0..starts).zip(&all) {
+            // Sent again, it may be placed some seconds later.
+            let again = placed.end + jiff::SignedDuration::from_secs(90);
+            let refused = state.check_age(&placed.node, again).is_err();
+            assert!(
+                state.accepted_heartbeat(placed) || refused,
+                "start {number} of {starts} would be counted twice"
+            );
+        }
+        let next = of_start(starts);
+        assert!(!state.accepted_heartbeat(&next));
+        assert_eq!(state.check_age(&next.node, next.end), Ok(()), "{starts}");
+    }
+}
+
+#[test]
+fn what_a_node_remembers_is_bounded_however_often_its_probe_starts() {
+    let size = |starts: u64, gaps: u64| {
+        let mut state = FleetState::default();
+        for start in 0..starts {
+            state.fold_heartbeat(&of_start(start), &ActivityPolicy::default());
+        }
+        for gap in 0..gaps {
+            state.fold_heartbeat(&placed(1, 2 * gap), &ActivityPolicy::default());
+        }
+        postcard::to_allocvec(&state).expect("it is written").len()
+    };
+    assert!(size(2_000, 0) < 10_000, "{}", size(2_000, 0));
+    assert!(size(1, 3_000) < 10_000, "{}", size(1, 3_000));
 }

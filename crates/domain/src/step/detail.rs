@@ -78,6 +78,32 @@ pub struct StepDetail {
     pub opened: Option<Box<Opened>>,
 }
 
+impl StepDetail {
+    /// About how much memory it points to. An entry of a map takes its key and value and
+    /// its part of a node.
+    pub(super) fn heap_bytes(&self) -> usize {
+        const ENTRY: usize = 2 * size_of::<(String, String)>();
+        let states = self.states.len() * 2 * size_of::<(TaskState, Sampled)>();
+        let run = self.run.as_ref().map_or(0, |run| {
+            let pipeline = run.pipeline.as_ref().map_or(0, String::len);
+            size_of::<RunName>() + run.launcher.len() + run.key.len() + pipeline
+        });
+        let handed = self.handed.as_ref().map_or(0, |handed| {
+            let labels = handed.labels.iter();
+            let labels: usize = labels.map(|(k, v)| ENTRY + k.len() + v.len()).sum();
+            let trace_id = handed.trace_id.as_ref().map_or(0, String::len);
+            size_of::<Handed>() + trace_id + labels
+        });
+        let opened = self.opened.as_ref().map_or(0, |opened| {
+            let arguments = opened.arguments.iter();
+            let arguments: usize = arguments.map(|a| size_of::<String>() + a.len()).sum();
+            let files: usize = opened.files.keys().map(|path| ENTRY + path.len()).sum();
+            size_of::<Opened>() + arguments + files
+        });
+        states + run + handed + opened
+    }
+}
+
 /// What a step asked for by calls to read and write since its start, a cache's answers
 /// included; what it mapped, or sent by `send`, is not in it. In `/proc/PID/io`: `rchar`,
 /// `wchar`, `syscr` and `syscw`.
@@ -176,6 +202,8 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// Arguments of a step at most, the empty ones too.
+    pub const MAX_ARGUMENTS: usize = 128;
     /// Bytes of all arguments together at most.
     pub const MAX_ARGUMENT_BYTES: usize = 1_024;
     /// Cut paths of a step at most.

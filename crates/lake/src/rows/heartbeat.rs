@@ -215,6 +215,8 @@ impl HeartbeatRow {
             events_lost: get("probe_events_lost", self.probe_events_lost)?,
             records_dropped: get("probe_records_dropped", self.probe_records_dropped)?,
             spool_depth: Bytes(get("probe_spool_bytes", self.probe_spool_bytes)?),
+            // The table has no columns for the counters of schema 1.6, which are then unknown.
+            ..ProbeCost::default()
         })
     }
 }

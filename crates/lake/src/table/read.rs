@@ -1,6 +1,8 @@
 //! Reading rows back: by commit, for those who fold what is new, and by day.
 //! Files of one commit are read whole; they are bounded as batches are.
 
+use std::collections::HashMap;
+
 use deltalake_core::kernel::{Action, Add, LogicalFileView};
 use deltalake_core::logstore::{LogStore, get_actions};
 use deltalake_core::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -105,12 +107,12 @@ impl TableLog {
         Ok(None)
     }
 
-    /// The rows of the days from `from` to `to`, both included and written as
-    /// the partition is, the newest first and at most `max_rows`.
+    /// The rows of the days from `from` to `to`, both included and written as the partition
+    /// is: the newest first, as far as `share` has room.
     pub(crate) async fn between<R: Record>(
         &self,
         (from, to): (&str, &str),
-        max_rows: u64,
+        share: &mut Share<'_, R>,
     ) -> Result<Window<R>, TableError> {
         let doing = "listing data files";
         let mut files = Vec::new();
@@ -128,19 +130,23 @@ impl TableLog {
         });
         files.sort_by(|a, b| (&b.day, b.written_ms).cmp(&(&a.day, a.written_ms)));
         let all = files.iter().map(|f| f.rows).sum::<u64>();
-        let mut taken = 0;
-        let fits = |file: &DataFile| {
-            let more = taken + file.rows;
-            let fits = more <= max_rows;
-            if fits {
-                taken = more;
-            }
-            fits
-        };
-        let files = files.into_iter().take_while(fits).collect();
+        let mut to_read = 0;
+        let files = files.into_iter().take_while(|file| {
+            to_read += file.rows;
+            to_read <= MAX_SCANNED_ROWS
+        });
+        let reads = files.map(|file| self.read_file(file));
+        let mut reads = stream::iter(reads).buffered(FILES_AT_ONCE);
+        let mut rows: Vec<R> = Vec::new();
+        while rows.len() < share.max_rows
+            && let Some(file) = reads.try_next().await?
+        {
+            let room = share.max_rows - rows.len();
+            rows.extend(file.into_iter().filter(|row| share.admits(row)).take(room));
+        }
         Ok(Window {
-            rows: self.read(files).await?,
-            left_out: all - taken,
+            left_out: all.saturating_sub(rows.len() as u64),
+            rows,
         })
     }
 
@@ -210,6 +216,33 @@ impl TableLog {
             })?);
         }
         Ok(rows)
+    }
+}
+
+/// Rows read at the most where many are left out: of the largest kind about 10 s.
+const MAX_SCANNED_ROWS: u64 = 2_000_000;
+
+/// How much of a window each sender may take up.
+pub(crate) struct Share<'f, R> {
+    /// Rows in all.
+    pub(crate) max_rows: usize,
+    /// Rows of one sender.
+    pub(crate) max_rows_a_sender: usize,
+    /// Whose row it is.
+    pub(crate) sender: &'f (dyn Fn(&R) -> &str + Send + Sync),
+    /// Rows admitted so far, by sender.
+    pub(crate) admitted: HashMap<String, usize>,
+}
+
+impl<R> Share<'_, R> {
+    fn admits(&mut self, row: &R) -> bool {
+        let sender = (self.sender)(row);
+        let admitted = match self.admitted.get_mut(sender) {
+            Some(admitted) => admitted,
+            None => self.admitted.entry(sender.to_owned()).or_default(),
+        };
+        *admitted += 1;
+        *admitted <= self.max_rows_a_sender
     }
 }
 

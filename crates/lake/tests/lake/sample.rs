@@ -70,6 +70,7 @@ pub(crate) fn heartbeat(node: u32, sequence: u64) -> Placed {
                 events_lost: 31,
                 records_dropped: 37,
                 spool_depth: Bytes(41),
+                ..ProbeCost::default()
             },
         },
         node,

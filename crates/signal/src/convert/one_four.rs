@@ -2,16 +2,16 @@
 
 use ebb_domain::step::{Asked, Reclaim, Unmoved};
 
-use super::nanos;
+use super::{nanos, number};
 use crate::proto;
 
 impl From<Asked> for proto::Asked {
     fn from(asked: Asked) -> Self {
         Self {
-            read_bytes: asked.read.0,
-            written_bytes: asked.written.0,
-            read_calls: asked.read_calls,
-            write_calls: asked.write_calls,
+            read_bytes: number(asked.read.0),
+            written_bytes: number(asked.written.0),
+            read_calls: number(asked.read_calls),
+            write_calls: number(asked.write_calls),
         }
     }
 }
@@ -28,8 +28,8 @@ impl From<Unmoved> for proto::Unmoved {
 impl From<Reclaim> for proto::Reclaim {
     fn from(reclaim: Reclaim) -> Self {
         Self {
-            taken_bytes: reclaim.taken.map(|bytes| bytes.0),
-            limit_hits: reclaim.limit_hits,
+            taken_bytes: reclaim.taken.map(|bytes| number(bytes.0)),
+            limit_hits: number(reclaim.limit_hits),
         }
     }
 }

@@ -4,7 +4,7 @@ use ebb_domain::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 use ebb_domain::step::{RunName, StepGpu, StepNetwork};
 use ebb_domain::units::Share;
 
-use super::nanos;
+use super::{name, nanos, number};
 use crate::proto;
 
 /// `None` when nothing more is known, as before 1.2.
@@ -13,14 +13,15 @@ pub(super) fn out(detail: &NodeDetail) -> Option<proto::NodeDetail> {
         return None;
     }
     Some(proto::NodeDetail {
-        sampled_because: detail.sampled_because.clone(),
+        sampled_because: detail.sampled_because.as_deref().map(name),
         gpus: detail.gpus.iter().map(Into::into).collect(),
-        gpu_restarts: detail.gpu_restarts,
+        gpu_restarts: number(detail.gpu_restarts),
         network: detail.network.map(Into::into),
         pressure: detail.pressure.map(Into::into),
-        reclaimed_bytes: detail.reclaimed.map(|bytes| bytes.0),
-        labels_refused: detail.labels_refused,
-        memory_used_bytes: detail.memory_used.map(|bytes| bytes.0),
+        reclaimed_bytes: detail.reclaimed.map(|bytes| number(bytes.0)),
+        labels_refused: number(detail.labels_refused),
+        memory_used_bytes: detail.memory_used.map(|bytes| number(bytes.0)),
+        masked_because: detail.masked_because.as_deref().map(name),
     })
 }
 
@@ -28,10 +29,10 @@ impl From<&GpuUse> for proto::GpuUse {
     fn from(gpu: &GpuUse) -> Self {
         Self {
             number: gpu.number,
-            model: gpu.model.clone(),
+            model: name(&gpu.model),
             busy_ppm: gpu.busy.map(Share::ppm),
-            memory_held_bytes: gpu.memory_held.map(|bytes| bytes.0),
-            memory_bytes: gpu.memory.map(|bytes| bytes.0),
+            memory_held_bytes: gpu.memory_held.map(|bytes| number(bytes.0)),
+            memory_bytes: gpu.memory.map(|bytes| number(bytes.0)),
             processes: gpu.processes,
         }
     }
@@ -40,10 +41,10 @@ impl From<&GpuUse> for proto::GpuUse {
 impl From<NetworkDetail> for proto::NetworkDetail {
     fn from(network: NetworkDetail) -> Self {
         Self {
-            owned_bytes: network.owned.0,
-            unowned_bytes: network.unowned.0,
-            retransmits: network.retransmits,
-            connections: network.connections,
+            owned_bytes: number(network.owned.0),
+            unowned_bytes: number(network.unowned.0),
+            retransmits: number(network.retransmits),
+            connections: network.connections.map(number),
         }
     }
 }
@@ -63,10 +64,10 @@ impl From<Pressure> for proto::Pressure {
 impl From<StepNetwork> for proto::StepNetwork {
     fn from(network: StepNetwork) -> Self {
         Self {
-            received_bytes: network.received.0,
-            sent_bytes: network.sent.0,
-            retransmits: network.retransmits,
-            connections: network.connections,
+            received_bytes: number(network.received.0),
+            sent_bytes: number(network.sent.0),
+            retransmits: number(network.retransmits),
+            connections: number(network.connections),
         }
     }
 }
@@ -77,7 +78,7 @@ impl From<StepGpu> for proto::StepGpu {
             devices: gpu.devices,
             held_ns: nanos(gpu.held),
             busy_ns: gpu.busy.map(nanos),
-            peak_memory_bytes: gpu.peak_memory.map(|bytes| bytes.0),
+            peak_memory_bytes: gpu.peak_memory.map(|bytes| number(bytes.0)),
         }
     }
 }
@@ -85,9 +86,9 @@ impl From<StepGpu> for proto::StepGpu {
 impl From<&RunName> for proto::RunName {
     fn from(run: &RunName) -> Self {
         Self {
-            launcher: run.launcher.clone(),
-            key: run.key.clone(),
-            pipeline: run.pipeline.clone(),
+            launcher: name(&run.launcher),
+            key: name(&run.key),
+            pipeline: run.pipeline.as_deref().map(name),
         }
     }
 }

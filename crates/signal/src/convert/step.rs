@@ -5,7 +5,7 @@ mod detail;
 use ebb_domain::heartbeat::Sent;
 use ebb_domain::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
 
-use super::origin_out;
+use super::{name, number, origin_out};
 use crate::proto;
 
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {
@@ -25,26 +25,26 @@ impl From<&StepUsage> for proto::Step {
         let (end, end_code) = end_out(s.end);
         Self {
             kind: kind_out(s.id.kind).into(),
-            key: s.id.key.clone(),
-            name: s.name.clone(),
-            started_ns: s.started.as_nanos(),
-            observed_ns: s.observed.as_nanos(),
+            key: name(&s.id.key),
+            name: name(&s.name),
+            started_ns: number(s.started.as_nanos()),
+            observed_ns: number(s.observed.as_nanos()),
             end: end.into(),
             end_code,
-            processes: s.processes,
-            cpu_ns: s.cpu.0,
-            peak_memory_bytes: s.peak_memory.map(|peak| peak.bytes.0),
+            processes: number(s.processes),
+            cpu_ns: number(s.cpu.0),
+            peak_memory_bytes: s.peak_memory.map(|peak| number(peak.bytes.0)),
             peak_memory_source: s
                 .peak_memory
                 .map_or(proto::MemorySource::Unspecified, |peak| {
                     source_out(peak.source)
                 }) as i32,
-            disk_read_bytes: s.disk_read.map(|bytes| bytes.0),
-            disk_written_bytes: s.disk_written.map(|bytes| bytes.0),
-            requested_milli_cores: s.requested.cores.map(|cores| cores.0),
-            requested_memory_bytes: s.requested.memory.map(|bytes| bytes.0),
-            peak_milli_cores: s.peak_cores.map(|cores| cores.0),
-            last_progress_ns: s.last_progress.as_nanos(),
+            disk_read_bytes: s.disk_read.map(|bytes| number(bytes.0)),
+            disk_written_bytes: s.disk_written.map(|bytes| number(bytes.0)),
+            requested_milli_cores: s.requested.cores.map(|cores| number(cores.0)),
+            requested_memory_bytes: s.requested.memory.map(|bytes| number(bytes.0)),
+            peak_milli_cores: s.peak_cores.map(|cores| number(cores.0)),
+            last_progress_ns: number(s.last_progress.as_nanos()),
             tools: s.tools.iter().map(Into::into).collect(),
             detail: detail::out(&s.detail),
         }
@@ -54,11 +54,11 @@ impl From<&StepUsage> for proto::Step {
 impl From<&ToolUsage> for proto::Tool {
     fn from(t: &ToolUsage) -> Self {
         Self {
-            name: t.name.clone(),
-            processes: t.processes,
-            cpu_ns: t.cpu.0,
-            peak_memory_bytes: t.peak_memory.map(|bytes| bytes.0),
-            disk_bytes: t.disk.map(|bytes| bytes.0),
+            name: name(&t.name),
+            processes: number(t.processes),
+            cpu_ns: number(t.cpu.0),
+            peak_memory_bytes: t.peak_memory.map(|bytes| number(bytes.0)),
+            disk_bytes: t.disk.map(|bytes| number(bytes.0)),
         }
     }
 }

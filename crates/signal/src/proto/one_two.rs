@@ -22,6 +22,9 @@ pub(crate) struct NodeDetail {
     /// Since 1.4.
     #[prost(uint64, optional, tag = "8")]
     pub memory_used_bytes: Option<u64>,
+    /// Since 1.6.
+    #[prost(string, optional, tag = "9")]
+    pub masked_because: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -61,12 +61,17 @@ pub(super) fn probe_cost(bytes: &[u8]) -> Result<ProbeCost, DecodeError> {
         events_lost: said.or_zero(3),
         records_dropped: said.or_zero(4),
         spool_depth: Bytes(said.or_zero(5)),
+        records_unreadable: said.get(6),
+        steps_left_out: said.get(7),
+        steps_shortened: said.get(8),
+        unclean_stops: said.get(9),
+        power_losses: said.get(10),
     };
-    said.end(5)?;
+    said.end(10)?;
     Ok(told)
 }
 
-/// What version 1.2 added, and 1.3 and 1.4 in the last two fields.
+/// What version 1.2 added, and later ones in the last three fields.
 #[inline]
 pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), DecodeError> {
     let mut said = Fields::of(bytes);
@@ -80,7 +85,8 @@ pub(super) fn detail(bytes: &[u8], detail: &mut NodeDetail) -> Result<(), Decode
     detail.reclaimed = said.get(6).map(Bytes);
     detail.labels_refused = said.or_zero(7);
     detail.memory_used = said.get(8).map(Bytes);
-    said.end(8)
+    detail.masked_because = said.last(9, |part| text("detail.masked_because", part))?;
+    said.end(9)
 }
 
 fn gpu(bytes: &[u8]) -> Result<GpuUse, DecodeError> {

@@ -49,11 +49,11 @@ static HEARTBEAT: Shape = shape(
         (11, &numbers(5)),
         (12, &numbers(5)),
         (14, &STEP),
-        (15, &numbers(5)),
+        (15, &numbers(10)),
         (16, &NODE_DETAIL),
     ],
 );
-static NODE_DETAIL: Shape = shape(8, &[1], &[(2, &GPU), (4, &numbers(4)), (5, &numbers(5))]);
+static NODE_DETAIL: Shape = shape(9, &[1, 9], &[(2, &GPU), (4, &numbers(4)), (5, &numbers(5))]);
 static GPU: Shape = shape(6, &[2], &[]);
 static STEP: Shape = shape(19, &[2, 3], &[(18, &TOOL), (19, &DETAIL)]);
 static TOOL: Shape = shape(5, &[1], &[]);

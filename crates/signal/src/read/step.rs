@@ -10,16 +10,21 @@ use ebb_domain::step::{
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 
 use super::fields::{Fields, List};
-use super::{named, origin, required, sent, text_again, wrong};
+use super::{Room, named, origin, required, sent, text_again, wrong};
 use crate::error::DecodeError;
-use crate::message::{MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject};
+use crate::message::{
+    MAX_DECODED_OBJECT_BYTES, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject, allowed,
+};
 use crate::proto;
 
 pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
     let mut said = Fields::of(bytes);
     let sender = said.last(1, sent)?;
-    let mut steps = List::of("steps", MAX_STEPS_AN_OBJECT, 0);
-    let told = StepObject {
+    let mut count = 0;
+    let mut refused_steps = 0;
+    let mut steps = Vec::new();
+    let mut room = Room::new(MAX_DECODED_OBJECT_BYTES);
+    let object = StepObject {
         sent: required("sent", sender)?,
         batch: StepBatch {
             node: named("node", said.text(2))?,
@@ -28,13 +33,32 @@ pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {
             sequence: said.or_zero(5),
             origin: origin(said.or_zero(6) as u32)?,
             steps: {
-                said.each(7, |part| steps.add(|_| usage(part, None)))?;
-                steps.all()?
+                said.each(7, |part| {
+                    count += 1;
+                    if count > MAX_STEPS_AN_OBJECT {
+                        return Ok(());
+                    }
+                    match usage(part, None) {
+                        Ok(step) => {
+                            room.take(step.memory_bytes())?;
+                            steps.push(step);
+                        }
+                        Err(refused) if refused.is_of_one_step() => refused_steps += 1,
+                        Err(broken) => return Err(broken),
+                    }
+                    Ok(())
+                })?;
+                allowed("steps", count, MAX_STEPS_AN_OBJECT)?;
+                steps
             },
         },
+        refused_steps: 0,
     };
     said.end(7)?;
-    Ok(told)
+    Ok(StepObject {
+        refused_steps,
+        ..object
+    })
 }
 
 /// Reads one step; `before` is the one in its place in the heartbeat before, which is

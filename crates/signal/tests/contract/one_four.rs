@@ -32,6 +32,14 @@ pub(super) fn heartbeat_of_one_four() -> Heartbeat {
     heartbeat
 }
 
+/// The heartbeat as it is written today: counters end at the largest number of the lake.
+pub(super) fn with_storable_numbers(mut heartbeat: Heartbeat) -> Heartbeat {
+    if let Some(asked) = &mut heartbeat.steps[0].detail.asked {
+        asked.write_calls = asked.write_calls.min(i64::MAX.cast_unsigned());
+    }
+    heartbeat
+}
+
 #[test]
 fn version_one_four_heartbeats_written_long_ago_are_still_read() {
     let message = decode_heartbeats(GOLDEN_HEARTBEATS_1_4.trim_end()).expect("the golden message");
@@ -41,7 +49,7 @@ fn version_one_four_heartbeats_written_long_ago_are_still_read() {
 #[test]
 fn what_one_four_added_is_read_back_whole() {
     let check = |change: fn(&mut StepDetail)| {
-        let mut heartbeat = heartbeat_of_one_four();
+        let mut heartbeat = with_storable_numbers(heartbeat_of_one_four());
         change(&mut heartbeat.steps[0].detail);
         let body = encode_heartbeats(&sent(), &[heartbeat.clone()]).expect("it fits");
         let read = decode_heartbeats(&body).expect("it reads");

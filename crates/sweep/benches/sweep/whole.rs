@@ -91,10 +91,15 @@ impl Objects for Counted {
         self.inner.put(key, bytes, options).await
     }
 
-    async fn list(&self, prefix: &str, limit: usize) -> CloudResult<Vec<Listed>> {
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> CloudResult<Vec<Listed>> {
         // A LIST is billed as a PUT.
         self.puts.fetch_add(1, Ordering::Relaxed);
-        self.inner.list(prefix, limit).await
+        self.inner.list(prefix, after, limit).await
     }
 
     async fn delete(&self, keys: &[String]) -> CloudResult<()> {

@@ -1,21 +1,19 @@
-//! Takes a bounded batch out of queue and bucket and opens it.
+//! Opens a bounded batch of what arrived.
 
-use ebb_cloud::ports::{CloudError, Listed, Received};
+use ebb_cloud::ports::{CloudError, Listed, Object, Received};
 use ebb_domain::heartbeat::Placed;
 use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
-use ebb_signal::MAX_OBJECT_BYTES;
+use ebb_signal::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
-use std::time::Duration;
 
+use super::intake::{Arrivals, Intake};
 use super::{FoldError, Folder, Folding, Work, left};
-use crate::place::{self, INGEST_PREFIX, Opened, Refusal, StepKey};
-
-/// With a wait the queue asks all its servers, and so does not call itself empty
-/// while something waits.
-const WAIT: Duration = Duration::from_secs(1);
+use crate::place::{self, Opened, OpenedObject, Refusal, StepKey};
+use crate::stored::Stored;
+use crate::stored::roles::Roles;
 
 /// Objects read at once: enough to hide a store's latency, few enough to bound
 /// memory.
@@ -48,6 +46,8 @@ pub(super) struct Taken {
     pub(super) old_objects: u64,
     pub(super) bad_messages: Vec<BadMessage>,
     pub(super) bad_objects: Vec<BadObject>,
+    /// Memory that its rows take.
+    bytes: usize,
 }
 
 impl Taken {
@@ -62,42 +62,78 @@ impl Taken {
         self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
     }
 
-    fn step_rows(&self) -> usize {
-        self.steps.iter().map(Vec::len).sum()
+    /// Whether another object may exceed what one commit or the memory holds.
+    fn is_full(&self, max_bytes: usize) -> bool {
+        let rows: usize = self.steps.iter().map(Vec::len).sum();
+        self.bytes >= max_bytes || rows + MAX_STEPS_AN_OBJECT > MAX_BATCH_ROWS
     }
 }
 
-/// Takes a batch.
+/// Opens the next arrivals, as many as the memory of one batch holds.
 pub(super) async fn take(
     folder: &Folder<'_>,
     work: &mut Work,
-    folding: &mut Folding,
+    (intake, folding): (&mut Intake, &mut Folding),
 ) -> Result<Taken, FoldError> {
     let mut taken = Taken::default();
-    let received = folder.queue.receive(folder.limits.messages, WAIT).await?;
-    folding.messages += received.len() as u64;
-    let opened = place::messages(&received);
-    let rows = opened.iter().map(|opened| opened.rows.len()).sum();
-    taken.heartbeats.reserve_exact(rows);
-    for (message, opened) in received.into_iter().zip(opened) {
-        take_message(message, opened, (&work.stored.fleet, &mut taken));
+    let arrivals = intake.next(folder, work, folding).await?;
+    if arrivals.is_empty() {
+        return Ok(taken);
     }
-    let listed = list(folder, work).await?;
-    take_objects(folder, work, listed, (&mut taken, folding)).await;
+    intake.guard.opening(folder.objects, arrivals.names()).await;
+    let Arrivals { messages, objects } = arrivals;
+    take_messages(folder, work, messages, (intake, &mut taken, folding));
+    take_objects(folder, work, objects, (intake, &mut taken, folding)).await;
     Ok(taken)
 }
 
-fn take_message(
-    received: Received,
-    opened: Opened<Placed>,
-    (fleet, taken): (&FleetState, &mut Taken),
+fn take_messages(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    mut received: Vec<Received>,
+    (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
 ) {
+    for message in received.extract_if(.., |one| intake.guard.refuses(&one.id)) {
+        taken.bad_messages.push(BadMessage {
+            received: message,
+            refusal: Refusal::Crashes,
+        });
+    }
+    let opened = place::messages(&received, folder.limits.batch_bytes);
+    let rest = received.split_off(opened.len());
+    intake.put_back_messages(rest);
+    let rows = opened.iter().map(|opened| opened.rows.len()).sum();
+    taken.heartbeats.reserve_exact(rows);
+    for (message, opened) in received.into_iter().zip(opened) {
+        let bytes = opened.memory_bytes();
+        taken.bytes += bytes;
+        intake.opened(&message, bytes);
+        folding.refused_steps += u64::from(opened.refused_steps);
+        take_message(message, opened, (&mut work.stored, taken));
+    }
+}
+
+fn take_message(received: Received, opened: Opened, (stored, taken): (&mut Stored, &mut Taken)) {
     // One that does not say when it arrived may have waited for long.
-    taken.arrived(received.sent_at.unwrap_or(Timestamp::MIN));
+    let arrived = received.sent_at.unwrap_or(Timestamp::MIN);
+    taken.arrived(arrived);
     let mut refused = opened.refused;
-    for placed in opened.rows {
+    let mut rows = opened.rows;
+    if let Some((first, role)) = rows.first().zip(opened.role)
+        && let Err(holder) = stored.roles.claim(&first.node, &role, arrived)
+    {
+        refused = Some(Refusal::AnotherRole { role, holder });
+        rows.clear();
+    }
+    let fleet = &stored.fleet;
+    for placed in rows {
         let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
-        match fits.and_then(|()| Ok(fleet.check_age(placed.end)?)) {
+        // What was accepted before is a repeat, however old it is.
+        let is_late = |()| match fleet.accepted_heartbeat(&placed) {
+            true => Ok(()),
+            false => Ok(fleet.check_age(&placed.node, placed.end)?),
+        };
+        match fits.and_then(is_late) {
             Ok(()) => taken.heartbeats.push(placed),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
@@ -108,27 +144,9 @@ fn take_message(
     }
 }
 
-async fn list(folder: &Folder<'_>, work: &Work) -> Result<Vec<Listed>, FoldError> {
-    let limit = folder.limits.objects;
-    // All shards' objects lie there together; with twice as many as are due to lie there
-    // one that is behind does not hide the others' from them.
-    let asked = match folder.shard.of {
-        1 => limit + work.skipped(),
-        of => 2 * usize::from(of) * limit + work.skipped(),
-    };
-    let mut listed = folder.objects.list(INGEST_PREFIX, asked).await?;
-    let is_own = |entry: &Listed| match StepKey::parse(&entry.key) {
-        Ok(key) => folder.shard.holds(&key.node),
-        Err(_) => folder.shard.reports(),
-    };
-    listed.retain(|entry| is_own(entry) && !work.is_skipped(&entry.key));
-    listed.truncate(limit);
-    Ok(listed)
-}
-
 /// What became of an object.
 enum Outcome {
-    Good(Vec<PlacedStep>),
+    Read(StepKey, Object),
     Old,
     Bad(Refusal),
     Gone,
@@ -139,50 +157,73 @@ async fn take_objects(
     folder: &Folder<'_>,
     work: &mut Work,
     listed: Vec<Listed>,
-    (taken, folding): (&mut Taken, &mut Folding),
+    (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
 ) {
     let fleet = &work.stored.fleet;
-    let reads = listed.into_iter().map(|entry| async move {
-        let outcome = match known(&entry) {
-            Err(refusal) => Outcome::Bad(refusal),
-            Ok(key)
-                if fleet.accepted_steps(&key.node, &key.boot, &key.probe_start, key.sequence) =>
-            {
-                Outcome::Old
-            }
-            Ok(key) => read((folder, fleet), &key, &entry).await,
+    let refused: Vec<bool> = listed
+        .iter()
+        .map(|entry| intake.guard.refuses(&entry.key))
+        .collect();
+    let reads = listed.into_iter().zip(refused);
+    let reads = reads.map(|(entry, is_refused)| async move {
+        let outcome = match is_refused {
+            true => Outcome::Bad(Refusal::Crashes),
+            false => read((folder, fleet), &entry).await,
         };
         (entry, outcome)
     });
+    // Only bytes are read ahead: decoded they may take eight times as much memory.
     let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
-    let mut skip = Vec::new();
+    let mut unread = Vec::new();
+    let mut rest = Vec::new();
     while let Some((entry, outcome)) = reads.next().await {
+        if taken.is_full(folder.limits.batch_bytes) {
+            rest.push(entry);
+            continue;
+        }
+        if intake.has_no_rows_left(&entry.key, folding) {
+            continue;
+        }
         folding.objects += 1;
         taken.arrived(entry.modified_at);
-        match outcome {
-            // It comes again with the next batch.
-            Outcome::Good(steps) if taken.step_rows() + steps.len() > MAX_BATCH_ROWS => break,
-            Outcome::Good(steps) => {
-                taken.steps.push(steps);
-                taken.keys.push(entry.key);
+        let refusal = match outcome {
+            Outcome::Read(key, object) => {
+                match decode((fleet, &mut work.stored.roles), &key, &object) {
+                    Ok(opened) => {
+                        folding.refused_steps += u64::from(opened.refused_steps);
+                        intake.opened_object(&entry.key, opened.steps.len());
+                        taken.bytes += opened.memory_bytes();
+                        taken.steps.push(opened.steps);
+                        taken.keys.push(entry.key);
+                        continue;
+                    }
+                    Err(refusal) => refusal,
+                }
             }
             Outcome::Old => {
                 taken.old_objects += 1;
                 taken.keys.push(entry.key);
+                continue;
             }
-            Outcome::Bad(refusal) => taken.bad_objects.push(BadObject {
-                listed: entry,
-                refusal,
-            }),
-            Outcome::Gone => folding.objects -= 1,
+            Outcome::Bad(refusal) => refusal,
+            Outcome::Gone => {
+                folding.objects -= 1;
+                continue;
+            }
             Outcome::Unread(error) => {
                 left(folding, &entry.key, &error);
-                skip.push(entry.key);
+                unread.push(entry.key);
+                continue;
             }
-        }
+        };
+        taken.bad_objects.push(BadObject {
+            listed: entry,
+            refusal,
+        });
     }
     drop(reads);
-    skip.into_iter().for_each(|key| work.skip(key));
+    intake.put_back_objects(rest);
+    unread.into_iter().for_each(|key| work.skip(key));
 }
 
 fn known(entry: &Listed) -> Result<StepKey, Refusal> {
@@ -196,29 +237,37 @@ fn known(entry: &Listed) -> Result<StepKey, Refusal> {
     StepKey::parse(&entry.key)
 }
 
-async fn read(
-    (folder, fleet): (&Folder<'_>, &FleetState),
-    key: &StepKey,
-    entry: &Listed,
-) -> Outcome {
-    let object = match folder
-        .objects
-        .get(&entry.key, MAX_OBJECT_BYTES as u64)
-        .await
-    {
-        Ok(object) => object,
-        Err(CloudError::Missing { .. }) => return Outcome::Gone,
-        Err(error) => return Outcome::Unread(error),
+async fn read((folder, fleet): (&Folder<'_>, &FleetState), entry: &Listed) -> Outcome {
+    let key = match known(entry) {
+        Ok(key) => key,
+        Err(refusal) => return Outcome::Bad(refusal),
     };
-    let checked = place::object(key, &object).and_then(|steps| {
-        for step in &steps {
-            check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
-            fleet.check_age(step.observed_at)?;
-        }
-        Ok(steps)
-    });
-    match checked {
-        Ok(steps) => Outcome::Good(steps),
-        Err(refusal) => Outcome::Bad(refusal),
+    if fleet.accepted_steps(&key.node, &key.boot, &key.probe_start, key.sequence) {
+        return Outcome::Old;
     }
+    let max = MAX_OBJECT_BYTES as u64;
+    match folder.objects.get(&entry.key, max).await {
+        Ok(object) => Outcome::Read(key, object),
+        Err(CloudError::Missing { .. }) => Outcome::Gone,
+        Err(error) => Outcome::Unread(error),
+    }
+}
+
+/// Opens an object and checks that its steps may be accepted.
+fn decode(
+    (fleet, roles): (&FleetState, &mut Roles),
+    key: &StepKey,
+    object: &Object,
+) -> Result<OpenedObject, Refusal> {
+    let opened = place::object(key, object)?;
+    for step in &opened.steps {
+        check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
+        fleet.check_age(&step.node, step.observed_at)?;
+    }
+    let claim = roles.claim(&key.node, &key.role, object.modified_at);
+    claim.map_err(|holder| Refusal::AnotherRole {
+        role: key.role.clone(),
+        holder,
+    })?;
+    Ok(opened)
 }

@@ -75,10 +75,6 @@ impl Work {
         self.skipped.insert(key);
     }
 
-    pub(super) fn skipped(&self) -> usize {
-        self.skipped.len()
-    }
-
     pub(super) fn is_skipped(&self, key: &str) -> bool {
         self.skipped.contains(key)
     }

@@ -1,6 +1,6 @@
 //! The key of an object of finished steps, which says whose it is.
 
-use ebb_domain::identity::{BootId, NodeId, ProbeStart, attested_node};
+use ebb_domain::identity::{BootId, NodeId, ProbeStart, RoleId, attested};
 use ebb_domain::step::StepBatch;
 
 use super::{INGEST_PREFIX, Refusal};
@@ -12,6 +12,8 @@ const SUFFIX: &str = ".steps.zst";
 pub struct StepKey {
     /// The node that the bucket's policy attests.
     pub node: NodeId,
+    /// The role whose credentials wrote it.
+    pub role: RoleId,
     /// The boot that the key names.
     pub boot: BootId,
     /// The probe's run.
@@ -36,8 +38,10 @@ impl StepKey {
         if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
             return Err(Refusal::ForeignKey);
         }
+        let attested = attested(user)?;
         Ok(Self {
-            node: attested_node(user)?,
+            node: attested.node,
+            role: attested.role,
             boot: BootId::new(boot)?,
             probe_start: ProbeStart::new(probe_start)?,
             sequence: number.parse().map_err(|_| Refusal::ForeignKey)?,

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use ebb_domain::heartbeat::PlaceError;
-use ebb_domain::identity::{BootId, IdentityError};
+use ebb_domain::identity::{BootId, IdentityError, RoleId};
 use ebb_signal::DecodeError;
 use thiserror::Error;
 
@@ -27,6 +27,14 @@ pub enum Refusal {
     /// It claims to be someone else's, or its clocks contradict each other.
     #[error("it cannot be placed")]
     Misplaced(#[from] PlaceError),
+    /// Another role spoke for the node less than an hour before.
+    #[error("role {role} does not speak for the node: role {holder} does")]
+    AnotherRole {
+        /// Whose credentials sent it.
+        role: RoleId,
+        /// Whose sent what was accepted before.
+        holder: RoleId,
+    },
     /// No probe writes such a key.
     #[error("the key is not ingest/v1/<aws:userid>/<boot>/<probe start>/<sequence>.steps.zst")]
     ForeignKey,
@@ -54,6 +62,9 @@ pub enum Refusal {
         /// The bound.
         max: u64,
     },
+    /// Sweeps crashed whenever they opened it.
+    #[error("two sweeps crashed while they opened it and nothing else")]
+    Crashes,
     /// A value that no column of the lake takes.
     #[error("the lake cannot hold it")]
     Unstorable(#[source] Box<dyn Error + Send + Sync>),
@@ -68,9 +79,11 @@ impl Refusal {
             Self::Unreadable(_) => "unreadable",
             Self::Misplaced(PlaceError::ClaimsAnotherNode { .. }) => "claims_another_node",
             Self::Misplaced(_) | Self::EarlierBoot { .. } => "not_placed_in_time",
+            Self::AnotherRole { .. } => "another_role",
             Self::ForeignKey => "foreign_object",
             Self::KeyMismatch { .. } => "key_mismatch",
             Self::TooLarge { .. } => "too_large",
+            Self::Crashes => "crashes",
             Self::Unstorable(_) => "unstorable",
         }
     }

@@ -31,6 +31,8 @@ impl Part for Stored {
             .disconnected_since
             .extend(other.memory.disconnected_since);
         memory.jobless.extend(other.memory.jobless);
+        let mut roles = self.roles;
+        roles.join(other.roles);
         Self {
             activity: self.activity,
             folded: Folded {
@@ -38,12 +40,14 @@ impl Part for Stored {
                 steps: self.folded.steps.min(other.folded.steps),
             },
             memory,
+            roles,
             fleet,
         }
     }
 
     fn keep_shard(&mut self, shard: Shard) {
         self.fleet.keep_shard(shard);
+        self.roles.keep_shard(shard);
         // It is asked for where all is judged.
         if !shard.reports() {
             self.memory = Memory::default();
@@ -62,7 +66,10 @@ pub(super) async fn others<T: Part>(
         key: FOLDER.to_owned(),
         source,
     };
-    let listed = objects.list(FOLDER, MAX_LISTED).await.map_err(failed)?;
+    let listed = objects
+        .list(FOLDER, None, MAX_LISTED)
+        .await
+        .map_err(failed)?;
     let written: BTreeMap<String, Timestamp> = listed
         .into_iter()
         .map(|one| (one.key, one.modified_at))

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::identity::NodeId;
 use ebb_domain::state::Shard;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
@@ -22,6 +23,8 @@ pub(crate) struct TestLake<'a> {
     intruder: Option<(usize, &'a World)>,
     /// How much one read brings.
     reads: Reads,
+    /// Whose heartbeat kills a sweep that appends it.
+    killer: Option<NodeId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,13 @@ impl<'a> TestLake<'a> {
             calls: AtomicUsize::new(0),
             intruder,
             reads: Reads::Whole,
+            killer: None,
         }
+    }
+
+    pub(crate) fn killed_by(self, node: NodeId) -> Self {
+        let killer = Some(node);
+        Self { killer, ..self }
     }
 
     pub(crate) fn reading(self, reads: Reads) -> Self {
@@ -102,6 +111,12 @@ impl Truth for TestLake<'_> {
         rows: &[Placed],
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
+        if rows
+            .iter()
+            .any(|row| Some(&row.node) == self.killer.as_ref())
+        {
+            self.fault.kill();
+        }
         let work = self.lake.append_heartbeats(rows, batch);
         self.around("lake.append_heartbeats", work).await
     }

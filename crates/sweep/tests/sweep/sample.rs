@@ -48,7 +48,7 @@ fn after(minutes: u64) -> BootClock {
 }
 
 /// The clocks of a send at the end of heartbeat `sequence`.
-fn sent(number: u32, sequence: u64) -> Sent {
+pub(crate) fn sent(number: u32, sequence: u64) -> Sent {
     Sent {
         boot: boot(number),
         clock: after(sequence + 1),

@@ -36,6 +36,7 @@ pub(crate) struct World {
     pub(crate) topic: FakeTopic,
     pub(crate) events: FakeEvents,
     pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
     pub(crate) mailer: FakeMailer,
     /// `None` where nobody is asked for them.
     pub(crate) prices: Option<FakePrices>,
@@ -55,6 +56,12 @@ impl World {
             topic: FakeTopic::default(),
             events: FakeEvents::default(),
             policy: policy(),
+            // Small batches, so that a sweep takes several.
+            limits: Limits {
+                messages: 3,
+                objects: 2,
+                ..Limits::default()
+            },
             mailer: FakeMailer::default(),
             prices: None,
             folder: tempfile::tempdir().expect("a folder"),
@@ -137,7 +144,12 @@ impl World {
             .saturating_add(Duration::from_secs(300))
             .expect("a time");
         let deadline = Deadline::within(now(), end);
-        run::sweep(&ports, &config(&self.policy, shard), &deadline, &now).await
+        let config = Config {
+            policy: self.policy.clone(),
+            shard,
+            limits: self.limits,
+        };
+        run::sweep(&ports, &config, &deadline, &now).await
     }
 
     pub(crate) async fn lake(&self) -> Lake {
@@ -233,16 +245,4 @@ fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.idle.after_seconds = 300;
     policy
-}
-
-/// Small batches, so that a sweep takes several.
-fn config(policy: &Policy, shard: Shard) -> Config {
-    Config {
-        policy: policy.clone(),
-        shard,
-        limits: Limits {
-            messages: 3,
-            objects: 2,
-        },
-    }
 }

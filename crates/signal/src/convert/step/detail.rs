@@ -2,7 +2,7 @@
 
 use ebb_domain::step::{Namespaces, Parallelism, StepDetail, TaskState};
 
-use super::super::nanos;
+use super::super::{nanos, number};
 use crate::proto;
 
 /// `None` for a step of which nothing more is known, as before 1.1.
@@ -11,13 +11,13 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         return None;
     }
     Some(Box::new(proto::Detail {
-        user_cpu_ns: detail.user_cpu.map(|cpu| cpu.0),
-        system_cpu_ns: detail.system_cpu.map(|cpu| cpu.0),
+        user_cpu_ns: detail.user_cpu.map(|cpu| number(cpu.0)),
+        system_cpu_ns: detail.system_cpu.map(|cpu| number(cpu.0)),
         run_queue_ns: detail.run_queue.map(nanos),
-        voluntary_switches: detail.voluntary_switches,
-        involuntary_switches: detail.involuntary_switches,
-        minor_faults: detail.minor_faults,
-        major_faults: detail.major_faults,
+        voluntary_switches: detail.voluntary_switches.map(number),
+        involuntary_switches: detail.involuntary_switches.map(number),
+        minor_faults: detail.minor_faults.map(number),
+        major_faults: detail.major_faults.map(number),
         disk_delay_ns: detail.disk_delay.map(nanos),
         parallelism: parallelism_out(&detail.parallelism),
         states: detail
@@ -25,7 +25,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
             .iter()
             .map(|(state, sampled)| proto::Sampled {
                 state: state_out(*state).into(),
-                samples: sampled.samples,
+                samples: number(sampled.samples),
                 time_ns: nanos(sampled.time),
             })
             .collect(),
@@ -39,7 +39,7 @@ pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
         threads: detail.threads,
         user: detail.user,
         reclaim: detail.reclaim.map(Into::into),
-        memory_now_bytes: detail.memory_now.map(|bytes| bytes.0),
+        memory_now_bytes: detail.memory_now.map(|bytes| number(bytes.0)),
         namespaces: detail.namespaces.map(Namespaces::bits),
     }))
 }
@@ -49,7 +49,7 @@ fn parallelism_out(parallelism: &Parallelism) -> Vec<proto::Busy> {
     classes
         .map(|busy| proto::Busy {
             wall_ns: nanos(busy.wall),
-            cpu_ns: busy.cpu.0,
+            cpu_ns: number(busy.cpu.0),
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use ebb_domain::step::{
 use ebb_domain::units::{Bytes, CpuTime};
 
 use super::super::fields::{Fields, List};
-use super::super::{text, wrong};
+use super::super::{text, text_of};
 use crate::error::DecodeError;
 use crate::message::allowed;
 use crate::proto;
@@ -119,7 +119,7 @@ fn run(bytes: &[u8]) -> Result<RunName, DecodeError> {
 fn handed(bytes: &[u8]) -> Result<Handed, DecodeError> {
     let mut said = Fields::of(bytes);
     let most = Handed::MAX_KEY_BYTES;
-    let trace_id = said.last(1, |part| short("handed.trace_id", part, most))?;
+    let trace_id = said.last(1, |part| text_of("handed.trace_id", part, most))?;
     let mut labels = List::of("labels of a step", Handed::MAX_LABELS, 0);
     said.each(2, |part| labels.add(|_| label(part)))?;
     let told = Handed {
@@ -134,8 +134,8 @@ fn label(bytes: &[u8]) -> Result<(String, String), DecodeError> {
     let mut said = Fields::of(bytes);
     let (key, value) = (said.text(1), said.text(2));
     let told = (
-        short("handed.labels.key", key, Handed::MAX_KEY_BYTES)?,
-        short("handed.labels.value", value, Handed::MAX_VALUE_BYTES)?,
+        text_of("handed.labels.key", key, Handed::MAX_KEY_BYTES)?,
+        text_of("handed.labels.value", value, Handed::MAX_VALUE_BYTES)?,
     );
     said.end(2)?;
     Ok(told)
@@ -145,7 +145,7 @@ fn opened(bytes: &[u8]) -> Result<Opened, DecodeError> {
     let mut said = Fields::of(bytes);
     let most = Opened::MAX_ARGUMENT_BYTES;
     let mut argument_bytes = 0;
-    let mut arguments = List::of("arguments of a step", most, 0);
+    let mut arguments = List::of("arguments of a step", Opened::MAX_ARGUMENTS, 0);
     said.each(1, |part| {
         argument_bytes += part.len();
         arguments.add(|_| text("opened.arguments", part))
@@ -165,17 +165,10 @@ fn opened(bytes: &[u8]) -> Result<Opened, DecodeError> {
 
 fn path(bytes: &[u8]) -> Result<(String, u64), DecodeError> {
     let mut said = Fields::of(bytes);
-    let path = short("opened.files.path", said.text(1), Opened::MAX_PATH_BYTES)?;
+    let path = text_of("opened.files.path", said.text(1), Opened::MAX_PATH_BYTES)?;
     let told = (path, said.or_zero(2));
     said.end(2)?;
     Ok(told)
-}
-
-fn short(field: &'static str, value: &[u8], max: usize) -> Result<String, DecodeError> {
-    match value.len() > max {
-        true => Err(wrong(field, format!("more than {max} bytes"))),
-        false => text(field, value),
-    }
 }
 
 fn task_state(state: u32) -> TaskState {

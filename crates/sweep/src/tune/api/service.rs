@@ -193,7 +193,11 @@ impl<'a> Service<'a> {
 
     /// When the newest report was written; `None` where there is none.
     async fn modified_at(&self) -> Result<Option<Timestamp>, Problem> {
-        let listed = self.objects.list(LATEST_JSON, 1).await.map_err(problem)?;
+        let listed = self
+            .objects
+            .list(LATEST_JSON, None, 1)
+            .await
+            .map_err(problem)?;
         let found = listed.iter().find(|object| object.key == LATEST_JSON);
         Ok(found.map(|object| object.modified_at))
     }
