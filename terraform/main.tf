@@ -28,6 +28,7 @@ locals {
   dead_letters_arn     = "${local.queue_arn_prefix}:${local.dead_letters_name}"
   queue_arn_prefix     = "arn:${local.partition}:sqs:${local.region}:${local.account}"
   sweeper_names        = [for suffix in local.shard_suffix : "${local.sweeper_name}${suffix}"]
+  secret_arn_prefix    = "arn:${local.partition}:secretsmanager:${local.region}:${local.account}:secret:${var.name}"
   function_arn_prefix  = "arn:${local.partition}:lambda:${local.region}:${local.account}:function"
   log_group_arn_prefix = "arn:${local.partition}:logs:${local.region}:${local.account}:log-group:/aws/lambda"
 

@@ -171,23 +171,24 @@ data "aws_iam_policy_document" "sweeper" {
     resources = [for function in local.sweeper_names : "${local.log_group_arn_prefix}/${function}:*"]
   }
 
+  # Secrets Manager ends each ARN with a hyphen and six random characters.
   dynamic "statement" {
-    for_each = aws_secretsmanager_secret.slack_webhook
+    for_each = local.has_slack ? [true] : []
 
     content {
       sid       = "ReadSlackWebhook"
       actions   = ["secretsmanager:GetSecretValue"]
-      resources = [statement.value.arn]
+      resources = ["${local.secret_arn_prefix}/slack-webhook-??????"]
     }
   }
 
   dynamic "statement" {
-    for_each = aws_secretsmanager_secret.events_webhook
+    for_each = local.has_events ? [true] : []
 
     content {
       sid       = "ReadEventsWebhook"
       actions   = ["secretsmanager:GetSecretValue"]
-      resources = [statement.value.arn]
+      resources = ["${local.secret_arn_prefix}/events-webhook-??????"]
     }
   }
 

@@ -287,7 +287,7 @@ variable "senders" {
     condition = alltrue(concat(
       [for arn in try(var.senders.eks_pod_identity.cluster_arns, []) : can(regex("^arn:[a-z-]+:eks:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]+$", arn))],
       [for arn in try(var.senders.irsa.oidc_provider_arns, []) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/[^*?$]+$", arn))],
-      [for name in try(var.senders.roles_anywhere.common_names, []) : can(regex("^[^$?*]*[^$?*. ][^$?]*$", name))],
+      [for name in try(var.senders.roles_anywhere.common_names, []) : can(regex("^[^$?]*[^$?*. ][^$?]*$", name))],
     ))
     error_message = "senders: cluster_arns and oidc_provider_arns are ARNs; common_names are names, or patterns such as *.cluster.example.org, but not * alone."
   }
