@@ -3,13 +3,9 @@
 # credentials come from. README.md, "Who can speak for a node", describes each proof.
 
 locals {
-  # Roles of other accounts need their instances accepted, too.
-  role_arns = {
-    for kind in local.sender_kinds : kind => try(var.senders[kind].role_arns, [])
-    if var.senders[kind] != null
-  }
-  sender_kinds = ["ec2", "eks_pod_identity", "irsa", "roles_anywhere"]
+  role_arns = { for kind, sender in var.senders : kind => sender.role_arns if sender != null }
 
+  # A listed role of another account is used by the instances of that account.
   ec2_accounts = distinct(concat([local.account], [
     for role in try(local.role_arns.ec2, []) : split(":", role)[4]
   ]))
@@ -61,7 +57,7 @@ locals {
   foreign_accounts  = distinct([for role in local.foreign_role_arns : split(":", role)[4]])
 
   # The conditions of one Deny each; all conditions of one must hold. SQS accepts 10
-  # conditions in a policy, and all kinds together need exactly 10.
+  # conditions in a policy. All kinds together, with roles of other accounts, need 10.
   refusals = merge(
     {
       DenyUnattested = [
