@@ -1,5 +1,6 @@
 # The recommendation API: its routes, and one program behind them. Nothing else is
-# routed, and every route asks who calls unless the variable says NONE.
+# routed. Every route requires a signature or a token unless the variable is NONE. The
+# program trusts the gateway: who may write is decided here.
 
 locals {
   routes = [
@@ -22,6 +23,12 @@ locals {
     "POST /v1/findings/{finding}/reopen",
     "POST /v1/findings/{finding}/snooze",
   ]
+
+  is_jwt = var.api_authorization == "JWT"
+
+  # A token needs one of these. Whoever may write may read, too. No scope for reading
+  # means that every token of the audience may read.
+  read_scopes = length(var.api_jwt_read_scopes) == 0 ? [] : concat(var.api_jwt_read_scopes, var.api_jwt_write_scopes)
 }
 
 resource "aws_apigatewayv2_api" "tune" {
@@ -47,10 +54,13 @@ resource "aws_apigatewayv2_route" "tune" {
   authorization_type = var.api_authorization
   authorizer_id      = one(aws_apigatewayv2_authorizer.tune[*].id)
   target             = "integrations/${aws_apigatewayv2_integration.tune.id}"
+
+  # Every route that is not a GET changes decisions.
+  authorization_scopes = !local.is_jwt ? null : startswith(each.value, "GET ") ? local.read_scopes : var.api_jwt_write_scopes
 }
 
 resource "aws_apigatewayv2_authorizer" "tune" {
-  count = var.api_authorization == "JWT" ? 1 : 0
+  count = local.is_jwt ? 1 : 0
 
   api_id           = aws_apigatewayv2_api.tune.id
   name             = "${var.name}-tune"
@@ -63,10 +73,16 @@ resource "aws_apigatewayv2_authorizer" "tune" {
   }
 
   lifecycle {
-    # Without an audience every token of the issuer's would do, whoever it is for.
+    # Without an audience every token of the issuer would do, whoever it is for.
     precondition {
       condition     = var.api_jwt_issuer != null && length(var.api_jwt_audience) > 0
       error_message = "api_authorization = \"JWT\" needs api_jwt_issuer and api_jwt_audience."
+    }
+
+    # A route without scopes takes every token.
+    precondition {
+      condition     = length(var.api_jwt_write_scopes) > 0
+      error_message = "api_authorization = \"JWT\" needs api_jwt_write_scopes."
     }
   }
 }
@@ -76,6 +92,39 @@ resource "aws_apigatewayv2_stage" "tune" {
   name        = "$default"
   auto_deploy = true
   tags        = local.tags
+
+  default_route_settings {
+    throttling_rate_limit  = var.api_rate_limit
+    throttling_burst_limit = var.api_burst_limit
+  }
+
+  # The route, not the path: no query string, token or header is logged.
+  access_log_settings {
+    destination_arn = aws_cloudwatch_log_group.api.arn
+
+    format = jsonencode({
+      request_id         = "$context.requestId"
+      time               = "$context.requestTime"
+      route              = "$context.routeKey"
+      status             = "$context.status"
+      response_bytes     = "$context.responseLength"
+      latency_ms         = "$context.responseLatency"
+      source_ip          = "$context.identity.sourceIp"
+      caller_arn         = "$context.identity.userArn"
+      caller_subject     = "$context.authorizer.claims.sub"
+      error              = "$context.error.messageString"
+      authorizer_error   = "$context.authorizer.error"
+      integration_status = "$context.integrationStatus"
+    })
+  }
+}
+
+# Below /aws/vendedlogs/ CloudWatch needs no resource policy for each log group; an
+# account can have only 10 of them.
+resource "aws_cloudwatch_log_group" "api" {
+  name              = "/aws/vendedlogs/apis/${local.tune_name}"
+  retention_in_days = var.log_retention_days
+  tags              = local.tags
 }
 
 resource "aws_lambda_permission" "tune" {

@@ -1,10 +1,11 @@
 # One bucket: what nodes hand in (ingest/), the lake (lake/), its folded cache
-# (state/), reports, refused objects (dead-letter/) and configuration (config/).
-# Versioning stays off: the lake keeps its own history, and the state is a
-# cache that can be folded again.
+# (state/), reports, refused objects (dead-letter/), what people decide (decisions/)
+# and configuration (config/). Versioning protects the last two. S3 has no versioning
+# for a folder, so old versions of the other folders are deleted after a day: the lake
+# keeps its own history, and the state is a cache that can be folded again.
 
 resource "aws_s3_bucket" "ebb" {
-  bucket        = coalesce(var.bucket_name, "${var.name}-${local.account}-${local.region}")
+  bucket        = local.bucket_name
   force_destroy = var.bucket_force_destroy
   tags          = local.tags
 }
@@ -28,48 +29,84 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "ebb" {
   }
 }
 
+resource "aws_s3_bucket_ownership_controls" "ebb" {
+  bucket = aws_s3_bucket.ebb.id
+
+  # No object has an access control list; a sender of another account owns nothing here.
+  rule {
+    object_ownership = "BucketOwnerEnforced"
+  }
+}
+
+resource "aws_s3_bucket_versioning" "ebb" {
+  bucket = aws_s3_bucket.ebb.id
+
+  versioning_configuration {
+    status = "Enabled"
+  }
+}
+
+locals {
+  # Days for which an old version is kept, by folder.
+  version_days = {
+    config      = var.version_retention_days
+    dead-letter = 1
+    decisions   = var.version_retention_days
+    ingest      = 1
+    lake        = 1
+    reports     = 1
+    state       = 1
+  }
+
+  # Reports are stored in folders named after a UTC time, so reports/2 takes every
+  # dated one and leaves reports/latest/ alone. The sweep deletes what it has folded
+  # of ingest/; the rule bounds what no sweep took.
+  expirations = {
+    expire-dead-letter   = { prefix = "dead-letter/", days = var.ingest_retention_days }
+    expire-dated-reports = { prefix = "reports/2", days = var.report_retention_days }
+    expire-ingest        = { prefix = "ingest/", days = var.ingest_retention_days }
+  }
+}
+
 resource "aws_s3_bucket_lifecycle_configuration" "ebb" {
   bucket = aws_s3_bucket.ebb.id
 
-  # The sweep deletes what it has folded; this only bounds what it never saw.
-  rule {
-    id     = "expire-ingest"
-    status = "Enabled"
+  dynamic "rule" {
+    for_each = local.expirations
 
-    filter {
-      prefix = "ingest/"
-    }
+    content {
+      id     = rule.key
+      status = "Enabled"
 
-    expiration {
-      days = var.ingest_retention_days
-    }
-  }
+      filter {
+        prefix = rule.value.prefix
+      }
 
-  # Reports lie in folders named after a UTC time, so this prefix takes every
-  # dated one and leaves reports/latest/ alone.
-  rule {
-    id     = "expire-dated-reports"
-    status = "Enabled"
-
-    filter {
-      prefix = "reports/2"
-    }
-
-    expiration {
-      days = var.report_retention_days
+      expiration {
+        days = rule.value.days
+      }
     }
   }
 
-  rule {
-    id     = "expire-dead-letter"
-    status = "Enabled"
+  # A deletion leaves a marker, which costs time at every listing.
+  dynamic "rule" {
+    for_each = local.version_days
 
-    filter {
-      prefix = "dead-letter/"
-    }
+    content {
+      id     = "expire-old-versions-${rule.key}"
+      status = "Enabled"
 
-    expiration {
-      days = var.ingest_retention_days
+      filter {
+        prefix = "${rule.key}/"
+      }
+
+      expiration {
+        expired_object_delete_marker = true
+      }
+
+      noncurrent_version_expiration {
+        noncurrent_days = rule.value
+      }
     }
   }
 
@@ -84,6 +121,142 @@ resource "aws_s3_bucket_lifecycle_configuration" "ebb" {
 
     abort_incomplete_multipart_upload {
       days_after_initiation = 1
+    }
+  }
+
+  # S3 accepts rules about old versions only once versioning is on.
+  depends_on = [aws_s3_bucket_versioning.ebb]
+}
+
+resource "aws_s3_bucket_policy" "ebb" {
+  bucket = aws_s3_bucket.ebb.id
+  policy = data.aws_iam_policy_document.bucket.json
+
+  # S3 refuses two changes of access to a bucket at the same time.
+  depends_on = [aws_s3_bucket_public_access_block.ebb, aws_s3_bucket_ownership_controls.ebb]
+}
+
+data "aws_iam_policy_document" "bucket" {
+  statement {
+    sid       = "DenyInsecureTransport"
+    effect    = "Deny"
+    actions   = ["s3:*"]
+    resources = [local.bucket_arn, "${local.bucket_arn}/*"]
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "Bool"
+      variable = "aws:SecureTransport"
+      values   = ["false"]
+    }
+  }
+
+  statement {
+    sid       = "DenyOldTls"
+    effect    = "Deny"
+    actions   = ["s3:*"]
+    resources = [local.bucket_arn, "${local.bucket_arn}/*"]
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "NumericLessThan"
+      variable = "s3:TlsVersion"
+      values   = ["1.2"]
+    }
+  }
+
+  dynamic "statement" {
+    for_each = local.refusals
+
+    content {
+      sid       = statement.key
+      effect    = "Deny"
+      actions   = ["s3:PutObject"]
+      resources = ["${local.bucket_arn}/ingest/*"]
+
+      principals {
+        type        = "*"
+        identifiers = ["*"]
+      }
+
+      dynamic "condition" {
+        for_each = statement.value
+
+        content {
+          test     = condition.value.test
+          variable = condition.value.key
+          values   = condition.value.values
+        }
+      }
+    }
+  }
+
+  # This holds for roles with wide permissions of their own, too: below ingest/ each
+  # session writes under its own name only.
+  statement {
+    sid     = "DenyNamesOfOthers"
+    effect  = "Deny"
+    actions = ["s3:PutObject"]
+
+    not_resources = concat(
+      [local.own_objects_arn],
+      [for folder in keys(local.version_days) : "${local.bucket_arn}/${folder}/*" if folder != "ingest"],
+    )
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+  }
+
+  statement {
+    sid           = "DenySendersElsewhere"
+    effect        = "Deny"
+    actions       = ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject"]
+    not_resources = [local.own_objects_arn]
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "ArnEquals"
+      variable = "aws:PrincipalArn"
+      values   = local.sender_role_arns
+    }
+  }
+
+  # Of these accounts only the listed roles; the statements above ask for the proof.
+  dynamic "statement" {
+    for_each = length(local.foreign_role_arns) > 0 ? {
+      AllowPutOfOtherAccounts  = { action = "s3:PutObject", resource = local.own_objects_arn }
+      AllowReadOfOtherAccounts = { action = "s3:GetObject", resource = "${local.bucket_arn}/config/*" }
+    } : {}
+
+    content {
+      sid       = statement.key
+      actions   = [statement.value.action]
+      resources = [statement.value.resource]
+
+      principals {
+        type        = "AWS"
+        identifiers = [for account in local.foreign_accounts : "arn:${local.partition}:iam::${account}:root"]
+      }
+
+      condition {
+        test     = "ArnEquals"
+        variable = "aws:PrincipalArn"
+        values   = local.foreign_role_arns
+      }
     }
   }
 }

@@ -1,35 +1,21 @@
-# What a machine with a probe may do. The policy is also there on its own, to be
+# What an instance with a probe may do. The policy is also there on its own, to be
 # attached to a role that the machine already has (a Batch instance role, say).
 
 resource "aws_iam_policy" "node" {
+  count = var.senders.ec2 == null ? 0 : 1
+
   name        = "${var.name}-node"
-  description = "Ebb probe: hands in what its own node did, and reads its rules."
-  policy      = data.aws_iam_policy_document.node.json
+  description = "Ebb probe: sends what its own node did, and reads its rules."
+  policy      = data.aws_iam_policy_document.sender["ec2"].json
   tags        = local.tags
 }
 
-data "aws_iam_policy_document" "node" {
-  statement {
-    sid       = "SendHeartbeats"
-    actions   = ["sqs:SendMessage"]
-    resources = aws_sqs_queue.heartbeats[*].arn
-  }
-
-  # AWS itself fills in who is calling (AROA...:i-...), so no node can write
-  # under another node's name. The sweep relies on this.
-  statement {
-    sid       = "HandInStepsUnderOwnName"
-    actions   = ["s3:PutObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/ingest/v1/$${aws:userid}/*"]
-  }
-
-  statement {
-    sid       = "ReadRules"
-    actions   = ["s3:GetObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/config/*"]
-  }
+moved {
+  from = aws_iam_policy.node
+  to   = aws_iam_policy.node[0]
 }
 
+# EC2 passes no source account or ARN when it assumes a role, so this has no condition.
 data "aws_iam_policy_document" "assume_node" {
   statement {
     actions = ["sts:AssumeRole"]
@@ -42,15 +28,22 @@ data "aws_iam_policy_document" "assume_node" {
 }
 
 resource "aws_iam_role" "node" {
-  name               = "${var.name}-node"
+  name               = local.node_role_name
   description        = "A machine that runs the Ebb probe."
   assume_role_policy = data.aws_iam_policy_document.assume_node.json
   tags               = local.tags
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
+  count = length(aws_iam_policy.node)
+
   role       = aws_iam_role.node.name
-  policy_arn = aws_iam_policy.node.arn
+  policy_arn = aws_iam_policy.node[0].arn
+}
+
+moved {
+  from = aws_iam_role_policy_attachment.node
+  to   = aws_iam_role_policy_attachment.node[0]
 }
 
 resource "aws_iam_instance_profile" "node" {

@@ -29,8 +29,18 @@ output "node_role_arn" {
 }
 
 output "node_policy_arn" {
-  description = "The same permissions, to attach to a role that a machine already has."
-  value       = aws_iam_policy.node.arn
+  description = "The same permissions, to attach to a role that an instance already has; null without senders.ec2."
+  value       = one(aws_iam_policy.node[*].arn)
+}
+
+output "sender_policy_arns" {
+  description = "Permissions of the other kinds of senders, by kind, to attach to their roles in this account."
+  value       = { for kind, policy in aws_iam_policy.sender : kind => policy.arn }
+}
+
+output "sender_policies" {
+  description = "Permissions of every kind of senders as JSON, by kind, for roles of other accounts."
+  value       = { for kind, document in data.aws_iam_policy_document.sender : kind => document.json }
 }
 
 output "node_instance_profile" {

@@ -15,21 +15,115 @@ locals {
 resource "aws_sqs_queue" "heartbeats" {
   count = var.shards
 
-  name                      = "${var.name}-heartbeats${local.shard_suffix[count.index]}"
+  name                      = local.queue_names[count.index]
   message_retention_seconds = local.retention_seconds
   receive_wait_time_seconds = 1
   sqs_managed_sse_enabled   = true
   tags                      = local.tags
+
+  # Part of the queue, because the provider watches a separate resource for another 25 s.
+  policy = data.aws_iam_policy_document.queue[count.index].json
 
   # What a sweep took must stay hidden until that sweep has ended.
   visibility_timeout_seconds = var.sweeper_timeout_seconds + 30
 }
 
 resource "aws_sqs_queue" "dead_letters" {
-  name                      = "${var.name}-dead-letters"
+  name                      = local.dead_letters_name
   message_retention_seconds = local.retention_seconds
   sqs_managed_sse_enabled   = true
+  policy                    = data.aws_iam_policy_document.dead_letters.json
   tags                      = local.tags
+}
+
+data "aws_iam_policy_document" "queue" {
+  count = var.shards
+
+  statement {
+    sid       = "DenyInsecureTransport"
+    effect    = "Deny"
+    actions   = ["sqs:*"]
+    resources = [local.queue_arns[count.index]]
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "Bool"
+      variable = "aws:SecureTransport"
+      values   = ["false"]
+    }
+  }
+
+  dynamic "statement" {
+    for_each = local.refusals
+
+    content {
+      sid       = statement.key
+      effect    = "Deny"
+      actions   = ["sqs:SendMessage"]
+      resources = [local.queue_arns[count.index]]
+
+      principals {
+        type        = "*"
+        identifiers = ["*"]
+      }
+
+      dynamic "condition" {
+        for_each = statement.value
+
+        content {
+          test     = condition.value.test
+          variable = condition.value.key
+          values   = condition.value.values
+        }
+      }
+    }
+  }
+
+  # Of these accounts only the listed roles; the statements above ask for the proof.
+  dynamic "statement" {
+    for_each = length(local.foreign_role_arns) > 0 ? [true] : []
+
+    content {
+      sid       = "AllowRolesOfOtherAccounts"
+      actions   = ["sqs:SendMessage"]
+      resources = [local.queue_arns[count.index]]
+
+      principals {
+        type        = "AWS"
+        identifiers = [for account in local.foreign_accounts : "arn:${local.partition}:iam::${account}:root"]
+      }
+
+      condition {
+        test     = "ArnEquals"
+        variable = "aws:PrincipalArn"
+        values   = local.foreign_role_arns
+      }
+    }
+  }
+}
+
+data "aws_iam_policy_document" "dead_letters" {
+  statement {
+    sid       = "DenyInsecureTransport"
+    effect    = "Deny"
+    actions   = ["sqs:*"]
+    resources = [local.dead_letters_arn]
+
+    principals {
+      type        = "*"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "Bool"
+      variable = "aws:SecureTransport"
+      values   = ["false"]
+    }
+  }
 }
 
 # A resource of its own, so that all queues are created side by side: the

@@ -4,9 +4,12 @@
 # What the programs call, written by the code that calls it
 # (crates/cloud/src/permissions.rs), so that the two cannot differ.
 locals {
-  permissions = jsondecode(file("${path.module}/permissions.json"))
+  permissions   = jsondecode(file("${path.module}/permissions.json"))
+  named_members = [for account in var.member_accounts : account if account != "organization"]
 }
 
+# Lambda documents no source account or ARN for execution roles, so this has no
+# condition. IAM lets only principals of this account pass the role to a function.
 data "aws_iam_policy_document" "assume_lambda" {
   statement {
     actions = ["sts:AssumeRole"]
@@ -25,6 +28,8 @@ resource "aws_iam_role" "sweeper" {
   tags               = local.tags
 }
 
+# S3 names no account in its ARNs. `aws:ResourceAccount` keeps the programs from
+# using a bucket of the same name that somebody else made after this one was deleted.
 resource "aws_iam_role_policy" "sweeper" {
   name   = "sweep"
   role   = aws_iam_role.sweeper.id
@@ -58,35 +63,46 @@ data "aws_iam_policy_document" "sweeper" {
 
   # In each of these accounts terraform/member makes the role.
   dynamic "statement" {
-    for_each = length(var.member_accounts) > 0 ? [true] : []
+    for_each = length(local.named_members) > 0 ? [true] : []
 
     content {
       sid     = "EnterMembers"
       actions = ["sts:AssumeRole"]
 
       resources = [
-        for account in var.member_accounts :
-        "arn:${local.partition}:iam::${account == "organization" ? "*" : account}:role/${var.member_role_name}"
+        for account in local.named_members :
+        "arn:${local.partition}:iam::${account}:role/${var.member_role_name}"
       ]
+    }
+  }
+
+  # This names no account, so it is limited to the organization of the sweeper.
+  dynamic "statement" {
+    for_each = contains(var.member_accounts, "organization") ? [true] : []
+
+    content {
+      sid       = "EnterOrganization"
+      actions   = ["sts:AssumeRole"]
+      resources = ["arn:${local.partition}:iam::*:role/${var.member_role_name}"]
+
+      condition {
+        test     = "StringEquals"
+        variable = "aws:ResourceOrgID"
+        values   = ["$${aws:PrincipalOrgID}"]
+      }
     }
   }
 
   statement {
     sid       = "TakeHeartbeats"
-    resources = aws_sqs_queue.heartbeats[*].arn
-
-    actions = [
-      "sqs:ChangeMessageVisibility",
-      "sqs:DeleteMessage",
-      "sqs:GetQueueAttributes",
-      "sqs:ReceiveMessage",
-    ]
+    actions   = ["sqs:DeleteMessage", "sqs:ReceiveMessage"]
+    resources = local.queue_arns
   }
 
   statement {
     sid       = "RefuseWithReason"
     actions   = ["sqs:SendMessage"]
-    resources = [aws_sqs_queue.dead_letters.arn]
+    resources = [local.dead_letters_arn]
   }
 
   # Without this a missing object is reported as forbidden, and the first
@@ -94,13 +110,25 @@ data "aws_iam_policy_document" "sweeper" {
   statement {
     sid       = "ListBucket"
     actions   = ["s3:ListBucket"]
-    resources = [aws_s3_bucket.ebb.arn]
+    resources = [local.bucket_arn]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   statement {
     sid       = "ReadBucket"
     actions   = ["s3:GetObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/*"]
+    resources = ["${local.bucket_arn}/*"]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   statement {
@@ -109,40 +137,58 @@ data "aws_iam_policy_document" "sweeper" {
 
     resources = [
       for folder in ["dead-letter", "lake", "reports", "state"] :
-      "${aws_s3_bucket.ebb.arn}/${folder}/*"
+      "${local.bucket_arn}/${folder}/*"
     ]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
-  # The lake drops log files that a checkpoint has replaced.
+  # The lake drops log files that a checkpoint has replaced. A sweep that ends in
+  # order drops its note of what it was opening.
   statement {
-    sid       = "DeleteWhatIsFolded"
-    actions   = ["s3:DeleteObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/ingest/*", "${aws_s3_bucket.ebb.arn}/lake/*"]
+    sid     = "DeleteWhatIsFolded"
+    actions = ["s3:DeleteObject"]
+
+    resources = [
+      for folder in ["ingest", "lake", "state/opening"] :
+      "${local.bucket_arn}/${folder}/*"
+    ]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   statement {
     sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = [for group in aws_cloudwatch_log_group.sweeper : "${group.arn}:*"]
+    resources = [for function in local.sweeper_names : "${local.log_group_arn_prefix}/${function}:*"]
   }
 
+  # Secrets Manager ends each ARN with a hyphen and six random characters.
   dynamic "statement" {
-    for_each = aws_secretsmanager_secret.slack_webhook
+    for_each = local.has_slack ? [true] : []
 
     content {
       sid       = "ReadSlackWebhook"
       actions   = ["secretsmanager:GetSecretValue"]
-      resources = [statement.value.arn]
+      resources = ["${local.secret_arn_prefix}/slack-webhook-??????"]
     }
   }
 
   dynamic "statement" {
-    for_each = aws_secretsmanager_secret.events_webhook
+    for_each = local.has_events ? [true] : []
 
     content {
       sid       = "ReadEventsWebhook"
       actions   = ["secretsmanager:GetSecretValue"]
-      resources = [statement.value.arn]
+      resources = ["${local.secret_arn_prefix}/events-webhook-??????"]
     }
   }
 
@@ -204,25 +250,43 @@ data "aws_iam_policy_document" "tune" {
   statement {
     sid       = "ListBucket"
     actions   = ["s3:ListBucket"]
-    resources = [aws_s3_bucket.ebb.arn]
+    resources = [local.bucket_arn]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   statement {
     sid       = "ReadLakeAndReports"
     actions   = ["s3:GetObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/lake/*", "${aws_s3_bucket.ebb.arn}/reports/*"]
+    resources = ["${local.bucket_arn}/lake/*", "${local.bucket_arn}/reports/*"]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   # Dismissing and snoozing, which the sweep then reads.
   statement {
     sid       = "KeepDecisions"
     actions   = ["s3:GetObject", "s3:PutObject"]
-    resources = ["${aws_s3_bucket.ebb.arn}/decisions/*"]
+    resources = ["${local.bucket_arn}/decisions/*"]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
   }
 
   statement {
     sid       = "WriteLogs"
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = ["${aws_cloudwatch_log_group.tune.arn}:*"]
+    resources = ["${local.log_group_arn_prefix}/${local.tune_name}:*"]
   }
 }

@@ -14,6 +14,13 @@ data "aws_iam_policy_document" "assume_scheduler" {
       variable = "aws:SourceAccount"
       values   = [local.account]
     }
+
+    # Scheduler passes the group of a schedule, not the schedule.
+    condition {
+      test     = "ArnEquals"
+      variable = "aws:SourceArn"
+      values   = ["arn:${local.partition}:scheduler:${local.region}:${local.account}:schedule-group/default"]
+    }
   }
 }
 
@@ -33,7 +40,7 @@ resource "aws_iam_role_policy" "schedule" {
 data "aws_iam_policy_document" "schedule" {
   statement {
     actions   = ["lambda:InvokeFunction"]
-    resources = aws_lambda_function.sweeper[*].arn
+    resources = [for function in local.sweeper_names : "${local.function_arn_prefix}:${function}"]
   }
 }
 

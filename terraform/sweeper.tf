@@ -4,7 +4,7 @@
 resource "aws_cloudwatch_log_group" "sweeper" {
   count = var.shards
 
-  name              = "/aws/lambda/${local.sweeper_name}${local.shard_suffix[count.index]}"
+  name              = "/aws/lambda/${local.sweeper_names[count.index]}"
   retention_in_days = var.log_retention_days
   tags              = local.tags
 }
@@ -12,7 +12,7 @@ resource "aws_cloudwatch_log_group" "sweeper" {
 resource "aws_lambda_function" "sweeper" {
   count = var.shards
 
-  function_name    = "${local.sweeper_name}${local.shard_suffix[count.index]}"
+  function_name    = local.sweeper_names[count.index]
   description      = "Ebb: what runs and is billed while nothing on it works."
   role             = aws_iam_role.sweeper.arn
   filename         = var.sweeper_package

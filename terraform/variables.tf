@@ -43,6 +43,17 @@ variable "ingest_retention_days" {
   }
 }
 
+variable "version_retention_days" {
+  description = "Days for which earlier versions of decisions and configuration are kept."
+  type        = number
+  default     = 90
+
+  validation {
+    condition     = var.version_retention_days >= 1 && floor(var.version_retention_days) == var.version_retention_days
+    error_message = "version_retention_days is a whole number, at least 1."
+  }
+}
+
 variable "report_retention_days" {
   description = "Days for which dated reports are kept; the latest one stays."
   type        = number
@@ -55,7 +66,7 @@ variable "report_retention_days" {
 }
 
 variable "log_retention_days" {
-  description = "Days for which CloudWatch keeps the programs' logs."
+  description = "Days for which CloudWatch keeps the programs' logs and the API's access log."
   type        = number
   default     = 30
 
@@ -229,6 +240,59 @@ variable "shards" {
   }
 }
 
+variable "senders" {
+  description = "Which credentials may send for a node, by kind: ec2, eks_pod_identity, irsa, roles_anywhere. See \"Who can speak for a node\"."
+  type = object({
+    ec2 = optional(object({
+      role_arns = optional(list(string), [])
+    }))
+    eks_pod_identity = optional(object({
+      role_arns    = list(string)
+      cluster_arns = list(string)
+    }))
+    irsa = optional(object({
+      role_arns          = list(string)
+      oidc_provider_arns = list(string)
+    }))
+    roles_anywhere = optional(object({
+      role_arns    = list(string)
+      common_names = list(string)
+    }))
+  })
+  default  = { ec2 = {} }
+  nullable = false
+
+  validation {
+    condition     = length([for sender in values(var.senders) : true if sender != null]) > 0
+    error_message = "senders names at least one kind, such as { ec2 = {} }."
+  }
+
+  validation {
+    condition = alltrue(flatten([
+      for sender in values(var.senders) : [
+        for role in try(sender.role_arns, []) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+$", role))
+      ]
+    ]))
+    error_message = "role_arns of senders are ARNs of roles, such as arn:aws:iam::123456789012:role/probe."
+  }
+
+  validation {
+    condition = alltrue([
+      for kind, sender in var.senders : kind == "ec2" || alltrue([for values in values(sender) : length(values) > 0]) if sender != null
+    ])
+    error_message = "Every kind of senders other than ec2 needs role_arns and what its credentials must prove."
+  }
+
+  validation {
+    condition = alltrue(concat(
+      [for arn in try(var.senders.eks_pod_identity.cluster_arns, []) : can(regex("^arn:[a-z-]+:eks:[a-z0-9-]+:[0-9]{12}:cluster/[A-Za-z0-9_-]+$", arn))],
+      [for arn in try(var.senders.irsa.oidc_provider_arns, []) : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/[^*?$]+$", arn))],
+      [for name in try(var.senders.roles_anywhere.common_names, []) : can(regex("^[^$?]*[^$?*. ][^$?]*$", name))],
+    ))
+    error_message = "senders: cluster_arns and oidc_provider_arns are ARNs; common_names are names, or patterns such as *.cluster.example.org, but not * alone."
+  }
+}
+
 variable "api_authorization" {
   description = "Who may ask the tune API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (everybody: for simulators)."
   type        = string
@@ -259,6 +323,50 @@ variable "api_jwt_audience" {
   validation {
     condition     = alltrue([for audience in var.api_jwt_audience : length(audience) > 0])
     error_message = "api_jwt_audience holds no empty text."
+  }
+}
+
+variable "api_jwt_read_scopes" {
+  description = "Scopes that may read over the API, one is enough; [] lets every token of the audience read."
+  type        = list(string)
+  default     = ["ebb.read"]
+
+  validation {
+    condition     = alltrue([for scope in var.api_jwt_read_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
+    error_message = "api_jwt_read_scopes holds scopes of OAuth 2.0: no space, quote or backslash."
+  }
+}
+
+variable "api_jwt_write_scopes" {
+  description = "Scopes that may dismiss, snooze and reopen findings over the API, one is enough; they may read, too."
+  type        = list(string)
+  default     = ["ebb.write"]
+
+  validation {
+    condition     = alltrue([for scope in var.api_jwt_write_scopes : can(regex("^[!#-\\[\\]-~]+$", scope))])
+    error_message = "api_jwt_write_scopes holds scopes of OAuth 2.0: no space, quote or backslash."
+  }
+}
+
+variable "api_rate_limit" {
+  description = "Requests a second that the API takes on average, over all callers; more are answered with 429."
+  type        = number
+  default     = 20
+
+  validation {
+    condition     = var.api_rate_limit >= 1 && var.api_rate_limit <= 10000
+    error_message = "api_rate_limit is between 1 and 10000."
+  }
+}
+
+variable "api_burst_limit" {
+  description = "Requests that the API takes at once above the rate."
+  type        = number
+  default     = 40
+
+  validation {
+    condition     = var.api_burst_limit >= 1 && var.api_burst_limit <= 5000 && floor(var.api_burst_limit) == var.api_burst_limit
+    error_message = "api_burst_limit is a whole number between 1 and 5000."
   }
 }
 

@@ -33,6 +33,16 @@ data "aws_iam_policy_document" "assume" {
         values   = [condition.value]
       }
     }
+
+    dynamic "condition" {
+      for_each = var.organization_id == null ? [] : [var.organization_id]
+
+      content {
+        test     = "StringEquals"
+        variable = "aws:PrincipalOrgID"
+        values   = [condition.value]
+      }
+    }
   }
 }
 

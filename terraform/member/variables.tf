@@ -15,6 +15,17 @@ variable "external_id" {
   default     = null
 }
 
+variable "organization_id" {
+  description = "Organization that the sweeper's account must belong to, such as o-a1b2c3d4e5; null does not ask."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.organization_id == null || can(regex("^o-[a-z0-9]{10,32}$", var.organization_id))
+    error_message = "organization_id is the id of an organization, such as o-a1b2c3d4e5."
+  }
+}
+
 variable "tags" {
   description = "Tags of the role."
   type        = map(string)

@@ -35,6 +35,10 @@ mock_provider "aws" {
     defaults = { arn = "arn:aws:sqs:eu-central-1:123456789012:ebb" }
   }
 
+  mock_resource "aws_cloudwatch_log_group" {
+    defaults = { arn = "arn:aws:logs:eu-central-1:123456789012:log-group:ebb" }
+  }
+
   mock_resource "aws_apigatewayv2_api" {
     defaults = { execution_arn = "arn:aws:execute-api:eu-central-1:123456789012:ebb" }
   }
@@ -80,6 +84,47 @@ run "tokens_of_one_issuer_for_one_audience" {
     condition     = one(aws_apigatewayv2_authorizer.tune[0].jwt_configuration).audience == toset(["ebb"])
     error_message = "tokens of another audience would do"
   }
+
+  assert {
+    condition = alltrue([
+      for key, route in aws_apigatewayv2_route.tune :
+      route.authorization_scopes == toset(startswith(key, "GET ") ? ["ebb.read", "ebb.write"] : ["ebb.write"])
+    ])
+    error_message = "a route does not ask for the scope of reading or writing"
+  }
+}
+
+run "a_scope_for_reading_is_optional" {
+  command = plan
+
+  variables {
+    api_authorization    = "JWT"
+    api_jwt_issuer       = "https://login.example.org"
+    api_jwt_audience     = ["ebb"]
+    api_jwt_read_scopes  = []
+    api_jwt_write_scopes = ["api/decide"]
+  }
+
+  assert {
+    condition = alltrue([
+      for key, route in aws_apigatewayv2_route.tune :
+      length(coalesce(route.authorization_scopes, [])) == (startswith(key, "GET ") ? 0 : 1)
+    ])
+    error_message = "reading asks for a scope, or writing does not"
+  }
+}
+
+run "a_scope_for_writing_is_required" {
+  command = plan
+
+  variables {
+    api_authorization    = "JWT"
+    api_jwt_issuer       = "https://login.example.org"
+    api_jwt_audience     = ["ebb"]
+    api_jwt_write_scopes = []
+  }
+
+  expect_failures = [aws_apigatewayv2_authorizer.tune]
 }
 
 run "tokens_for_nobody_in_particular_are_refused" {
@@ -182,4 +227,48 @@ run "a_webhook_needs_a_key" {
   }
 
   expect_failures = [aws_lambda_function.sweeper]
+}
+
+run "senders_of_no_kind_are_refused" {
+  command = plan
+
+  variables {
+    senders = {}
+  }
+
+  expect_failures = [var.senders]
+}
+
+run "a_kind_without_a_proof_is_refused" {
+  command = plan
+
+  variables {
+    senders = {
+      irsa = { role_arns = ["arn:aws:iam::123456789012:role/probe"], oidc_provider_arns = [] }
+    }
+  }
+
+  expect_failures = [var.senders]
+}
+
+run "every_common_name_is_no_proof" {
+  command = plan
+
+  variables {
+    senders = {
+      roles_anywhere = { role_arns = ["arn:aws:iam::123456789012:role/probe"], common_names = ["*"] }
+    }
+  }
+
+  expect_failures = [var.senders]
+}
+
+run "a_pattern_of_roles_is_refused" {
+  command = plan
+
+  variables {
+    senders = { ec2 = { role_arns = ["arn:aws:iam::*:role/probe"] } }
+  }
+
+  expect_failures = [var.senders]
 }

@@ -1,4 +1,4 @@
-"""Behind an authorizer of the module's form only tokens of its issuer and audience pass.
+"""Behind an authorizer of the module's form only tokens of its issuer, audience and scope pass.
 
 The authorizer's settings are read from the module; who issues the tokens is a server of
 this test on loopback.
@@ -48,6 +48,8 @@ class Issuer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    do_POST = do_GET
+
     def log_message(self, *_: Any) -> None:
         """Says nothing."""
 
@@ -64,7 +66,7 @@ class Tokens(unittest.TestCase):
 
     @classmethod
     def _gateway(cls) -> str:
-        """An API of one route, with the authorizer as the module makes it."""
+        """An API that reads and writes, with the authorizer as the module makes it."""
         gateway = filled().client("apigatewayv2")
         kind = re.search(r'authorizer_type\s*=\s*"(\w+)"', _MODULE)[1]
         source = re.search(r'identity_sources\s*=\s*\["(.+?)"\]', _MODULE)[1]
@@ -75,27 +77,29 @@ class Tokens(unittest.TestCase):
         )
         proxy = {"IntegrationType": "HTTP_PROXY", "IntegrationMethod": "GET", "IntegrationUri": f"{cls.issuer}/api"}
         target = gateway.create_integration(ApiId=api, PayloadFormatVersion="1.0", **proxy)["IntegrationId"]
-        gateway.create_route(
-            ApiId=api,
-            RouteKey="GET /v1/findings",
-            AuthorizationType=kind,
-            AuthorizerId=made["AuthorizerId"],
-            Target=f"integrations/{target}",
-        )
+        for key, scopes in (("GET /v1/findings", ["ebb.read", "ebb.write"]), ("POST /v1/findings", ["ebb.write"])):
+            gateway.create_route(
+                ApiId=api,
+                RouteKey=key,
+                AuthorizationType=kind,
+                AuthorizationScopes=scopes,
+                AuthorizerId=made["AuthorizerId"],
+                Target=f"integrations/{target}",
+            )
         gateway.create_stage(ApiId=api, StageName="$default", AutoDeploy=True)
         return f"{filled().sim.ministack_url}/_aws/execute-api/{api}/$default/v1/findings"
 
     def _token(self, **claims: Any) -> str:
         head = {"alg": "RS256", "kid": "1", "typ": "JWT"}
-        body = {"iss": self.issuer, "aud": "ebb", "exp": int(time.time()) + 60, "sub": "ana"} | claims
+        body = {"iss": self.issuer, "aud": "ebb", "exp": int(time.time()) + 60, "sub": "ana", "scope": "ebb.read"} | claims
         signed = ".".join(_text(json.dumps(part).encode()) for part in (head, body))
         signature = Issuer.key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{signed}.{_text(signature)}"
 
-    def _status(self, token: str | None) -> int:
+    def _status(self, token: str | None, method: str = "GET") -> int:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.url, headers=headers), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(self.url, headers=headers, method=method), timeout=10) as answer:
                 self.assertEqual(json.load(answer), {"behind": True})
                 return answer.status
         except urllib.error.HTTPError as refused:
@@ -114,6 +118,13 @@ class Tokens(unittest.TestCase):
         }
         for why, token in refused.items():
             self.assertEqual(self._status(token), 401, why)
+
+    def test_writing_needs_a_scope_of_its_own(self):
+        tokens = {scope: self._token(scope=scope) for scope in ("ebb.read", "ebb.write", "others")}
+        reading = {scope: self._status(token) for scope, token in tokens.items()}
+        writing = {scope: self._status(token, "POST") for scope, token in tokens.items()}
+        self.assertEqual(reading, {"ebb.read": 200, "ebb.write": 200, "others": 403})
+        self.assertEqual(writing, {"ebb.read": 403, "ebb.write": 200, "others": 403})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,141 @@
+# Who may send for a node. The session name of the credentials is the name of the
+# node, so the policies of the queues and of the bucket ask for a proof of where the
+# credentials come from. README.md, "Who can speak for a node", describes each proof.
+
+locals {
+  role_arns = { for kind, sender in var.senders : kind => sender.role_arns if sender != null }
+
+  # A listed role of another account is used by the instances of that account.
+  ec2_accounts = distinct(concat([local.account], [
+    for role in try(local.role_arns.ec2, []) : split(":", role)[4]
+  ]))
+
+  # A key that is missing from a request does not match the first operator, and
+  # matches the second. So the first is for Allow and the second for Deny.
+  #
+  # Sources: "AWS global condition context keys" (IAM); "Identity-based policies for
+  # Amazon EC2" (ec2:SourceInstanceARN is a global key); "Grant Pods access to AWS
+  # resources based on tags" (EKS); "The IAM Roles Anywhere trust model".
+  attestations = {
+    for kind, attestation in {
+      ec2 = {
+        matches = "ArnLike"
+        differs = "ArnNotLike"
+        key     = "ec2:SourceInstanceARN"
+        values  = [for account in local.ec2_accounts : "arn:${local.partition}:ec2:*:${account}:instance/*"]
+      }
+      eks_pod_identity = {
+        matches = "StringEquals"
+        differs = "StringNotEquals"
+        key     = "aws:PrincipalTag/eks-cluster-arn"
+        values  = try(var.senders.eks_pod_identity.cluster_arns, [])
+      }
+      irsa = {
+        matches = "StringEquals"
+        differs = "StringNotEquals"
+        key     = "aws:FederatedProvider"
+        values  = try(var.senders.irsa.oidc_provider_arns, [])
+      }
+      roles_anywhere = {
+        matches = "StringLike"
+        differs = "StringNotLike"
+        key     = "aws:PrincipalTag/x509Subject/CN"
+        values  = try(var.senders.roles_anywhere.common_names, [])
+      }
+    } : kind => attestation if var.senders[kind] != null
+  }
+
+  # Tags of a session can be set by whoever may assume its role, so these kinds are
+  # accepted from the listed roles only. An instance proves itself.
+  tagged_role_arns = distinct(flatten([for kind, roles in local.role_arns : roles if kind != "ec2"]))
+  listed_role_arns = distinct(flatten(values(local.role_arns)))
+  sender_role_arns = distinct(concat([local.node_role_arn], local.listed_role_arns))
+
+  # Within the account the policy of a role allows. A role of another account needs
+  # the resource's policy as well.
+  foreign_role_arns = [for role in local.listed_role_arns : role if split(":", role)[4] != local.account]
+  foreign_accounts  = distinct([for role in local.foreign_role_arns : split(":", role)[4]])
+
+  # The conditions of one Deny each; all conditions of one must hold. SQS accepts 10
+  # conditions in a policy. All kinds together, with roles of other accounts, need 10.
+  refusals = merge(
+    {
+      DenyUnattested = [
+        for attestation in values(local.attestations) :
+        { test = attestation.differs, key = attestation.key, values = attestation.values }
+      ]
+    },
+    length(local.tagged_role_arns) == 0 ? {} : {
+      DenyUnlistedRoles = concat(
+        [{ test = "ArnNotEquals", key = "aws:PrincipalArn", values = local.tagged_role_arns }],
+        [
+          for kind, attestation in local.attestations :
+          { test = attestation.differs, key = attestation.key, values = attestation.values } if kind == "ec2"
+        ],
+      )
+      DenyNamesOfInstances = [
+        { test = "StringLike", key = "aws:userid", values = ["*:i-*"] },
+        { test = "Null", key = "ec2:SourceInstanceARN", values = ["true"] },
+      ]
+    },
+  )
+}
+
+# What one kind of sender may do. `aws_iam_policy.node` carries the kind of EC2; the
+# others are attached to the roles that you make for that kind.
+data "aws_iam_policy_document" "sender" {
+  for_each = local.attestations
+
+  statement {
+    sid       = "SendHeartbeats"
+    actions   = ["sqs:SendMessage"]
+    resources = local.queue_arns
+
+    condition {
+      test     = each.value.matches
+      variable = each.value.key
+      values   = each.value.values
+    }
+  }
+
+  # AWS itself fills in who is calling (AROA...:i-...), so no node can write under
+  # another node's name. The sweep relies on this.
+  statement {
+    sid       = "PutStepsUnderOwnName"
+    actions   = ["s3:PutObject"]
+    resources = [local.own_objects_arn]
+
+    condition {
+      test     = each.value.matches
+      variable = each.value.key
+      values   = each.value.values
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
+  }
+
+  statement {
+    sid       = "ReadRules"
+    actions   = ["s3:GetObject"]
+    resources = ["${local.bucket_arn}/config/*"]
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:ResourceAccount"
+      values   = [local.account]
+    }
+  }
+}
+
+resource "aws_iam_policy" "sender" {
+  for_each = { for kind, document in data.aws_iam_policy_document.sender : kind => document if kind != "ec2" }
+
+  name        = "${var.name}-sender-${replace(each.key, "_", "-")}"
+  description = "Ebb probe: sends what its own node did, and reads its rules."
+  policy      = each.value.json
+  tags        = local.tags
+}

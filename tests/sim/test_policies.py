@@ -1,0 +1,447 @@
+"""What a plan of the Terraform module grants: read from `terraform show -json`.
+
+The plan is made with the real provider; only the caller's identity is simulated.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from account import ACCOUNT_ID
+from filled import filled
+from policies import Policy, Request, conditions, is_allowed, listed, statements
+from simulators import HERE
+
+_ROOT = HERE.parent.parent
+_OTHER = "210987654321"
+_CLUSTER = f"arn:aws:eks:us-east-1:{ACCOUNT_ID}:cluster/c"
+_PROVIDER = f"arn:aws:iam::{ACCOUNT_ID}:oidc-provider/oidc.eks.example.org/id/C"
+_BUCKET = f"arn:aws:s3:::ebb-{ACCOUNT_ID}-us-east-1"
+_QUEUE = f"arn:aws:sqs:us-east-1:{ACCOUNT_ID}:ebb-heartbeats"
+
+# Where a resource of the provider holds a policy.
+_HOLDERS = {
+    "aws_iam_policy": "policy",
+    "aws_iam_role": "assume_role_policy",
+    "aws_iam_role_policy": "policy",
+    "aws_s3_bucket_policy": "policy",
+    "aws_sqs_queue": "policy",
+}
+
+# These services pass no source account when they assume a role.
+_WITHOUT_SOURCE = {"ec2.amazonaws.com", "lambda.amazonaws.com"}
+
+
+def _role(name: str, account: str = ACCOUNT_ID) -> str:
+    return f"arn:aws:iam::{account}:role/{name}"
+
+
+_ALL_KINDS = {
+    "ec2": {"role_arns": [_role("batch", _OTHER)]},
+    "eks_pod_identity": {"role_arns": [_role("pod")], "cluster_arns": [_CLUSTER]},
+    "irsa": {"role_arns": [_role("irsa")], "oidc_provider_arns": [_PROVIDER]},
+    "roles_anywhere": {"role_arns": [_role("rack")], "common_names": ["*.example.org"]},
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The resources of one plan, by address."""
+
+    resources: dict[str, dict[str, Any]]
+
+    def values(self, kind: str) -> list[dict[str, Any]]:
+        """The planned values of all resources of one type."""
+        return [resource["values"] for resource in self.resources.values() if resource["type"] == kind]
+
+    def policies(self) -> dict[str, Policy]:
+        """Every policy, by the address of what holds it."""
+        found = {}
+        for address, resource in self.resources.items():
+            if resource["type"] in _HOLDERS:
+                text = resource["values"].get(_HOLDERS[resource["type"]])
+                if text is None:
+                    raise AssertionError(f"{address}: the plan does not show its policy")
+                found[address] = json.loads(text)
+        return found
+
+
+@cache
+def _folder() -> Path:
+    """Where plans are made: a copy of the module, because Terraform copies an absolute path without its parent."""
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    path = Path(folder.name)
+    shutil.copytree(_ROOT / "terraform", path / "ebb", ignore=shutil.ignore_patterns(".terraform*"))
+    for name in ("sweeper.zip", "tune.zip"):
+        zipfile.ZipFile(path / name, "w").close()
+    _write(path, {})
+    _terraform(path, "init", "-backend=false", "-input=false", "-no-color")
+    return path
+
+
+def _terraform(folder: Path, *arguments: str) -> str:
+    command = [str(_ROOT / "scripts/terraform"), f"-chdir={folder}", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ)
+    if ended.returncode != 0:
+        raise AssertionError(f"{' '.join(arguments)}: {ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def _write(folder: Path, variables: dict[str, Any]) -> None:
+    provider = {
+        "region": "us-east-1",
+        "access_key": "test",
+        "secret_key": "test",
+        "skip_credentials_validation": True,
+        "skip_metadata_api_check": True,
+        "endpoints": {"sts": filled().sim.ministack_url},
+    }
+    ebb = {
+        "source": "./ebb",
+        "sweeper_package": "sweeper.zip",
+        "tune_package": "tune.zip",
+        "member_accounts": ["organization", _OTHER],
+        "email_from": "ebb@example.org",
+        "email_to": ["team@example.org"],
+        "topic_arn": f"arn:aws:sns:us-east-1:{ACCOUNT_ID}:events",
+        "slack_webhook_url": "https://hooks.example.org/ebb",
+    }
+    member = {"source": "./ebb/member", "sweeper_role_arn": _role("ebb-sweeper")}
+    member |= {"external_id": "ebb", "organization_id": "o-a1b2c3d4e5"}
+    root = {"provider": {"aws": provider}, "module": {"ebb": ebb | variables, "member": member}}
+    (folder / "main.tf.json").write_text(json.dumps(root))
+
+
+@cache
+def plan(variables: str) -> Plan:
+    """The plan of the module with these variables, given as JSON."""
+    folder = _folder()
+    _write(folder, json.loads(variables))
+    _terraform(folder, "plan", "-input=false", "-no-color", "-out=plan")
+    shown = json.loads(_terraform(folder, "show", "-json", "plan"))
+    modules = shown["planned_values"]["root_module"]["child_modules"]
+    return Plan({resource["address"]: resource for module in modules for resource in module["resources"]})
+
+
+@cache
+def plans() -> dict[str, Plan]:
+    """The plans that every policy is checked in."""
+    return {
+        "default": plan("{}"),
+        "every kind": plan(json.dumps({"senders": _ALL_KINDS, "shards": 2})),
+        "on premises": plan(json.dumps({"senders": {"roles_anywhere": _ALL_KINDS["roles_anywhere"]}})),
+    }
+
+
+def setUpModule() -> None:
+    """Makes the plans once; one that fails ends every test here."""
+    if shutil.which("terraform") is None:
+        raise unittest.SkipTest("terraform is not here (scripts/setup test gets it)")
+    plans()
+
+
+class Evaluation(unittest.TestCase):
+    """The rules of IAM that the other tests here rely on."""
+
+    def check(self, condition: dict[str, Any], context: dict[str, str], expect: bool) -> None:
+        """Whether a statement with this condition applies."""
+        allow = {"Statement": [{"Effect": "Allow", "Action": "a:B", "Resource": "*", "Condition": condition}]}
+        request = Request(_role("r"), "a:B", "arn:aws:a:::x", context)
+        self.assertEqual(is_allowed(request, allow, {"Statement": []}, ACCOUNT_ID), expect, (condition, context))
+
+    def test_a_missing_key_matches_negated_operators_only(self):
+        for operator, expect in (("StringLike", False), ("StringNotLike", True), ("ArnLike", False), ("ArnNotLike", True)):
+            self.check({operator: {"k": "arn:aws:a:::*"}}, {}, expect)
+            self.check({operator: {"k": "arn:aws:a:::*"}}, {"k": "arn:aws:a:::y"}, not expect)
+        self.check({"Null": {"k": "true"}}, {}, True)
+        self.check({"Null": {"k": "true"}}, {"k": "v"}, False)
+
+    def test_all_conditions_and_one_value_hold(self):
+        self.check({"StringEquals": {"k": ["a", "b"], "l": "c"}}, {"K": "b", "l": "c"}, True)
+        self.check({"StringEquals": {"k": ["a", "b"], "l": "c"}}, {"k": "b"}, False)
+        self.check({"StringNotEquals": {"k": ["a", "b"]}}, {"k": "b"}, False)
+        self.check({"ArnLike": {"k": "arn:aws:ec2:*:1:instance/*"}}, {"k": "arn:aws:ec2:x:2:y:1:instance/i"}, False)
+
+    def test_an_unknown_operator_is_an_error(self):
+        with self.assertRaises(KeyError):
+            self.check({"StringSomehow": {"k": "a"}}, {}, True)
+
+
+class Policies(unittest.TestCase):
+    def allowing(self) -> list[tuple[str, dict[str, Any]]]:
+        """Each statement of every plan that allows something, with where it is."""
+        return [
+            (f"{name}: {address}: {statement.get('Sid')}", statement)
+            for name, found in plans().items()
+            for address, policy in found.policies().items()
+            for statement in statements(policy)
+            if statement["Effect"] == "Allow"
+        ]
+
+    def test_every_policy_is_in_the_plan(self):
+        programs = {f"aws_iam_role{part}.{name}" for name in ("schedule", "sweeper", "tune") for part in ("", "_policy")}
+        common = programs | {"aws_iam_role.node", "aws_s3_bucket_policy.ebb"}
+        common |= {"aws_sqs_queue.dead_letters", "aws_sqs_queue.heartbeats[0]"}
+        others = {f'aws_iam_policy.sender["{kind}"]' for kind in _ALL_KINDS if kind != "ec2"}
+        expected = {
+            "default": common | {"aws_iam_policy.node[0]"},
+            "every kind": common | others | {"aws_iam_policy.node[0]", "aws_sqs_queue.heartbeats[1]"},
+            "on premises": common | {'aws_iam_policy.sender["roles_anywhere"]'},
+        }
+        for name, addresses in expected.items():
+            member = {f"module.member.aws_iam_role{part}" for part in (".member", "_policy.read")}
+            found = plans()[name].policies().keys()
+            self.assertEqual(found, {f"module.ebb.{address}" for address in addresses} | member, name)
+
+    def test_nothing_is_allowed_by_a_pattern_of_actions(self):
+        for where, statement in self.allowing():
+            self.assertFalse({"NotAction", "NotPrincipal", "NotResource"} & statement.keys(), where)
+            self.assertNotIn("*", "".join(listed(statement["Action"])), where)
+
+    def test_only_reading_is_allowed_on_every_resource(self):
+        for where, statement in self.allowing():
+            if "*" in listed(statement.get("Resource", [])):
+                for action in listed(statement["Action"]):
+                    self.assertRegex(action, r"^[a-z0-9-]+:(Describe|Get|List)\w+$", where)
+
+    def test_a_bucket_is_one_of_this_account(self):
+        seen = 0
+        for where, statement in self.allowing():
+            actions = listed(statement["Action"])
+            if "Principal" not in statement and any(action.startswith("s3:") for action in actions):
+                self.assertIn(("StringEquals", "aws:ResourceAccount", [ACCOUNT_ID]), conditions(statement), where)
+                self.assertTrue(all(arn.startswith(_BUCKET) for arn in listed(statement["Resource"])), where)
+                seen += 1
+        self.assertGreater(seen, 20)
+
+    def test_no_principal_is_allowed_without_a_limit(self):
+        for where, statement in self.allowing():
+            principal = statement.get("Principal")
+            if principal is None:
+                continue
+            self.assertIsInstance(principal, dict, where)
+            keys = {key for _, key, _ in conditions(statement)}
+            for name in listed(principal.get("AWS", [])):
+                self.assertTrue(name == _role("ebb-sweeper") or "aws:PrincipalArn" in keys, where)
+            for name in listed(principal.get("Service", [])):
+                self.assertTrue(name in _WITHOUT_SOURCE or {"aws:SourceAccount", "aws:SourceArn"} <= keys, where)
+
+    def test_another_organization_is_not_entered(self):
+        seen = 0
+        for where, statement in self.allowing():
+            arns = listed(statement.get("Resource", []))
+            if "sts:AssumeRole" in listed(statement["Action"]) and any("::*:" in arn for arn in arns):
+                organization = ("StringEquals", "aws:ResourceOrgID", ["${aws:PrincipalOrgID}"])
+                self.assertEqual(conditions(statement), [organization], where)
+                seen += 1
+        self.assertEqual(seen, len(plans()))
+
+    def test_members_let_in_one_role_of_the_organization(self):
+        policy = plans()["default"].policies()["module.member.aws_iam_role.member"]
+        [statement] = statements(policy)
+        self.assertEqual(statement["Principal"], {"AWS": _role("ebb-sweeper")})
+        expected = {("aws:PrincipalOrgID", "o-a1b2c3d4e5"), ("sts:ExternalId", "ebb")}
+        self.assertEqual({(key, *values) for _, key, values in conditions(statement)}, expected)
+
+    def test_only_tls_is_accepted(self):
+        everyone = {"Effect": "Deny", "Principal": "*"}
+        insecure = {"Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+        for found in plans().values():
+            holders = {a: p for a, p in found.policies().items() if "aws_sqs_queue." in a or "bucket_policy" in a}
+            self.assertEqual(len(holders), 1 + len(found.values("aws_sqs_queue")))
+            for address, policy in holders.items():
+                of_bucket = "bucket" in address
+                action = {"Action": "s3:*" if of_bucket else "sqs:*"}
+                denies = [{k: v for k, v in s.items() if k not in ("Sid", "Resource")} for s in statements(policy)]
+                self.assertIn(everyone | insecure | action, denies, address)
+                if of_bucket:
+                    old = {"Condition": {"NumericLessThan": {"s3:TlsVersion": "1.2"}}}
+                    self.assertIn(everyone | old | action, denies, address)
+
+    def test_policies_of_queues_fit_the_quotas(self):
+        # Source: Amazon SQS developer guide, "Amazon SQS policy quotas".
+        for found in plans().values():
+            for address, policy in found.policies().items():
+                if "aws_sqs_queue." not in address:
+                    continue
+                every = statements(policy)
+                self.assertLessEqual(len(json.dumps(policy)), 8192)
+                self.assertLessEqual(len(every), 20)
+                self.assertLessEqual(sum(len(conditions(s)) for s in every), 10, address)
+                self.assertLessEqual(max(len(listed(s["Action"])) for s in every), 7)
+
+
+class Senders(unittest.TestCase):
+    """Who may send for a node, and write where."""
+
+    secure = {"aws:SecureTransport": "true", "s3:TlsVersion": "1.3", "aws:ResourceAccount": ACCOUNT_ID}
+    instance = {"ec2:SourceInstanceARN": f"arn:aws:ec2:us-east-1:{ACCOUNT_ID}:instance/i-0abc"}
+    foreign = {"ec2:SourceInstanceARN": f"arn:aws:ec2:us-east-1:{_OTHER}:instance/i-0abc"}
+    pod = {"aws:PrincipalTag/eks-cluster-arn": _CLUSTER}
+    token = {"aws:FederatedProvider": _PROVIDER}
+    certificate = {"aws:PrincipalTag/x509Subject/CN": "r1.example.org"}
+
+    # A role with every permission that an administrator can give it.
+    wide = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+
+    def identity(self, found: Plan, kind: str) -> Policy:
+        """The policy that a sender of this kind gets from the module."""
+        address = "aws_iam_policy.node[0]" if kind == "ec2" else f'aws_iam_policy.sender["{kind}"]'
+        return found.policies()[f"module.ebb.{address}"]
+
+    def check(self, which: str, kind: str | None, role: str, session: str, proof: dict[str, str], expect: bool):
+        """Whether a session sends, and puts under its own name; `None` has wide permissions."""
+        found = plans()[which]
+        identity = self.wide if kind is None else self.identity(found, kind)
+        context = self.secure | {"aws:userid": f"AROA1:{session}"} | proof
+        own = f"{_BUCKET}/ingest/v1/AROA1:{session}/b/p/1.steps.zst"
+        policies = found.policies()
+        queue = policies["module.ebb.aws_sqs_queue.heartbeats[0]"]
+        bucket = policies["module.ebb.aws_s3_bucket_policy.ebb"]
+        for action, arn, policy in (("sqs:SendMessage", _QUEUE, queue), ("s3:PutObject", own, bucket)):
+            request = Request(role, action, arn, context)
+            why = (which, kind, role, session, proof, action)
+            self.assertEqual(is_allowed(request, identity, policy, ACCOUNT_ID), expect, why)
+
+    def test_an_instance_sends_by_default(self):
+        node = _role("ebb-node")
+        self.check("default", "ec2", node, "i-0abc", self.instance, True)
+        self.check("default", "ec2", node, "i-0abc", {}, False)
+        self.check("default", "ec2", node, "i-0abc", self.foreign, False)
+        self.check("default", "ec2", node, "i-0abc", self.instance | {"aws:SecureTransport": "false"}, False)
+        self.check("default", "ec2", _role("batch"), "i-0abc", self.instance, True)
+        self.check("default", None, _role("admin"), "ana", {}, False)
+        self.check("default", None, _role("admin"), "i-0abc", {}, False)
+        self.check("default", None, _role("pod"), "eks-c-p-1", self.pod, False)
+        self.check("default", "ec2", _role("batch", _OTHER), "i-0abc", self.foreign, False)
+
+    def test_each_kind_needs_its_role_and_its_proof(self):
+        every = {
+            "eks_pod_identity": (_role("pod"), "eks-c-p-1", self.pod),
+            "irsa": (_role("irsa"), "worker", self.token),
+            "roles_anywhere": (_role("rack"), "0a1b2c", self.certificate),
+        }
+        for kind, (role, session, proof) in every.items():
+            [(key, _)] = proof.items()
+            self.check("every kind", kind, role, session, proof, True)
+            self.check("every kind", kind, role, session, {}, False)
+            self.check("every kind", kind, role, session, {key: "another"}, False)
+            self.check("every kind", None, _role("admin"), session, proof, False)
+            self.check("every kind", None, role, "i-0abc", proof, False)
+
+    def test_an_instance_sends_next_to_other_kinds(self):
+        self.check("every kind", "ec2", _role("ebb-node"), "i-0abc", self.instance, True)
+        self.check("every kind", "ec2", _role("batch", _OTHER), "i-0abc", self.foreign, True)
+        self.check("every kind", "ec2", _role("another", _OTHER), "i-0abc", self.foreign, False)
+        self.check("every kind", None, _role("batch", _OTHER), "i-0abc", {}, False)
+
+    def test_a_kind_that_is_off_does_not_send(self):
+        self.check("on premises", "roles_anywhere", _role("rack"), "0a1b2c", self.certificate, True)
+        self.check("on premises", None, _role("ebb-node"), "i-0abc", self.instance, False)
+
+    def test_a_sender_writes_under_its_own_name_only(self):
+        policy = plans()["default"].policies()["module.ebb.aws_s3_bucket_policy.ebb"]
+
+        def check(role: str, action: str, key: str, expect: bool) -> None:
+            context = self.secure | self.instance | {"aws:userid": "AROA1:i-0abc"}
+            request = Request(_role(role), action, f"{_BUCKET}/{key}", context)
+            self.assertEqual(is_allowed(request, self.wide, policy, ACCOUNT_ID), expect, (role, action, key))
+
+        for role in ("ebb-node", "batch"):
+            check(role, "s3:PutObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
+            check(role, "s3:PutObject", "ingest/v1/AROA1:i-0abd/b/p/1.steps.zst", False)
+            check(role, "s3:PutObject", "ingest/v1/AROA2:i-0abc/b/p/1.steps.zst", False)
+            check(role, "s3:PutObject", "elsewhere", False)
+            check(role, "s3:GetObject", "config/rules.toml", True)
+        for key in ("config/rules.toml", "decisions/v1/findings.json", "state/v1/0", "lake/x", "reports/latest/a"):
+            check("ebb-node", "s3:PutObject", key, False)
+            check("ebb-node", "s3:DeleteObject", key, False)
+            check("admin", "s3:PutObject", key, True)
+
+    def test_the_programs_write_their_own_folders(self):
+        policies = plans()["default"].policies()
+        bucket = policies["module.ebb.aws_s3_bucket_policy.ebb"]
+
+        def check(program: str, action: str, key: str, expect: bool) -> None:
+            identity = policies[f"module.ebb.aws_iam_role_policy.{program}"]
+            context = self.secure | {"aws:userid": f"AROA9:ebb-{program}"}
+            request = Request(_role(f"ebb-{program}"), action, f"{_BUCKET}/{key}", context)
+            self.assertEqual(is_allowed(request, identity, bucket, ACCOUNT_ID), expect, (program, action, key))
+            elsewhere = Request(request.role, action, request.resource, context | {"aws:ResourceAccount": _OTHER})
+            self.assertFalse(is_allowed(elsewhere, identity, bucket, ACCOUNT_ID))
+
+        opening = "state/opening/of=01/shard=00.json"
+        check("sweeper", "s3:PutObject", opening, True)
+        check("sweeper", "s3:DeleteObject", opening, True)
+        check("sweeper", "s3:PutObject", "dead-letter/x", True)
+        check("sweeper", "s3:DeleteObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", True)
+        check("sweeper", "s3:DeleteObject", "state/v1/0", False)
+        check("sweeper", "s3:PutObject", "decisions/v1/findings.json", False)
+        check("sweeper", "s3:PutObject", "ingest/v1/AROA1:i-0abc/b/p/1.steps.zst", False)
+        check("tune", "s3:PutObject", "decisions/v1/findings.json", True)
+        check("tune", "s3:DeleteObject", "decisions/v1/findings.json", False)
+        check("tune", "s3:PutObject", "config/policy.toml", False)
+
+
+class Settings(unittest.TestCase):
+    """What protects the bucket and the API, other than policies."""
+
+    def one(self, kind: str) -> dict[str, Any]:
+        """The planned values of the only resource of one type."""
+        [values] = plans()["default"].values(kind)
+        return values
+
+    def test_the_bucket_is_private_encrypted_and_versioned(self):
+        block = self.one("aws_s3_bucket_public_access_block")
+        names = ("block_public_acls", "block_public_policy", "ignore_public_acls", "restrict_public_buckets")
+        self.assertTrue(all(block[name] for name in names))
+        self.assertEqual(
+            self.one("aws_s3_bucket_ownership_controls")["rule"], [{"object_ownership": "BucketOwnerEnforced"}]
+        )
+        self.assertEqual(self.one("aws_s3_bucket_versioning")["versioning_configuration"][0]["status"], "Enabled")
+        encryption = self.one("aws_s3_bucket_server_side_encryption_configuration")["rule"][0]
+        self.assertEqual(encryption["apply_server_side_encryption_by_default"][0]["sse_algorithm"], "AES256")
+
+    def test_every_old_version_ends(self):
+        rules = self.one("aws_s3_bucket_lifecycle_configuration")["rule"]
+        self.assertTrue(all(rule["status"] == "Enabled" for rule in rules))
+        ends = {
+            rule["filter"][0]["prefix"]: rule["noncurrent_version_expiration"][0]["noncurrent_days"]
+            for rule in rules
+            if rule["noncurrent_version_expiration"]
+        }
+        kept = {"config/": 90, "decisions/": 90}
+        brief = ("dead-letter/", "ingest/", "lake/", "reports/", "state/")
+        self.assertEqual(ends, kept | dict.fromkeys(brief, 1))
+        markers = {
+            rule["filter"][0]["prefix"]
+            for rule in rules
+            if any(expiration["expired_object_delete_marker"] for expiration in rule["expiration"])
+        }
+        self.assertEqual(markers, ends.keys())
+
+    def test_the_api_is_throttled_and_logged(self):
+        stage = self.one("aws_apigatewayv2_stage")
+        [limits] = stage["default_route_settings"]
+        self.assertEqual((limits["throttling_rate_limit"], limits["throttling_burst_limit"]), (20, 40))
+        fields = json.loads(stage["access_log_settings"][0]["format"])
+        self.assertIn("$context.routeKey", fields.values())
+        for value in fields.values():
+            self.assertRegex(value, r"^\$context\.[A-Za-z.]+$")
+            self.assertNotRegex(value.lower(), "query|path|token|header")
+        groups = plans()["default"].values("aws_cloudwatch_log_group")
+        self.assertEqual(len(groups), 3)
+        self.assertTrue(all(group["retention_in_days"] == 30 for group in groups))
+
+
+if __name__ == "__main__":
+    unittest.main()
