@@ -111,9 +111,7 @@ fn of_name(name: &str) -> Option<&'static Tool> {
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect();
     let has = |word: &&str| format!("_{plain}_").contains(&format!("_{word}_"));
-    TOOLS
-        .iter()
-        .find(|tool| tool.words.iter().any(&has))
+    TOOLS.iter().find(|tool| tool.words.iter().any(&has))
 }
 
 #[cfg(test)]
