@@ -132,10 +132,10 @@ fn an_instance_costs_what_the_billing_export_says_else_the_report_says_how_to_gi
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     let cost = &report["findings"][0]["cost"];
     assert_eq!(cost["basis"], "bill", "{report:#}");
-    assert_eq!(cost["per_hour"], 400_000);
+    assert_eq!(cost["per_hour_usd"], "0.40");
     let days = report["ledger"].as_array().expect("days");
     assert!(days.len() >= 3, "{days:?}");
-    let whole = days.iter().filter(|day| day["billed"] == 24 * 2_300_000);
+    let whole = days.iter().filter(|day| day["billed_usd"] == "55.20");
     assert!(whole.count() >= 2, "{days:?}");
 
     let output = scan(&["--gcp-endpoint", &address]);

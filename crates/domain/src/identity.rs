@@ -144,6 +144,18 @@ impl InstanceType {
         Self(SmolStr::new_static(Self::UNLISTED))
     }
 
+    /// Whether its family has GPUs or other accelerators, by its letters, for types that no
+    /// catalogue holds.
+    ///
+    /// Source: "Amazon EC2 instance type naming conventions": accelerated computing is `dl`,
+    /// `f`, `g`, `gr`, `inf`, `p`, `trn` and `vt`.
+    pub fn is_accelerated_by_name(&self) -> bool {
+        let letters = self.as_str().find(|c: char| !c.is_ascii_alphabetic());
+        let family = letters.and_then(|end| self.as_str().get(..end));
+        let accelerated = ["dl", "f", "g", "gr", "inf", "p", "trn", "vt"];
+        self.as_str().contains('.') && family.is_some_and(|family| accelerated.contains(&family))
+    }
+
     /// Whether a list of types may hold it.
     pub fn is_listed(&self) -> bool {
         self.as_str() != Self::UNLISTED
@@ -262,5 +274,32 @@ mod tests {
         assert!(NodeId::new("x".repeat(257)).is_err());
         assert!(NodeId::new("<script>").is_err());
         assert!(serde_json::from_str::<NodeId>("\"a\\nb\"").is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_type_tells_of_accelerators() {
+        let check = |name: &str, expect: bool| {
+            let kind = InstanceType::new(name).expect("a type");
+            assert_eq!(kind.is_accelerated_by_name(), expect, "{name}");
+        };
+        for name in [
+            "p3.2xlarge",
+            "g4ad.xlarge",
+            "gr6.4xlarge",
+            "dl2q.24xlarge",
+            "f1.2xlarge",
+        ] {
+            check(name, true);
+        }
+        for name in [
+            "m5.large",
+            "hpc6a.48xlarge",
+            "i4i.large",
+            "t3.micro",
+            "gpu",
+            "u-6tb1.metal",
+        ] {
+            check(name, false);
+        }
     }
 }

@@ -101,8 +101,6 @@ pub struct Need {
     /// How much longer tasks may take with those cores at the most, in parts per million;
     /// `None` where the cores follow from a measured peak, which costs no time.
     pub slowdown_ppm: Option<u32>,
-    /// How long a task may run; `None` with too few tasks.
-    pub time_limit: Option<Duration>,
     /// Fewer tasks than [`SizingPolicy::min_runs`] were seen, so that no request shrinks.
     pub too_few_tasks: bool,
     /// Peaks of the tasks, the least first, and how many independent ones they amount to.
@@ -171,8 +169,8 @@ const COMPETING: usize = 40;
 /// Sizes told for after a failure; a third failure in a row asks for a person.
 const ATTEMPTS: usize = 2;
 
-/// How often the longest task fits into a limit of time.
-const LIMIT_OF_LONGEST: u32 = 2;
+/// A size that no seen task exceeds lies this far above the greatest peak.
+const RESERVE: f64 = 1.05;
 
 /// A shorter task may end before anybody looks at its memory; one without a peak is left
 /// out. Slurm and Snakemake look every 30 seconds.
@@ -180,9 +178,6 @@ const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
 
 /// With fewer of the peaks known, the others may be what matters.
 const LEAST_KNOWN_PERCENT: usize = 95;
-
-/// Limits are whole quarters of an hour, in seconds.
-const LIMIT_STEP: u64 = 900;
 
 /// What a step needs. Cores follow from the greatest parallelism, rounded up to whole
 /// ones, or where only averages are known from [`cores::from_averages`]. Memory follows
@@ -230,7 +225,6 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
         by_input: input::by_input(all, policy),
         on_fargate: on_fargate.and_then(|(cores, memory)| fargate::pair(cores, memory)),
         slowdown_ppm: cores.slowdown_ppm,
-        time_limit: time_limit(all, policy),
         too_few_tasks: all.len() < policy.min_runs as usize,
         effective_millis: spread.map_or(0, |spread| spread.basis().effective_tasks_millis),
         peaks,
@@ -239,15 +233,6 @@ pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> 
         need.risk = need.risk_of(sized.size, sized.attempts);
     }
     need
-}
-
-/// A limit that no task came near: twice the longest one, in
-/// quarters of an hour. A limit that is too long costs nothing but a later start.
-fn time_limit(samples: &[Sample], policy: &SizingPolicy) -> Option<Duration> {
-    let longest = samples.iter().map(|sample| sample.wall).max()?;
-    let seconds = (longest * LIMIT_OF_LONGEST).as_secs();
-    let limit = Duration::from_secs(seconds.div_ceil(LIMIT_STEP) * LIMIT_STEP);
-    (samples.len() >= policy.min_runs as usize).then(|| limit.max(Duration::from_secs(LIMIT_STEP)))
 }
 
 fn peak_of(sample: &Sample) -> Option<Bytes> {
@@ -302,6 +287,7 @@ fn sized_memory(
         _ => None,
     };
     let least = match &modelled {
+        Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
         Some(advice) => advice.first(),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
@@ -323,6 +309,23 @@ fn sized_memory(
         oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
         attempts: attempts(size, named),
     }
+}
+
+/// The size of a model, kept near the greatest peak: a tail that is fitted to two groups of
+/// needs reaches far beyond both, and a tail without spread leaves no reserve.
+fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Bytes {
+    let Some(greatest) = greatest(samples, peak_of) else {
+        return size;
+    };
+    let count = samples.len().max(1) as f64;
+    let most = greatest.0.max(MEMORY_STEP.0) as f64 * (1.2 + 5.0 / count);
+    let is_rare = count * f64::from(policy.oom_ppm) < 1e6;
+    let least = if is_rare {
+        greatest.0 as f64 * RESERVE
+    } else {
+        0.0
+    };
+    Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
 }
 
 /// The greatest size in bytes that the spread may lead to: the more independent tasks there
@@ -520,6 +523,7 @@ mod tests {
         let between = sized.risk.oom_between.expect("peaks are known");
         assert!(between.from_ppm > 900_000, "{between:?}");
         assert_eq!(sized.risk.oom_ppm, None);
-        assert_eq!(sized.risk.attempts[0], Bytes::gib(4));
+        // All peaks are 4,000 MiB; 5 % above them are kept in reserve.
+        assert_eq!(sized.risk.attempts[0], Bytes::mib(4_352));
     }
 }

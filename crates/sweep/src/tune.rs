@@ -70,6 +70,8 @@ fn of_finding(finding: &Finding) -> Option<StepAdvice> {
         machines: resource.instance_type.iter().cloned().collect(),
         mean_cores: None,
         peak_memory: None,
+        peak_is_upper_bound: false,
+        parallel_tasks: 0,
         asks: told.current,
         present: PresentRequest::default(),
         should_ask: told.recommended,

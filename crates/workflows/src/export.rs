@@ -289,6 +289,8 @@ struct Change<'a> {
     is_median: bool,
     origin: Origin,
     samples: u32,
+    /// Tasks that a job of it runs in parallel, at the most.
+    parallel_tasks: u32,
 }
 
 impl<'a> Change<'a> {
@@ -300,22 +302,30 @@ impl<'a> Change<'a> {
             return None;
         }
         let is_median = step.present.basis == RequestBasis::Median;
-        // One value for all tasks would replace the pipeline's own, which differ.
+        // One value for all tasks would replace the pipeline's own, which differ. It is set
+        // only where it is enough for all and raises none.
+        let counts = || step.present.counts.iter();
+        let least_cores = counts().filter_map(|count| count.request.cores).min();
+        let least_memory = counts().filter_map(|count| count.request.memory).min();
         let cores = step.should_ask.cores;
-        let cores = cores.filter(|_| !is_median || cores != step.asks.cores);
+        let cores = cores.filter(|cores| !is_median || least_cores.is_some_and(|n| *cores <= n));
         let memory = step.should_ask.memory;
-        let memory = memory.filter(|_| !is_median || memory != step.asks.memory);
+        let memory = memory.filter(|size| !is_median || least_memory.is_some_and(|n| *size <= n));
+        if cores.is_none() && memory.is_none() && !changes_time {
+            return None;
+        }
         let further = memory.iter().flat_map(|_| step.risk.attempts.iter());
         Some(Self {
             name: &step.step,
             name_form: step.name_form,
-            cores: cores.map(whole),
+            cores: cores.filter(|_| step.parallel_tasks <= 1).map(whole),
             sizes: memory.iter().chain(further).copied().collect(),
             time: limit.map(|limit| limit.should_ask),
             now: step.asks,
             is_median,
             origin: step.origin,
             samples: step.samples,
+            parallel_tasks: step.parallel_tasks,
         })
     }
 

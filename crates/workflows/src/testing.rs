@@ -35,6 +35,8 @@ pub fn step(name: &str) -> StepAdvice {
         mean_wall: Some(Duration::from_secs(60)),
         mean_cores: Some(MilliCores(1_900)),
         peak_memory: Some(Bytes::mib(4_000)),
+        peak_is_upper_bound: false,
+        parallel_tasks: 1,
         machines: Vec::new(),
         asks: request(16, 57_344),
         present: PresentRequest::default(),

@@ -69,6 +69,21 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
                 .to_owned(),
         });
     }
+    for id in &read.per_core {
+        gaps.push(Gap {
+            scope: format!("{file}: {id}"),
+            reason: "not evaluated: CPU above 100 per cent; cpu_pct is of the whole machine, so \
+                     divide per-core values by the number of cores"
+                .to_owned(),
+        });
+    }
+    if read.may_be_fractions {
+        gaps.push(Gap {
+            scope: format!("{file}: cpu_pct"),
+            reason: "no value is above 1: it is in per cent (0 to 100); multiply fractions by 100"
+                .to_owned(),
+        });
+    }
     for column in &read.unread_columns {
         gaps.push(Gap {
             scope: format!("{file}: {column}"),
@@ -135,6 +150,37 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_with_cpu_of_its_cores_is_not_evaluated_on_its_quiet_rows() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        let mut put = |line: String| writeln!(file, "{line}").expect("written");
+        put("timestamp,resource_id,cpu_pct,net_in_bytes,net_out_bytes".to_owned());
+        for n in 0..288 {
+            let at = 1_790_000_000 + n * 300;
+            let busy = if n % 50 == 0 { "240" } else { "0.4" };
+            put(format!("{at},rack-1,{busy},2000,1000"));
+            put(format!("{at},rack-2,0.4,2000,1000"));
+        }
+        let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
+        let about: Vec<&str> = report
+            .findings
+            .iter()
+            .map(|f| f.resource.id.as_str())
+            .collect();
+        assert!(!about.contains(&"rack-1"), "{about:?}");
+        let reasons: Vec<&str> = report.gaps.iter().map(|gap| gap.reason.as_str()).collect();
+        assert!(
+            reasons.iter().any(|why| why.contains("number of cores")),
+            "{reasons:?}"
+        );
+        assert!(
+            reasons
+                .iter()
+                .any(|why| why.contains("no value is above 1")),
+            "{reasons:?}"
+        );
+    }
+
+    #[test]
     fn a_type_and_a_region_give_prices_and_a_smaller_type_and_simulated_rows_are_labelled() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         let mut put = |line: String| writeln!(file, "{line}").expect("written");
@@ -158,7 +204,7 @@ mod tests {
     #[test]
     fn columns_that_a_verdict_takes_are_named_where_they_are_missing() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        writeln!(file, "timestamp,resource_id,cpu_pct\n0,a,1\n300,a,1").expect("written");
+        writeln!(file, "timestamp,resource_id,cpu_pct\n0,a,2\n300,a,2").expect("written");
         let (report, _) = scan(file.path(), None, &Policy::default()).expect("it is read");
         assert!(report.findings.is_empty());
         let [gap] = &report.gaps[..] else {

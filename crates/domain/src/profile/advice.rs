@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::bound::Boundness;
-use super::failure::FailureCount;
+use super::failure::{FailureCount, FailureKind};
 use super::gather::{Profiled, Profiles, StepKey};
 use super::place::{self, Offers};
-use super::tasks::PresentRequest;
+use super::tasks::{AttemptRecord, PresentRequest};
 use super::{Run, StepProfile};
 use crate::catalogue::Catalogue;
 use crate::finding::Finding;
@@ -19,10 +19,10 @@ use crate::finding::FindingKind::OverprovisionedStep;
 use crate::heartbeat::Origin;
 use crate::identity::{AccountId, InstanceType, Region};
 use crate::judge::Facts;
-use crate::policy::Policy;
+use crate::policy::{Policy, SizingPolicy};
 use crate::sizing::self_sizing::SelfSizing;
 use crate::sizing::{Need, Risk, SizedInput, SizedRequest};
-use crate::step::StepKind;
+use crate::step::{MemorySource, StepKind};
 use crate::units::{Bytes, CpuTime, MilliCores, Usd};
 
 /// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
@@ -31,6 +31,12 @@ pub const MAX_STEPS: usize = 10_000;
 /// Steps that offers are looked for beside those with findings: a few milliseconds
 /// each.
 const MAX_PLACED: usize = 1_000;
+
+/// How often the longest attempt fits into a limit of time.
+const LIMIT_OF_LONGEST: u32 = 2;
+
+/// Limits are whole quarters of an hour, in seconds.
+const LIMIT_STEP: u64 = 900;
 
 /// What is told of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +76,14 @@ pub struct StepAdvice {
     /// The most memory that one of them held; `None` where no peak is known.
     #[serde(default)]
     pub peak_memory: Option<Bytes>,
+    /// That peak is an upper bound: a sum over tasks or steps of a job, which need not have
+    /// held their memory at the same time.
+    #[serde(default)]
+    pub peak_is_upper_bound: bool,
+    /// Tasks that one job runs in parallel (MPI ranks, `srun` tasks), at the most; 0 where
+    /// that is not known.
+    #[serde(default)]
+    pub parallel_tasks: u32,
     /// Machine types that it ran on, sorted.
     pub machines: Vec<InstanceType>,
     /// What it asks for, by the first attempts of its tasks.
@@ -215,7 +229,12 @@ impl StepAdvice {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let present = profile.present_request();
         let asks = present.request;
-        let (should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+        let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+        let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
+        if parallel_tasks > 1 {
+            // Its cores follow from how many ranks the user starts.
+            should_ask.cores = asks.cores;
+        }
         let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
         Some(Self {
             step: subject.name.to_owned(),
@@ -236,13 +255,17 @@ impl StepAdvice {
                 .filter_map(|run| run.peak_memory)
                 .map(|peak| peak.bytes)
                 .max(),
+            peak_is_upper_bound: (telling.iter())
+                .filter_map(|run| run.peak_memory)
+                .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
             machines,
             asks,
             present,
             should_ask,
             risk,
             slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
-            time_limit: time_limit(&runs, need),
+            time_limit: time_limit(&runs, &policy.sizing),
+            parallel_tasks,
             self_sizing: subject.self_sizing.cloned(),
             failures: profile.failures(),
             usage: None,
@@ -263,15 +286,35 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
     cpu.cores_over(runs.iter().map(|run| run.wall).sum())
 }
 
-/// Where tasks have a limit: that of the newest first attempt.
-fn time_limit(runs: &[&Run], need: &Need) -> Option<TimeLimit> {
-    let records = runs.iter().rev().filter_map(|run| run.record.as_ref());
-    let mut firsts = records.filter(|record| record.attempt <= 1);
+/// What first attempts may take, and should be allowed to: twice the longest attempt as the
+/// scheduler counts it, with what it waits for files. The limit stays where that is not
+/// known, and grows where attempts reached it.
+fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
+    let records = || runs.iter().filter_map(|run| run.record.as_ref());
+    let mut firsts = records().rev().filter(|record| record.attempt <= 1);
     let asks = firsts.find_map(|record| record.time_limit)?;
-    Some(TimeLimit {
-        asks,
-        should_ask: need.time_limit.unwrap_or(asks),
-    })
+    let is_over = |record: &&Box<AttemptRecord>| record.failure == Some(FailureKind::TimeLimit);
+    let reached = records().filter(is_over).filter_map(|r| r.time_limit).max();
+    let ended_well = || runs.iter().filter(|run| !run.end.is_bad());
+    let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);
+    let lasted: Option<Vec<Duration>> = ended_well().map(lasted).collect();
+    let longest = lasted.filter(|all| all.len() >= policy.min_runs as usize);
+    let by_longest = longest.and_then(|all| all.into_iter().max()).map(limit_for);
+    let by_reached = reached.map(limit_for);
+    let should_ask = match (by_longest, by_reached) {
+        (None, None) => asks,
+        (longest, None) => longest.unwrap_or(asks),
+        (longest, reached) => longest.max(reached).unwrap_or(asks).max(asks),
+    };
+    Some(TimeLimit { asks, should_ask })
+}
+
+/// Twice as long, in whole quarters of an hour. A limit that is too long costs nothing but a
+/// later start.
+fn limit_for(longest: Duration) -> Duration {
+    let seconds = (longest.saturating_mul(LIMIT_OF_LONGEST)).as_secs();
+    let steps = seconds.div_ceil(LIMIT_STEP).max(1);
+    Duration::from_secs(steps.saturating_mul(LIMIT_STEP))
 }
 
 /// What to ask for, and the risk of it. A request shrinks only where enough tasks were

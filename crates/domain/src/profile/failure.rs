@@ -17,6 +17,10 @@ const TERMINATED: i64 = 143;
 /// A connection was reset. Source: nf-core's list of exit codes that are worth a retry.
 const CONNECTION_RESET: i64 = 104;
 
+/// Signal USR2, which Nextflow has Slurm send ahead of a time limit, and LSF and Grid Engine
+/// send at theirs. Source: `--signal B:USR2@30` in Nextflow's Slurm executor; bsub(1) on -W.
+const TIME_LIMIT: i64 = 140;
+
 /// Fusion's file system failed. Source: as for 104.
 const STORAGE_FAILED: i64 = 175;
 
@@ -57,6 +61,7 @@ impl FailureKind {
         match status {
             Some(KILLED) => Self::OutOfMemory,
             Some(TERMINATED) => Self::Terminated,
+            Some(TIME_LIMIT) => Self::TimeLimit,
             Some(CONNECTION_RESET) => Self::ConnectionReset,
             Some(STORAGE_FAILED) => Self::StorageFailed,
             Some(NO_EXIT_STATUS) => Self::MachineLost,

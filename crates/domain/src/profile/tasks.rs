@@ -43,6 +43,13 @@ pub struct AttemptRecord {
     pub failure: Option<FailureKind>,
     /// How long it was allowed to run; `None` when unknown.
     pub time_limit: Option<Duration>,
+    /// How long it held its place, by which a scheduler counts: with what it waited for
+    /// files; `None` where the file does not say.
+    #[serde(default)]
+    pub occupied: Option<Duration>,
+    /// Tasks that it ran in parallel (MPI ranks, `srun` tasks); 0 where that is not known.
+    #[serde(default)]
+    pub parallel_tasks: u32,
 }
 
 /// How often first attempts asked for something.
@@ -177,6 +184,13 @@ impl Run {
             Some(record) if !record.pipeline_run.is_empty() => record.pipeline_run.clone(),
             _ => self.started_at.strftime("%F").to_string(),
         }
+    }
+
+    /// Tasks that it ran in parallel; 0 where that is not known.
+    pub(super) fn parallel_tasks(&self) -> u32 {
+        self.record
+            .as_ref()
+            .map_or(0, |record| record.parallel_tasks)
     }
 
     fn sample_name(&self) -> Option<&str> {

@@ -393,7 +393,9 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
     let controller = facts.controller(instance);
     let is_batchs = matches!(controller, Some(Controller::BatchEnvironment(_)));
     let has_devices = idle::metrics::gpus(facts, instance).is_some_and(|gpus| gpus > 0)
-        || machine.spec.is_some_and(|spec| spec.accelerators.is_some());
+        || machine.spec.is_some_and(|spec| spec.accelerators.is_some())
+        || idle::metrics::is_unknown_accelerator(facts, instance);
+    let is_metal = instance.instance_type.as_str().contains(".metal");
     q.holds(
         "does it run, and do its metrics go on?",
         (
@@ -405,14 +407,15 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
         && q.holds(
             "is it sized by its cores, and not by Batch?",
             (
-                match (is_batchs, has_devices) {
-                    (true, _) => "Batch chooses its type",
-                    (_, true) => "it has GPUs or accelerators",
+                match (is_batchs, has_devices, is_metal) {
+                    (true, ..) => "Batch chooses its type",
+                    (_, true, _) => "it has GPUs or accelerators",
+                    (.., true) => "it is bare metal",
                     _ => "yes",
                 },
                 "",
             ),
-            !is_batchs && !has_devices,
+            !is_batchs && !has_devices && !is_metal,
         )
         && q.holds(
             "of how long is its CPU known?",

@@ -240,10 +240,17 @@ impl Wanted<'_> {
             && other.architecture == self.spec.architecture
             && other.gpus == self.spec.gpus
             && other.accelerators == self.spec.accelerators
-            && other.local_disk >= self.spec.local_disk
+            && self.keeps_local_disk(other)
             && other.current_generation
             && (!other.burstable || self.is_held_by_baseline(other))
             && !other.metal
+    }
+
+    /// Local disks of other families may be of another kind (HDD for NVMe), so that a type
+    /// with local disks is replaced by one of its own family only.
+    fn keeps_local_disk(&self, other: &TypeSpec) -> bool {
+        let is_alike = || Family::of(&other.name) == Family::of(&self.spec.name);
+        self.spec.local_disk.is_none() || other.local_disk >= self.spec.local_disk && is_alike()
     }
 
     /// A burstable type is offered instead of one of its own family only, and only if its

@@ -7,6 +7,7 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use ebb_domain::profile::advice::{StepAdvice, StepTotals};
 use ebb_domain::profile::failure::FailureCount;
+use ebb_domain::sizing::SizedRequest;
 use ebb_domain::units::{MilliCores, Share, grouped};
 use serde_json::json;
 
@@ -83,21 +84,11 @@ impl Saving {
         let Some(usage) = step.usage else {
             return Self::default();
         };
-        let part = |now: Option<u64>, then: Option<u64>| match (now, then) {
-            (Some(now), Some(then)) if now > 0 => 1.0 - then as f64 / now as f64,
-            _ => 0.0,
-        };
-        let cores = part(
-            step.asks.cores.map(|c| c.0),
-            step.should_ask.cores.map(|c| c.0),
-        );
-        let memory = part(
-            step.asks.memory.map(|m| m.0),
-            step.should_ask.memory.map(|m| m.0),
-        );
+        let cores = |request: &SizedRequest| Some(request.cores?.as_cores());
+        let memory = |request: &SizedRequest| Some(request.memory?.0 as f64);
         Self {
-            core_hours: hours(usage.asked_core_seconds) * cores,
-            gib_hours: hours(usage.asked_gib_seconds) * memory,
+            core_hours: hours(usage.asked_core_seconds) * saved_part(step, cores),
+            gib_hours: hours(usage.asked_gib_seconds) * saved_part(step, memory),
         }
     }
 
@@ -127,6 +118,27 @@ impl Saving {
             gib_hours: self.gib_hours + other.gib_hours,
         }
     }
+}
+
+/// Which part of what tasks asked for the advice saves; negative where it adds. First
+/// attempts may ask for different things, of which the mean counts.
+fn saved_part(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f64 {
+    let (Some(now), Some(then)) = (of(&step.asks), of(&step.should_ask)) else {
+        return 0.0;
+    };
+    let counts = step.present.counts.iter();
+    let (mut sum, mut tasks) = (0.0, 0.0);
+    for count in counts {
+        if let Some(asked) = of(&count.request) {
+            sum += asked * f64::from(count.tasks);
+            tasks += f64::from(count.tasks);
+        }
+    }
+    let mean = if tasks > 0.0 { sum / tasks } else { now };
+    if now == then || mean <= 0.0 {
+        return 0.0;
+    }
+    1.0 - then / mean
 }
 
 fn hours(seconds: u64) -> f64 {
@@ -294,7 +306,10 @@ fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
                 .memory
                 .map_or_else(unknown, |memory| memory.to_string()),
             step.peak_memory
-                .map_or_else(unknown, |peak| peak.to_string()),
+                .map_or_else(unknown, |peak| match step.peak_is_upper_bound {
+                    true => format!("at most {peak}"),
+                    false => peak.to_string(),
+                }),
             advice(step),
             chance(step),
         ]);
@@ -342,7 +357,7 @@ fn amount(hours: f64) -> String {
 pub fn json(summary: &Summary<'_>, steps: &[StepAdvice]) -> String {
     let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
     let value = json!({
-        "schema": "ebb.tune/1.1",
+        "schema": "ebb.tune/2",
         "runs": summary.runs,
         "totals": summary.totals,
         "failures": summary.failures,

@@ -19,7 +19,7 @@ pub(super) fn slurm(steps: &[StepAdvice]) -> String {
     }
     let mut out = origin_note("#", &changes);
     out.push_str("# Copy the lines of a step into its job script.\n");
-    out.push_str("# They are for jobs of one task on one node.\n");
+    out.push_str("# --mem is the memory of one node.\n");
     for change in &changes {
         step(&mut out, change);
     }
@@ -31,6 +31,13 @@ fn step(out: &mut String, change: &Change<'_>) {
     let _ = writeln!(out, "\n# {} (from {tasks})", one_line(change.name));
     if change.name_form == NameForm::NextflowJob {
         out.push_str("# Nextflow submits these jobs: use --format nextflow instead.\n");
+    }
+    if change.parallel_tasks > 1 {
+        let _ = writeln!(
+            out,
+            "# Its jobs run up to {} tasks in parallel: --ntasks and --cpus-per-task stay.",
+            change.parallel_tasks
+        );
     }
     if let Some(cores) = change.cores {
         let _ = writeln!(out, "#SBATCH --cpus-per-task={cores}");

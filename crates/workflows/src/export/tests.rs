@@ -8,7 +8,8 @@ use ebb_domain::fleet::Market;
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::identity::{AccountId, InstanceType, Region};
 use ebb_domain::profile::advice::{NameForm, StepAdvice, TimeLimit};
-use ebb_domain::profile::tasks::RequestBasis;
+use ebb_domain::profile::tasks::{RequestBasis, RequestCount};
+use ebb_domain::sizing::SizedRequest;
 use ebb_domain::step::StepKind;
 use ebb_domain::targets::{Fleet, GroupAdvice};
 use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
@@ -60,10 +61,24 @@ fn requests_that_differ_by_sample_and_stay_are_left_alone() {
     let mut fewer_cores = step("star");
     fewer_cores.should_ask.memory = fewer_cores.asks.memory;
     fewer_cores.present.basis = RequestBasis::Median;
+    let smaller = SizedRequest {
+        cores: Some(MilliCores::cores(4)),
+        memory: Some(Bytes::gib(16)),
+    };
+    let count = |request| RequestCount {
+        request,
+        tasks: 10,
+        out_of_memory: 0,
+    };
+    fewer_cores.present.counts = vec![count(fewer_cores.asks), count(smaller)];
     let written = text(Form::Nextflow, &[fewer_cores.clone()]);
     assert!(!written.contains("memory ="), "{written}");
     assert!(written.contains("cpus = 3"), "{written}");
     assert!(written.contains("First attempts ask"), "{written}");
+    // What would raise the smaller requests is left to the pipeline.
+    fewer_cores.present.counts[1].request.cores = Some(MilliCores::cores(2));
+    let written = text(Form::Nextflow, &[fewer_cores.clone()]);
+    assert!(!written.contains("star"), "{written}");
     fewer_cores.present.basis = RequestBasis::Same;
     let written = text(Form::Nextflow, &[fewer_cores]);
     assert!(written.contains("memory = { [57344.MB, "), "{written}");

@@ -125,6 +125,9 @@ struct Attempt {
     submitted: Option<Timestamp>,
     started_at: Timestamp,
     wall: Duration,
+    occupied: Option<Duration>,
+    parallel_tasks: u32,
+    nodes: u64,
     cpu: Option<CpuTime>,
     peak: Option<Bytes>,
     peak_is_bound: bool,
@@ -237,17 +240,20 @@ impl Fold {
     fn completed(&mut self, key: TaskKey, mut attempt: Attempt, number: Option<u32>) {
         let mut attempts: Vec<Attempt> = Vec::new();
         if let Some(earlier) = self.pending.get_mut(&key) {
+            let is_later =
+                |one: &Attempt| attempt.submitted.is_some_and(|at| at >= one.observed_at);
             let is_before = |one: &Attempt| match number {
-                Some(number) => one.number < number,
+                // A resumed run counts its attempts from 1 again.
+                Some(number) => one.number < number || is_later(one),
                 // Submitted before the other ended, it cannot be its retry.
-                None => attempt.submitted.is_none_or(|at| at >= one.observed_at),
+                None => attempt.submitted.is_none() || is_later(one),
             };
             attempts = earlier.extract_if(.., |one| is_before(one)).collect();
             if earlier.is_empty() {
                 self.pending.remove(&key);
             }
         }
-        attempt.number = number.unwrap_or_else(|| next_number(&attempts));
+        attempt.number = number.unwrap_or(1).max(next_number(&attempts));
         for failed in &mut attempts {
             failed.is_retried = true;
             failed.failure = failed
@@ -337,6 +343,9 @@ impl Attempt {
                 .or_else(|| ended.checked_sub(record.wall).ok())
                 .unwrap_or(ended),
             wall: record.wall,
+            occupied: record.occupied,
+            parallel_tasks: record.parallel_tasks,
+            nodes: record.nodes.max(1),
             cpu: record.cpu,
             peak: record.peak,
             peak_is_bound: record.peak_is_bound,
@@ -404,6 +413,8 @@ impl Attempt {
                 exit_status: self.exit_status,
                 failure: self.failure,
                 time_limit: self.time_limit,
+                occupied: self.occupied,
+                parallel_tasks: self.parallel_tasks,
             })),
         }
     }
@@ -421,6 +432,8 @@ impl StepRecords {
             sums.used_core_nanos += u128::from(cpu.0);
         }
         if let (Some(asked), Some(peak)) = (attempt.requested.memory, attempt.peak) {
+            // Both are of one node.
+            let millis = millis * u128::from(attempt.nodes);
             sums.asked_byte_millis += millis * u128::from(asked.0);
             sums.used_byte_millis += millis * u128::from(peak.0);
         }

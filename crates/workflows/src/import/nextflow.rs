@@ -137,15 +137,21 @@ impl Parser for Trace {
         let columns = &self.columns;
         let mut notes = Vec::new();
         if !columns.memory.is_there() || !columns.cpus.is_there() {
-            notes.push(
-                "the trace has no requests: add cpus, memory and attempt to trace.fields, or \
-                 nothing can be compared with what tasks asked for"
-                    .to_owned(),
-            );
+            let lacking = [columns.cpus, columns.memory];
+            let lacking = lacking.iter().filter(|column| !column.is_there());
+            let lacking: Vec<&str> = lacking.map(|column| column.name).collect();
+            notes.push(format!(
+                "the trace has no requests for {}: add cpus, memory and attempt to trace.fields, \
+                 or nothing can be compared with what tasks asked for",
+                lacking.join(" and ")
+            ));
         } else if !columns.attempt.is_there() {
             notes.push(
                 "the trace has no column attempt: retries are known by their names only".to_owned(),
             );
+        }
+        if !columns.peak_rss.is_there() && !columns.rss.is_there() {
+            notes.push("the trace has no memory data: add peak_rss to trace.fields".to_owned());
         }
         notes
     }
@@ -184,6 +190,17 @@ impl Columns {
             row.get(self.write_bytes, bytes)?,
         );
         let cpu = row.get(self.cpu_percent, percent)?;
+        let (started, ended) = (row.get(self.start, time)?, row.get(self.complete, time)?);
+        let held = started
+            .zip(ended)
+            .and_then(|(from, to)| Duration::try_from(to.duration_since(from)).ok());
+        let occupied = match held {
+            Some(held) => Some(held.max(wall)),
+            // Counted from submission, so that it is too long where a task waited in a queue.
+            None => row
+                .get(self.duration, spoken)?
+                .map(|lasted| lasted.max(wall)),
+        };
         Ok(Record {
             step: process.to_owned(),
             task: name.map_or_else(|| tag.unwrap_or_default().to_owned(), str::to_owned),
@@ -194,9 +211,10 @@ impl Columns {
                 .and_then(|n| u32::try_from(n).ok()),
             sample: tag.map(str::to_owned),
             submitted: row.get(self.submit, time)?,
-            started: row.get(self.start, time)?,
+            started,
             ended: self.ended(row)?,
             wall,
+            occupied,
             ending,
             exit_status,
             is_retried: row.text(self.error_action).map(|action| action == "RETRY"),

@@ -52,6 +52,12 @@ pub(super) struct Record {
     pub(super) started: Option<Timestamp>,
     pub(super) ended: Option<Timestamp>,
     pub(super) wall: Duration,
+    /// How long it held its place in the scheduler's eyes; `None` where the file does not say.
+    pub(super) occupied: Option<Duration>,
+    /// Tasks that it ran in parallel; 0 where that is not known.
+    pub(super) parallel_tasks: u32,
+    /// Nodes that it ran on; 0 counts as one.
+    pub(super) nodes: u64,
     pub(super) ending: Ending,
     pub(super) exit_status: Option<i64>,
     /// Whether the engine ran it again; `None` where the file does not say.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_domain::profile::failure::FailureKind;
+use ebb_domain::safe_text::counted;
 use ebb_domain::step::Requested;
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
@@ -26,6 +27,12 @@ pub(super) struct Accounting {
     columns: Columns,
     open: Option<Job>,
     jobs: u64,
+    /// Jobs without lines of steps.
+    bare: u64,
+    /// Jobs that have not ended.
+    open_jobs: u64,
+    /// Jobs with a step whose MaxRSS is blank or 0.
+    unsampled: u64,
     notes: BTreeSet<&'static str>,
 }
 
@@ -56,18 +63,40 @@ struct Job {
     line: u64,
     /// `None` before the line of the job itself, or where it says nothing yet.
     record: Option<Result<Record, BadLine>>,
-    nodes: u64,
     steps: Vec<Step>,
     killed_for_memory: bool,
 }
 
 /// What a step of a job held.
 struct Step {
-    is_numbered: bool,
-    held: Bytes,
-    tasks: u64,
+    kind: StepKind,
+    /// `None` where MaxRSS is blank, 0 or unreadable: accounting took no sample of it.
+    held: Option<Bytes>,
+    /// `None` without NTasks.
+    tasks: Option<u64>,
     started: Option<Timestamp>,
     ended: Option<Timestamp>,
+}
+
+/// What a step of a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepKind {
+    /// `7.batch`, or another by name.
+    Named,
+    /// `7.extern`: what nothing else accounts for.
+    Extern,
+    /// `7.0`: started by `srun`.
+    Numbered,
+}
+
+impl StepKind {
+    fn of(step: &str) -> Self {
+        match step {
+            "extern" => Self::Extern,
+            _ if step.bytes().all(|byte| byte.is_ascii_digit()) => Self::Numbered,
+            _ => Self::Named,
+        }
+    }
 }
 
 impl Accounting {
@@ -119,8 +148,8 @@ impl Accounting {
         }
         if columns.max_rss.is_there() && !columns.ntasks.is_there() {
             notes.insert(
-                "without NTasks each step is taken for one task; a step of several holds more \
-                 than MaxRSS",
+                "no memory data for srun steps of jobs with several cores: add NTasks to sacct \
+                 --format; MaxRSS is the memory of one task",
             );
         }
         Ok(Self {
@@ -128,6 +157,9 @@ impl Accounting {
             columns,
             open: None,
             jobs: 0,
+            bare: 0,
+            open_jobs: 0,
+            unsampled: 0,
             notes,
         })
     }
@@ -137,15 +169,19 @@ impl Accounting {
             return;
         };
         let Some(record) = job.record else {
+            self.open_jobs += 1;
             return;
         };
         self.jobs += 1;
+        self.bare += u64::from(job.steps.is_empty());
         let record = record.map(|mut record| {
-            let held = self.held(&job.steps, job.nodes);
+            let held = self.held(&job.steps, &record);
             (record.peak, record.peak_is_bound) = match held {
                 Some(held) => (Some(held.bytes), held.is_bound),
                 None => (None, false),
             };
+            let tasks = job.steps.iter().filter_map(|step| step.tasks).max();
+            record.parallel_tasks = tasks.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
             if job.killed_for_memory && record.ending != Ending::Completed {
                 record.ending = Ending::Failed(FailureKind::OutOfMemory);
             }
@@ -154,19 +190,42 @@ impl Accounting {
         sink.take(job.line, record);
     }
 
-    /// The most that the steps of a job held at one time on its fullest node.
-    fn held(&mut self, steps: &[Step], nodes: u64) -> Option<Held> {
+    /// The most that the steps of a job held at one time on its fullest node; `None` as soon
+    /// as one of them is unknown.
+    fn held(&mut self, steps: &[Step], job: &Record) -> Option<Held> {
+        let is_single = job.requested.cores.is_some_and(|cores| cores.0 <= 1000);
+        let nodes = job.nodes.max(1);
         let on_fullest = |step: &Step| {
-            let tasks = step.tasks.div_ceil(nodes.max(1)).max(1);
-            step.held.0.saturating_mul(tasks)
+            let tasks = match (step.tasks, step.kind) {
+                (Some(tasks), _) => tasks,
+                (None, StepKind::Numbered) if !is_single => return None,
+                (None, _) => 1,
+            };
+            Some(step.held?.0.saturating_mul(tasks.div_ceil(nodes).max(1)))
         };
-        let (numbered, others): (Vec<&Step>, Vec<&Step>) =
-            steps.iter().partition(|step| step.is_numbered);
-        let all_along: u64 = others.iter().map(|step| on_fullest(step)).sum();
-        let times: Option<Vec<_>> = numbered
+        let counted = || steps.iter().filter(|step| step.kind != StepKind::Extern);
+        if counted().next().is_none() {
+            return None;
+        }
+        if counted().any(|step| step.held.is_none()) {
+            self.unsampled += 1;
+            return None;
+        }
+        let mut all_along: u64 = 0;
+        let mut numbered = Vec::new();
+        for step in steps {
+            match step.kind {
+                StepKind::Extern => {
+                    all_along = all_along.saturating_add(on_fullest(step).unwrap_or(0));
+                }
+                StepKind::Named => all_along = all_along.saturating_add(on_fullest(step)?),
+                StepKind::Numbered => numbered.push((step, on_fullest(step)?)),
+            }
+        }
+        let times = numbered
             .iter()
-            .map(|step| Some((step.started?, step.ended?, on_fullest(step))))
-            .collect();
+            .map(|(step, held)| Some((step.started?, step.ended?, *held)));
+        let times: Option<Vec<_>> = times.collect();
         let at_once = match times {
             Some(times) => most_at_once(times),
             None => {
@@ -174,17 +233,13 @@ impl Accounting {
                     "without Start and End of steps, the steps of a job are taken to run one \
                      after the other",
                 );
-                numbered
-                    .iter()
-                    .map(|step| on_fullest(step))
-                    .max()
-                    .unwrap_or(0)
+                numbered.iter().map(|(_, held)| *held).max().unwrap_or(0)
             }
         };
-        let is_bound = steps.len() > 1 || steps.iter().any(|step| step.tasks > 1);
-        (!steps.is_empty()).then_some(Held {
+        let has_many = counted().any(|step| step.tasks.is_some_and(|tasks| tasks > 1));
+        Some(Held {
             bytes: Bytes(all_along.saturating_add(at_once)),
-            is_bound,
+            is_bound: counted().count() > 1 || has_many,
         })
     }
 }
@@ -240,7 +295,6 @@ impl Parser for Accounting {
                 id: job_id.to_owned(),
                 line: number,
                 record: None,
-                nodes: 1,
                 steps: Vec::new(),
                 killed_for_memory: false,
             });
@@ -248,14 +302,25 @@ impl Parser for Accounting {
         match step {
             Some(step) => match self.columns.step(&row, step) {
                 Ok(read) => self.add_step(read),
-                Err(bad) => sink.take(number, Err(bad)),
+                Err(bad) => {
+                    // What the line says of memory is unknown, and so is the job's.
+                    self.add_step(ReadStep {
+                        step: Some(Step {
+                            kind: StepKind::of(step),
+                            held: None,
+                            tasks: None,
+                            started: None,
+                            ended: None,
+                        }),
+                        killed_for_memory: false,
+                    });
+                    sink.take(number, Err(bad));
+                }
             },
             None => {
                 let record = self.columns.record(&row, id).transpose();
-                let nodes = row.get(self.columns.nnodes, whole).ok().flatten();
                 if let Some(job) = &mut self.open {
                     job.record = record;
-                    job.nodes = nodes.and_then(|n| n.try_into().ok()).unwrap_or(1);
                 }
             }
         }
@@ -266,7 +331,26 @@ impl Parser for Accounting {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.notes.iter().map(|note| (*note).to_owned()).collect()
+        let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_owned()).collect();
+        let jobs =
+            |count: u64| counted(usize::try_from(count).unwrap_or(usize::MAX), "job", "jobs");
+        if self.open_jobs > 0 {
+            notes.push(format!("{} skipped: not ended yet", jobs(self.open_jobs)));
+        }
+        if self.columns.max_rss.is_there() && self.bare > 0 {
+            notes.push(format!(
+                "no memory data for {} without lines of steps: run sacct without -X",
+                jobs(self.bare)
+            ));
+        }
+        if self.unsampled > 0 {
+            notes.push(format!(
+                "no memory data for {}: MaxRSS of a step is blank or 0, as of steps shorter than \
+                 JobAcctGatherFrequency",
+                jobs(self.unsampled)
+            ));
+        }
+        notes
     }
 }
 
@@ -293,16 +377,13 @@ impl Columns {
             .get(self.ntasks, whole)?
             .and_then(|n| u64::try_from(n).ok());
         Ok(ReadStep {
-            step: match held {
-                Some(held) => Some(Step {
-                    is_numbered: step.bytes().all(|byte| byte.is_ascii_digit()),
-                    held,
-                    tasks: tasks.unwrap_or(1),
-                    started: row.get(self.start, slurm_time)?,
-                    ended: row.get(self.end, slurm_time)?,
-                }),
-                None => None,
-            },
+            step: Some(Step {
+                kind: StepKind::of(step),
+                held: held.filter(|held| held.0 > 0),
+                tasks,
+                started: row.get(self.start, slurm_time)?,
+                ended: row.get(self.end, slurm_time)?,
+            }),
             killed_for_memory: state.starts_with("OUT_OF_ME"),
         })
     }
@@ -347,8 +428,16 @@ impl Columns {
             started,
             ended: row.get(self.end, slurm_time)?,
             wall,
+            occupied: Some(wall),
+            nodes: row
+                .get(self.nnodes, whole)?
+                .and_then(|n| u64::try_from(n).ok())
+                .unwrap_or(1),
             ending,
-            exit_status,
+            // Slurm's own statuses say no more than the state does.
+            exit_status: exit_status.filter(|status| {
+                !(matches!(ending, Ending::Failed(_)) && matches!(*status, 0 | OUT_OF_MEMORY))
+            }),
             cpu: cpu.map(|cpu| CpuTime(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX))),
             requested: Requested {
                 cores: asked,

@@ -190,6 +190,7 @@ impl Benchmark {
             sample,
             ended: self.modified,
             wall,
+            occupied: Some(wall),
             cpu: fields.cpu.map(nanos).or(by_load).filter(|_| is_sampled),
             peak: fields.max_rss.filter(|peak| peak.0 > 0 && is_sampled),
             disk: (fields.read.zip(fields.written)).map(|(a, b)| a.saturating_add(b)),

@@ -243,6 +243,77 @@ fn three_resumes_are_one_run_of_the_same_tasks() {
 }
 
 #[test]
+fn a_task_that_failed_before_a_resume_is_the_task_that_ended_well_after_it() {
+    let name = |n: u32| format!("QC (s{n})");
+    let first: Vec<Task> = (0..4)
+        .map(|n| match n {
+            0 | 1 => Task::well(n, &name(n)),
+            _ => Task::failed(n, &name(n), "1"),
+        })
+        .collect();
+    let second: Vec<Task> = (0..4)
+        .map(|n| match n {
+            0 | 1 => Task {
+                status: "CACHED",
+                ..Task::well(n, &name(n))
+            },
+            _ => Task::well(n + 100, &name(n)),
+        })
+        .collect();
+    let files = read(&first).with(Kind::Nextflow, "resumed.txt", &trace(&second));
+    let step = files.only();
+    assert_eq!(step.usage.map(|usage| usage.tasks), Some(4));
+    assert_eq!((step.runs, step.failed), (6, 2));
+}
+
+#[test]
+fn a_time_limit_counts_what_a_task_waits_for_files_and_grows_where_it_was_reached() {
+    let check = |rows: &dyn Fn(u32) -> String, expect_minutes: u64| {
+        let head = "task_id\tname\tstatus\texit\tsubmit\tstart\tcomplete\tduration\trealtime\tpeak_rss\tcpus\tmemory\ttime\n";
+        let text: String = (0..5).map(rows).collect();
+        let files = Files::new().with(Kind::Nextflow, "trace.txt", &format!("{head}{text}"));
+        let limit = files.only().time_limit.expect("a limit");
+        assert_eq!(limit.should_ask.as_secs() / 60, expect_minutes, "{text}");
+    };
+    // Five minutes of work, and forty in the queue's place.
+    check(
+        &|n| {
+            format!(
+                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t2026-03-01 09:00:00.000\t2026-03-01 09:40:00.000\t1h 40m\t5m\t1 GB\t1\t4 GB\t4h\n"
+            )
+        },
+        90,
+    );
+    // Without start and complete the time since submission counts.
+    check(
+        &|n| {
+            format!(
+                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t-\t-\t1h 40m\t5m\t1 GB\t1\t4 GB\t4h\n"
+            )
+        },
+        210,
+    );
+    // Nothing but the time of the command itself: the limit stays.
+    check(
+        &|n| {
+            format!(
+                "{n}\tQC (s{n})\tCOMPLETED\t0\t2026-03-01 08:00:00.000\t-\t-\t-\t5m\t1 GB\t1\t4 GB\t4h\n"
+            )
+        },
+        240,
+    );
+    // Ended by the limit.
+    check(
+        &|n| {
+            format!(
+                "{n}\tQC (s{n})\tFAILED\t140\t2026-03-01 08:00:00.000\t2026-03-01 08:00:00.000\t2026-03-01 12:00:00.000\t4h\t4h\t1 GB\t1\t4 GB\t4h\n"
+            )
+        },
+        480,
+    );
+}
+
+#[test]
 fn cached_rows_alone_are_tasks_too() {
     let cached: Vec<Task> = (0..3)
         .map(|n| Task {
@@ -586,6 +657,59 @@ fn a_job_holds_what_its_steps_held_at_one_time_on_its_fullest_node() {
          7.extern|extern||COMPLETED|0:0|01:00:00|00:01:00|0||2|1|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n\
          7.0|a||COMPLETED|0:0|00:30:00|00:01:00|2G||2|1|1||2024-03-01T10:00:00|2024-03-01T10:40:00||\n",
         3.0,
+    );
+}
+
+#[test]
+fn memory_is_unknown_as_soon_as_a_step_of_a_job_has_none() {
+    let check = |steps: &str, note: &str| {
+        let job = "7|align||COMPLETED|0:0|01:00:00|02:00:00||8Gn|2||2|2024-03-01T09:00:00|2024-03-01T10:00:00|2024-03-01T11:00:00|1-00:00:00|/home/ana\n";
+        let imported = sacct(&format!("{job}{steps}")).import.finish();
+        let runs = imported.steps[0].profile.by_time();
+        assert_eq!(runs[0].peak_memory, None, "{steps}");
+        let notes = imported.notes.join("\n");
+        assert!(notes.contains(note), "{notes}");
+    };
+    let step = |name: &str, rss: &str, tasks: &str| {
+        format!(
+            "7.{name}|{name}||COMPLETED|0:0|01:00:00|00:01:00|{rss}||2|{tasks}|1||2024-03-01T10:00:00|2024-03-01T11:00:00||\n"
+        )
+    };
+    check("", "run sacct without -X");
+    check(&step("batch", "", "1"), "MaxRSS of a step is blank or 0");
+    check(
+        &(step("batch", "", "1") + &step("extern", "0", "1")),
+        "MaxRSS of a step is blank or 0",
+    );
+    check(
+        &(step("batch", "20M", "1") + &step("0", "", "1")),
+        "MaxRSS of a step is blank or 0",
+    );
+    check(
+        &step("batch", "lots", "1"),
+        "MaxRSS of a step is blank or 0",
+    );
+    // How many tasks the step had is not known, and MaxRSS is that of one.
+    check(&step("0", "2G", ""), "");
+}
+
+#[test]
+fn jobs_that_run_tasks_in_parallel_keep_their_cores() {
+    let job = |n: u32| {
+        format!(
+            "{n}|mpi||COMPLETED|0:0|01:00:00|02:00:00||64Gn|64||2|2024-03-0{n}T09:00:00|2024-03-0{n}T10:00:00|2024-03-0{n}T11:00:00|1-00:00:00|/home/ana\n\
+             {n}.0|mpi||COMPLETED|0:0|01:00:00|02:00:00|100M||64|64|2||2024-03-0{n}T10:00:00|2024-03-0{n}T11:00:00||\n"
+        )
+    };
+    let step = sacct(&(1..6).map(job).collect::<String>()).only();
+    assert_eq!(step.parallel_tasks, 64);
+    assert_eq!(step.should_ask.cores, step.asks.cores);
+    assert!(step.peak_is_upper_bound);
+    assert_eq!(step.peak_memory, Some(Bytes::mib(3_200)));
+    // Both nodes count in what was asked for.
+    assert_eq!(
+        step.usage.map(|u| u.asked_gib_seconds),
+        Some(5 * 2 * 64 * 3_600)
     );
 }
 

@@ -45,6 +45,11 @@ pub(super) struct Metrics {
     pub(super) bad_lines: BadLines,
     /// Columns that mean nothing here.
     pub(super) unread_columns: Vec<String>,
+    /// Machines with CPU above 100 per cent in some row: nothing is known of them, because
+    /// their other rows are the quiet ones.
+    pub(super) per_core: BTreeSet<NodeId>,
+    /// No CPU value is above 1, as of fractions instead of per cent.
+    pub(super) may_be_fractions: bool,
     /// Columns that are not there and that every verdict takes.
     pub(super) missing_columns: Vec<&'static str>,
 }
@@ -70,6 +75,7 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
     let columns = Columns::of(reader.headers()?, &mut metrics)?;
     let mut rows: BTreeMap<NodeId, Machine> = BTreeMap::new();
     let mut kept = 0;
+    let mut greatest = None;
     let mut record = StringRecord::new();
     loop {
         let line = reader.position().line();
@@ -97,6 +103,12 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
                     format!("more than {MAX_ROWS} rows"),
                 ));
             }
+            if row.is_over {
+                metrics.per_core.insert(row.id);
+                let why = "it is more than 100 per cent of the whole machine".to_owned();
+                return Err(BadLine::new(line, VALUES[0], why));
+            }
+            greatest = greatest.max(row.sample.cpu);
             let machine = rows.entry(row.id).or_default();
             if machine.samples.contains_key(&row.at) {
                 return Err(BadLine::new(
@@ -114,6 +126,8 @@ pub(super) fn read(source: impl Read) -> Result<Metrics> {
             metrics.bad_lines.add(refused);
         }
     }
+    metrics.may_be_fractions = greatest.is_some_and(|cpu| cpu <= Share::from_ppm(10_000));
+    rows.retain(|id, _| !metrics.per_core.contains(id));
     for (id, machine) in rows {
         let series = MetricSeries::from_samples(machine.samples);
         metrics.series.insert(id.clone(), series);
@@ -133,6 +147,8 @@ struct Row {
     id: NodeId,
     at: Timestamp,
     sample: MetricSample,
+    /// Its CPU is above 100 per cent.
+    is_over: bool,
 }
 
 /// Where each field is in a row.
@@ -229,13 +245,19 @@ impl Columns {
             let (a, b) = (value(a)?, value(b)?);
             Ok::<_, BadLine>(a.zip(b).map(|(a, b)| (a + b) as u64))
         };
+        let is_over = value(0)?.is_some_and(|cpu| cpu > 100.0);
         let sample = MetricSample {
-            cpu: percent(0)?,
+            cpu: if is_over { None } else { percent(0)? },
             memory: percent(1)?,
             network_bytes: both(2, 3)?,
             disk_bytes: both(4, 5)?,
         };
-        Ok(Row { id, at, sample })
+        Ok(Row {
+            id,
+            at,
+            sample,
+            is_over,
+        })
     }
 }
 

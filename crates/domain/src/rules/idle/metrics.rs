@@ -270,7 +270,20 @@ fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Opti
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
         return Some("metrics say nothing of its accelerator".to_owned());
     }
+    if is_unknown_accelerator(facts, instance) {
+        return Some(format!(
+            "the catalogue does not have {}, whose family has GPUs or accelerators",
+            instance.instance_type
+        ));
+    }
     unseen_gpus(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
+}
+
+/// Whether nothing but the name of its type tells that it has GPUs or accelerators.
+pub(in crate::rules) fn is_unknown_accelerator(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let is_in_catalogue = facts.catalogue.spec(&instance.instance_type).is_some();
+    let gpus = instance.hardware.and_then(|hardware| hardware.gpus);
+    !is_in_catalogue && gpus.is_none() && instance.instance_type.is_accelerated_by_name()
 }
 
 /// Why metrics do not tell of all of a machine's GPUs; `None` where they do.

@@ -55,7 +55,10 @@ impl CostWords {
         Self {
             saving: amount(cost.saving_a_month),
             spent: amount(cost.spent),
-            price: format!("wastes {at_most}{} {price}", cost.per_hour),
+            price: match cost.per_hour.0 == Usd::ZERO {
+                true => format!("wastes nothing now, {price}"),
+                false => format!("wastes {at_most}{} {price}", cost.per_hour),
+            },
             list: list.map(|list| format!("{list} {}", as_of(cost.list_as_of))),
             counted: not_counted(cost),
             whole: cost.whole(),
