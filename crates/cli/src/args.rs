@@ -82,7 +82,8 @@ Examples:
   ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
 
 Metrics of your own (--metrics): a CSV file with a row for each machine and sample. Columns:
-  timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required
+  timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required; either
+                    end of the sample; rows of 30 minutes and more count for both
   resource_id       the machine; required
   cpu_pct           CPU of the whole machine, 0 to 100: the highest, else the average
   memory_pct        memory in use, 0 to 100, without caches

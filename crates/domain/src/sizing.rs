@@ -288,7 +288,8 @@ fn sized_memory(
     };
     let least = match &modelled {
         Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
-        Some(advice) => advice.first(),
+        // No input is so small that it needs less than every task seen.
+        Some(advice) => advice.first().max(smallest(samples)),
         None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
     };
     let allowed = f64::from(policy.oom_ppm) / 1e6;
@@ -309,6 +310,11 @@ fn sized_memory(
         oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
         attempts: attempts(size, named),
     }
+}
+
+fn smallest(samples: &[Sample]) -> Bytes {
+    let peaks = samples.iter().filter_map(peak_of);
+    peaks.min().unwrap_or_default()
 }
 
 /// The size of a model, kept near the greatest peak: a tail that is fitted to two groups of

@@ -44,6 +44,9 @@ impl Credits {
     }
 }
 
+/// Samples that are so long that it matters which end of it a timestamp names.
+const LONG_SAMPLE_SECONDS: i64 = 1_800;
+
 impl MetricSeries {
     /// The points in order of time.
     pub fn points(&self) -> impl DoubleEndedIterator<Item = MetricPoint> + ExactSizeIterator + '_ {
@@ -163,6 +166,9 @@ impl MetricSeries {
     /// that is longer than twice the usual, samples are missing, and it is about the usual
     /// time; so is the first one. Empty for a single sample: nobody knows what time it is
     /// about.
+    ///
+    /// Some sources name the start of a sample's period, as CloudWatch does, others its end.
+    /// Of long samples the CPU counts for both, so that no schedule ends an hour too early.
     pub fn from_samples(samples: impl IntoIterator<Item = (Timestamp, MetricSample)>) -> Self {
         let samples: Vec<(Timestamp, MetricSample)> = samples.into_iter().collect();
         let pairs = samples.windows(2);
@@ -177,8 +183,13 @@ impl MetricSeries {
         let points = samples.iter().enumerate().map(|(n, (at, sample))| {
             let since = n.checked_sub(1).map(|before| between[before]);
             let length = since.filter(|since| *since <= usual * 2).unwrap_or(usual);
+            let before = n.checked_sub(1).and_then(|before| samples.get(before));
+            let before = before.filter(|_| usual >= LONG_SAMPLE_SECONDS && length == usual);
             MetricPoint {
-                cpu_max: sample.cpu,
+                cpu_max: sample.cpu.map(|cpu| {
+                    let earlier = before.and_then(|(_, sample)| sample.cpu);
+                    earlier.map_or(cpu, |earlier| earlier.max(cpu))
+                }),
                 network_bytes: sample.network_bytes,
                 disk_bytes: sample.disk_bytes,
                 memory: sample.memory,
