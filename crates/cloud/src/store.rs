@@ -2,6 +2,7 @@
 //! here come the tables' store, the port [`Objects`](crate::ports::Objects) and a queue.
 
 mod bucket;
+mod folder;
 mod objects;
 mod queue;
 

@@ -2,8 +2,7 @@
 //! replacement and metadata, so they are made up for there.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::PathBuf;
+use std::io::{self, Read};
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -14,13 +13,11 @@ use object_store::{
     UpdateVersion,
 };
 
+use super::folder::{Folder, lock_file};
 use super::{Place, StoreError, open};
 use crate::ports::{
     CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, bounded, too_large,
 };
-
-/// Held while an object of a folder is replaced on condition.
-const LOCK: &str = ".ebb-lock";
 
 /// Beside an object of a folder: what a bucket would keep as its metadata.
 const METADATA: &str = ".metadata.json";
@@ -31,7 +28,7 @@ pub struct StoreObjects {
     place: Place,
     base: Path,
     /// The folder, where the place is one.
-    folder: Option<PathBuf>,
+    folder: Option<Folder>,
 }
 
 impl StoreObjects {
@@ -46,7 +43,7 @@ impl StoreObjects {
             source: Box::new(error.into()),
         })?;
         let folder = match place.base.scheme() {
-            "file" => place.base.to_file_path().ok(),
+            "file" => place.base.to_file_path().ok().map(Folder::new),
             _ => None,
         };
         Ok(Self {
@@ -72,7 +69,7 @@ impl StoreObjects {
     /// Compares and puts under a lock: whoever does not keep to it is not Ebb.
     async fn replace_in_folder(
         &self,
-        (folder, key): (&std::path::Path, &str),
+        (folder, key): (&Folder, &str),
         (path, payload): (&Path, PutPayload),
         expected: &UpdateVersion,
     ) -> CloudResult<PutResult> {
@@ -80,11 +77,11 @@ impl StoreObjects {
             operation: "put".to_owned(),
             what: key.to_owned(),
         };
-        let io = |error: std::io::Error| CloudError::Failed {
+        let io = |error: io::Error| CloudError::Failed {
             operation: "put".to_owned(),
-            message: format!("{}: {error}", folder.join(LOCK).display()),
+            message: bounded(&format!("lock of {}: {error}", folder.root().display())),
         };
-        let lock = File::create(folder.join(LOCK)).map_err(io)?;
+        let lock = lock_file(folder.root()).map_err(io)?;
         lock.try_lock().map_err(|_| conflict())?;
         let store = &self.place.store;
         let there = match store.head(path).await {
@@ -96,6 +93,55 @@ impl StoreObjects {
         }
         let done = store.put(path, payload).await;
         done.map_err(|error| failed("put", key, &error))
+    }
+
+    async fn get_in_folder(
+        &self,
+        folder: &Folder,
+        key: &str,
+        max_bytes: u64,
+    ) -> CloudResult<Object> {
+        let missing = || CloudError::Missing {
+            operation: "get".to_owned(),
+            what: key.to_owned(),
+        };
+        let io = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => missing(),
+            _ => CloudError::Failed {
+                operation: "get".to_owned(),
+                message: bounded(&format!("{key}: {error}")),
+            },
+        };
+        let path = self.path("get", key)?;
+        let file = folder.open(key).map_err(io)?;
+        let mut bytes = Vec::new();
+        let limited = file
+            .take(max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes);
+        let read = limited.map_err(io)?;
+        if read as u64 > max_bytes {
+            return Err(too_large("get", key, max_bytes));
+        }
+        let meta = self.place.store.head(&path).await;
+        let meta = meta.map_err(|error| failed("get", key, &error))?;
+        Ok(Object {
+            bytes,
+            etag: etag(version(&meta)),
+            modified_at: modified_at(&meta),
+        })
+    }
+
+    /// Refuses a key of a folder that leads through a symbolic link.
+    fn refuse_links(&self, operation: &str, key: &str) -> CloudResult<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        folder
+            .refuse_links(key)
+            .map_err(|error| CloudError::Failed {
+                operation: operation.to_owned(),
+                message: bounded(&format!("{key}: {error}")),
+            })
     }
 
     async fn keep_metadata(&self, key: &str, options: &PutOptions) -> CloudResult<()> {
@@ -115,6 +161,9 @@ impl StoreObjects {
 #[async_trait]
 impl Objects for StoreObjects {
     async fn get(&self, key: &str, max_bytes: u64) -> CloudResult<Object> {
+        if let Some(folder) = &self.folder {
+            return self.get_in_folder(folder, key, max_bytes).await;
+        }
         let path = self.path("get", key)?;
         let failed = |error: Error| failed("get", key, &error);
         let found = self.place.store.get(&path).await.map_err(failed)?;
@@ -131,6 +180,7 @@ impl Objects for StoreObjects {
 
     async fn put(&self, key: &str, bytes: Vec<u8>, options: PutOptions) -> CloudResult<Etag> {
         let path = self.path("put", key)?;
+        self.refuse_links("put", key)?;
         self.keep_metadata(key, &options).await?;
         let mode = match &options.condition {
             PutIf::Always => PutMode::Overwrite,
@@ -162,14 +212,16 @@ impl Objects for StoreObjects {
         after: Option<&str>,
         limit: usize,
     ) -> CloudResult<Vec<Listed>> {
+        if let Some(folder) = &self.folder {
+            return list_folder(folder, prefix, after, limit);
+        }
         let path = self.path("list", prefix.trim_end_matches('/'))?;
         let offset = after.map(|after| self.path("list", after)).transpose()?;
         let mut found = match &offset {
             Some(offset) => self.place.store.list_with_offset(Some(&path), offset),
             None => self.place.store.list(Some(&path)),
         };
-        // Buckets list in the order of their keys; a folder in none, so all of it is
-        // looked at and the first keys are kept.
+        // Buckets list in the order of their keys.
         let mut first: BTreeMap<String, Listed> = BTreeMap::new();
         while let Some(meta) = found.next().await {
             let meta = meta.map_err(|error| failed("list", prefix, &error))?;
@@ -183,10 +235,7 @@ impl Objects for StoreObjects {
                 modified_at: modified_at(&meta),
             };
             first.insert(key.to_owned(), listed);
-            if first.len() > limit {
-                first.pop_last();
-            }
-            if self.folder.is_none() && first.len() == limit {
+            if first.len() >= limit {
                 break;
             }
         }
@@ -198,6 +247,10 @@ impl Objects for StoreObjects {
             .iter()
             .map(|key| self.path("delete", key))
             .collect::<CloudResult<_>>()?;
+        for key in keys {
+            let parent = key.rsplit_once('/').map_or("", |(parent, _)| parent);
+            self.refuse_links("delete", parent)?;
+        }
         let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
         let gone = |deleted: object_store::Result<Path>| async {
             match deleted {
@@ -210,6 +263,32 @@ impl Objects for StoreObjects {
         all.map(drop)
             .map_err(|error| failed("delete", "objects", &error))
     }
+}
+
+/// A folder lists in no order, so all of it is looked at and the first keys are kept.
+fn list_folder(
+    folder: &Folder,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> CloudResult<Vec<Listed>> {
+    let listing = folder.list(prefix).map_err(|error| CloudError::Failed {
+        operation: "list".to_owned(),
+        message: bounded(&format!("{prefix}: {error}")),
+    })?;
+    if listing.skipped > 0 {
+        let skipped = listing.skipped;
+        tracing::warn!(
+            skipped,
+            prefix,
+            "links, devices and illegal names are not read"
+        );
+    }
+    let mut files = listing.files;
+    files.retain(|listed| Some(listed.key.as_str()) > after);
+    files.sort_by(|a, b| a.key.cmp(&b.key));
+    files.truncate(limit);
+    Ok(files)
 }
 
 fn attributes(options: &PutOptions) -> Attributes {
