@@ -166,8 +166,14 @@ mod tests {
         let bucket = bucket();
         let (mut one, absent) = load(&bucket, 0).await.expect("it answers");
         one.greeted.insert("slack".to_owned());
-        assert_eq!(save(&bucket, 0, &one, absent.clone()).await, None);
-        assert_eq!(save(&bucket, 0, &Remembered::default(), absent).await, None);
+        let first = save(&bucket, 0, &one, absent.clone()).await;
+        let Stored::Done(condition) = first else {
+            panic!("{first:?}")
+        };
+        let second = save(&bucket, 0, &Remembered::default(), absent).await;
+        assert!(matches!(second, Stored::Overtaken), "{second:?}");
+        let replaced = save(&bucket, 0, &one, condition).await;
+        assert!(matches!(replaced, Stored::Done(_)), "{replaced:?}");
         let again = load(&bucket, 0).await.expect("it answers");
         assert_eq!(again.0, one);
         bucket.insert(key(0), *b"garbage");

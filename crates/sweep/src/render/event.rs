@@ -183,7 +183,8 @@ mod tests {
     fn a_name_from_outside_is_one_line_of_the_subject() {
         let report = sample::many_hostile(1);
         let changes = sample::all_new(&report);
-        let event = events(&report, &changes).next().expect("one");
+        let sending = BTreeMap::new();
+        let event = events(&report, &changes, &sending).next().expect("one");
         let event: Value = serde_json::from_str(&event.body).expect("JSON");
         let subject = event["subject"].as_str().expect("text");
         assert!(subject.chars().count() <= SUBJECT_CHARS);
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn an_event_carries_what_changed_and_counts_what_does_not_fit() {
         let check = |report: &Report, carried: usize, left_out: usize| {
-            let text = event(report, &sample::all_new(report));
+            let text = event(report, &sample::all_new(report), "ab12");
             assert!(text.len() <= MAX_BYTES);
             let event: Value = serde_json::from_str(&text).expect("it is JSON");
             assert_eq!(event["specversion"], "1.0");
