@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use ebb_domain::safe_text;
 use ebb_probe::args::Args;
 use ebb_probe::program;
 
@@ -10,7 +11,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     program::start_log(&args.command);
     program::main(args.command).unwrap_or_else(|error| {
-        eprintln!("ebb-probe: {error:#}");
+        let error_text = format!("ebb-probe: {error:#}");
+        eprintln!("{}", safe_text::lines(&error_text));
         program::status_of(&error)
     })
 }

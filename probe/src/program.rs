@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use ebb_domain::safe_text;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -89,8 +90,11 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
             };
             let seen = once::watch(&config, rules, stop).await?;
             match format {
-                Format::Table => print!("{}", once::table(&seen)),
-                Format::Json => println!("{}", serde_json::to_string_pretty(&seen)?),
+                Format::Table => print!("{}", safe_text::lines(&once::table(&seen))),
+                Format::Json => {
+                    let text = serde_json::to_string_pretty(&seen)?;
+                    println!("{}", safe_text::json(&text));
+                }
             }
         }
         Command::Label {
@@ -101,7 +105,7 @@ async fn command_main(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check { config } => {
             let lines = check::all(&config).await;
             for line in &lines {
-                println!("{line}");
+                println!("{}", safe_text::lines(&line.to_string()));
             }
             if lines.iter().any(check::Line::is_bad) {
                 return Ok(ExitCode::from(FAILED));

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use ebb_cloud::aws::AwsSecrets;
 use ebb_cloud::events::SignedWebhook;
-use ebb_cloud::ports::{Chat, ChatPost, CloudError, CloudResult, Events, Secrets};
+use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudError, CloudResult, Events, Secrets};
 use ebb_cloud::slack::SlackChat;
 use tokio::sync::OnceCell;
 
@@ -20,6 +20,12 @@ impl Chat for SecretSlack {
         let secret = self.secrets.read(&self.arn).await?;
         let chat = SlackChat::from_secret(&secret).map_err(|error| bad("slack", &error))?;
         chat.post(post).await
+    }
+
+    async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>> {
+        let secret = self.secrets.read(&self.arn).await?;
+        let chat = SlackChat::from_secret(&secret).map_err(|error| bad("slack", &error))?;
+        chat.find(search).await
     }
 }
 

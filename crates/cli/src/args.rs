@@ -8,6 +8,7 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use ebb_cloud::endpoint::Endpoint;
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::finding::FindingKind;
 use ebb_domain::identity::Region;
@@ -143,7 +144,7 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "FILE", requires = "gcp", conflicts_with_all = ["demo", "metrics"])]
     pub(crate) billing: Option<PathBuf>,
     /// Where a simulator plays its APIs, without credentials
-    #[arg(long, value_name = "URL", requires = "gcp", hide = true)]
+    #[arg(long, value_name = "URL", requires = "gcp", hide = true, value_parser = endpoint)]
     pub(crate) gcp_endpoint: Option<String>,
     /// Evaluate machines on metrics of your own instead: a CSV file, see below
     #[arg(
@@ -290,6 +291,12 @@ fn nearest_region(text: &str) -> Option<&'static Region> {
     let by_distance = regions.map(|region| (strsim::levenshtein(text, region.as_str()), region));
     let nearest = by_distance.min_by_key(|(distance, _)| *distance)?;
     (nearest.0 <= CLOSE).then_some(nearest.1)
+}
+
+/// An address that keeps what is sent there; see [`Endpoint`].
+fn endpoint(text: &str) -> Result<String, String> {
+    let endpoint = Endpoint::parse(text).map_err(|error| error.to_string())?;
+    Ok(endpoint.as_str().to_owned())
 }
 
 fn zone(text: &str) -> Result<Zone, String> {

@@ -2,6 +2,7 @@
 
 mod show;
 
+#[cfg(feature = "aws")]
 use std::fs;
 use std::path::Path;
 
@@ -12,6 +13,10 @@ use jiff::Timestamp;
 use crate::args::{CatalogArgs, CatalogCommand, Place, RefreshArgs};
 use crate::output::{self, Outcome};
 use crate::scan;
+use crate::text_file;
+
+/// Prices of all regions and types take some mebibytes.
+const MAX_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
     let text = scan::runtime()?.block_on(async {
@@ -24,7 +29,7 @@ pub(crate) fn run(args: &CatalogArgs) -> Result<Outcome> {
             CatalogCommand::Refresh(wanted) => refresh(wanted).await,
         }
     })?;
-    output::write(&text, None)?;
+    output::print(&text)?;
     Ok(Outcome::Done)
 }
 
@@ -39,8 +44,7 @@ async fn load(place: &Place) -> Result<Refreshed> {
 
 /// What `refresh --file` wrote.
 pub(crate) fn read(file: &Path) -> Result<Refreshed> {
-    let text = fs::read_to_string(file)
-        .with_context(|| format!("cannot read {}; `refresh --file` writes it", file.display()))?;
+    let text = text_file::read(file, MAX_BYTES).context("`refresh --file` writes the prices")?;
     serde_json::from_str(&text).with_context(|| {
         format!(
             "{} has no prices that this program reads; `ebb catalog refresh --file` writes it anew",

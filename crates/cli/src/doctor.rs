@@ -34,7 +34,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Outcome> {
             text
         }
     };
-    output::write(&text, None)?;
+    output::print(&text)?;
     let mut checks = sections.iter().flat_map(|section| &section.checks);
     Ok(match checks.any(|check| check.state == State::Missing) {
         true => Outcome::Failed,

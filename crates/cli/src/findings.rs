@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use ebb_cloud::ports::Objects;
 use ebb_domain::decision::{Decision, Verb};
 use ebb_domain::report::Report;
+use ebb_domain::safe_text::one_line;
 use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::render::Zone;
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &FindingsArgs, zone: &Zone) -> Result<Outcome> {
         )
         .await
     })?;
-    output::write(&text, None)?;
+    output::print(&text)?;
     Ok(Outcome::Done)
 }
 
@@ -134,7 +135,7 @@ fn list(report: &Report, zone: &Zone) -> String {
             let sign = if cost.basis.is_bound() { "≤ " } else { "" };
             format!("{sign}{}", cost.saving_a_month)
         });
-        let id: String = finding.id.chars().filter(|c| !c.is_control()).collect();
+        let id = one_line(&finding.id);
         out.push_str(&format!("{stage:<10}{saving:>14}  {id}\n"));
     }
     out

@@ -2,13 +2,13 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::safe_text::one_line;
+use ebb_domain::safe_text::{self, one_line};
 use ebb_sweep::tune::summary::{self, Summary};
 use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
@@ -101,7 +101,7 @@ fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Resu
     };
     let text = match args.form.format {
         TuneFormat::Table => summary::table(summary, steps, columns),
-        TuneFormat::Json => summary::json(summary, steps),
+        TuneFormat::Json => safe_text::json(&summary::json(summary, steps)).into_owned(),
         _ => return tune::write(steps, &args.form),
     };
     output::write(&text, args.form.output.as_deref())
@@ -217,16 +217,15 @@ impl Progress {
         }
         let text = format!("ebb: {file}: {lines} lines read");
         match self.is_terminal {
-            true => eprint!("\r\x1b[K{text}"),
+            true => output::progress(&text),
             false => eprintln!("{text}"),
         }
-        let _ = io::stderr().flush();
         self.shown = Some(Instant::now());
     }
 
     fn clear(&mut self) {
         if self.is_terminal && self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            output::progress("");
         }
     }
 }

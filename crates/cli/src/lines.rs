@@ -4,7 +4,6 @@
 use std::fmt;
 use std::path::Path;
 
-use csv::StringRecord;
 use ebb_domain::fleet::Gap;
 
 /// Lines that a report names one by one.
@@ -82,18 +81,6 @@ impl BadLines {
             });
         }
         gaps
-    }
-}
-
-/// Why a record of CSV is none that has a line end in a field: no field of ours has, but a
-/// quote that is not closed takes what follows for a part of it.
-pub(crate) fn unclosed(record: &StringRecord, from: u64, to: u64) -> Result<(), String> {
-    match record.iter().any(|field| field.contains('\n')) {
-        true => Err(format!(
-            "a quote is not closed: it takes {} lines",
-            to - from
-        )),
-        false => Ok(()),
     }
 }
 

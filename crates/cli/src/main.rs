@@ -15,6 +15,7 @@ mod args;
 #[cfg(any(feature = "gcp", feature = "sweep"))]
 mod billing;
 mod catalog;
+mod csv_file;
 mod demo;
 mod doctor;
 mod findings;
@@ -26,6 +27,7 @@ mod scan;
 mod serve;
 mod snakefile;
 mod sweep;
+mod text_file;
 mod tune;
 
 use std::process::ExitCode;
@@ -39,8 +41,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // A reader that has gone away is no reason to fail.
-            let _ = error.print();
+            output::usage(&error);
             return Outcome::of_usage(&error).into();
         }
     };

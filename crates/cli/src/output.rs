@@ -1,6 +1,7 @@
 //! Where text goes, how wide and coloured it is there, and with which status the
 //! program ends.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use ebb_domain::safe_text;
 use ebb_sweep::render::{Colour, Look, Zone};
 
 /// How the program ends. The numbers are part of its interface.
@@ -53,12 +55,23 @@ pub(crate) fn write(text: &str, file: Option<&Path>) -> Result<()> {
         return Ok(());
     }
     let mut out = io::stdout().lock();
+    // Renderers clean what they write. A terminal gets nothing that one of them forgot.
+    let text = match out.is_terminal() {
+        true => safe_text::styled_lines(text),
+        false => Cow::Borrowed(text),
+    };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output")
         }
         _ => Ok(()),
     }
+}
+
+/// Writes text that a person reads to standard output. Nothing in it acts on a terminal,
+/// even where a pipe leads there.
+pub(crate) fn print(text: &str) -> Result<()> {
+    write(&safe_text::styled_lines(text), None)
 }
 
 /// Whether `--output` names a folder: one that is there, or a name with a `/` at its end.
@@ -69,12 +82,31 @@ pub(crate) fn is_folder(path: &Path) -> bool {
 /// Writes a line to standard output; what nobody reads is not written.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let line = line.to_string();
+    let _ = writeln!(out, "{}", safe_text::lines(&line)).and_then(|()| out.flush());
 }
 
-/// Writes a line to standard error; what nobody reads is not written.
+/// Writes a line to standard error; what nobody reads is not written. Errors quote files,
+/// names and answers of clouds, so nothing in the line acts on a terminal.
 pub(crate) fn note(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let line = line.to_string();
+    let _ = writeln!(io::stderr().lock(), "{}", safe_text::lines(&line));
+}
+
+/// Writes how far the program is over the last line of a terminal's standard error.
+pub(crate) fn progress(text: &str) {
+    let mut err = io::stderr().lock();
+    let text = safe_text::one_line(text);
+    let _ = write!(err, "\r\x1b[K{text}").and_then(|()| err.flush());
+}
+
+/// What clap says of a command line: help goes to standard output, errors quote arguments.
+pub(crate) fn usage(error: &clap::Error) {
+    match error.use_stderr() {
+        true => note(format_args!("{}", error.render().to_string().trim_end())),
+        // A reader that has gone away is no reason to fail.
+        false => _ = error.print(),
+    }
 }
 
 /// The time zone that the environment variable `TZ` names, else UTC.

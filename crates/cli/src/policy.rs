@@ -5,7 +5,6 @@ mod diff;
 mod place;
 mod words;
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +13,10 @@ use toml::Table;
 
 use crate::args::{PolicyArgs, PolicyCommand};
 use crate::output::{self, Outcome};
+use crate::text_file;
+
+/// No policy is larger; the largest in use have some kilobytes.
+const MAX_BYTES: u64 = 1 << 20;
 
 pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
     let text = match &args.command {
@@ -21,14 +24,14 @@ pub(crate) fn run(args: &PolicyArgs) -> Result<Outcome> {
         PolicyCommand::Diff { old, new } => differ(old, new.as_deref())?,
         PolicyCommand::Show => words::as_file(&thresholds(&Policy::default())?),
     };
-    output::write(&text, None)?;
+    output::print(&text)?;
     Ok(Outcome::Done)
 }
 
 /// Reads a policy file; an error names file, line and field.
 pub(crate) fn read(path: &Path) -> Result<Policy> {
     let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("the policy {shown}"))?;
+    let text = text_file::read(path, MAX_BYTES)?;
     let error = match Policy::parse(&text) {
         Ok(policy) => return Ok(policy),
         Err(error) => error,
@@ -47,8 +50,14 @@ pub(crate) fn read(path: &Path) -> Result<Policy> {
             (place, format!("it is {value}; {problem}"))
         }
         PolicyError::Quiet { key, problem } => (place::of_key(&text, key), problem.clone()),
-        PolicyError::Exemption { .. } | PolicyError::Price { .. } | PolicyError::Route { .. } => {
-            (None, String::new())
+        PolicyError::Exemption { index, .. } => {
+            (place::of_entry(&text, "exempt", *index), error.to_string())
+        }
+        PolicyError::Price { index, .. } => {
+            (place::of_entry(&text, "prices", *index), error.to_string())
+        }
+        PolicyError::Route { index, .. } => {
+            (place::of_entry(&text, "route", *index), error.to_string())
         }
     };
     match place {

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use ebb_domain::judge::Explanation;
 use ebb_domain::policy::{Policy, StatedPrice};
 use ebb_domain::report::Report;
+use ebb_domain::safe_text;
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{self, Look, Zone};
 use ebb_sweep::scan::explained;
@@ -153,12 +154,12 @@ fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
 fn rendered(report: &Report, format: Format, look: &Look, zone: &Zone) -> String {
     match format {
         Format::Table => render::table(report, look, zone),
-        Format::Json => render::json(report),
+        Format::Json => safe_text::json(&render::json(report)).into_owned(),
         Format::Html => render::html(report, zone),
         Format::Csv => render::csv(report),
         Format::Markdown => render::markdown(report, zone),
         Format::Focus => render::focus(report),
-        Format::Sarif => render::sarif(report),
+        Format::Sarif => safe_text::json(&render::sarif(report)).into_owned(),
     }
 }
 

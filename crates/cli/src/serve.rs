@@ -3,9 +3,9 @@
 //! until the program ends; here is only as much HTTP as it needs.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -18,17 +18,21 @@ use crate::args::ServeArgs;
 use crate::output::Outcome;
 use crate::tune;
 
-/// Requests that are answered at one time; more are turned away.
-const AT_ONCE: usize = 32;
+/// Connections at one time. A new one beyond that ends the oldest that still sends its
+/// request, so that slow clients cannot keep others out.
+const MAX_CONNECTIONS: usize = 32;
 
-/// What a request may be long, without its body.
+/// The length of a request without its body.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// What is read of a body, so that the answer arrives.
+/// The length of a body; no route takes more.
 const MAX_BODY_BYTES: u64 = 1 << 20;
 
-/// A client that says nothing for so long has gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for all of a request to arrive, however its bytes are spread.
+const REQUEST_TIME: Duration = Duration::from_secs(5);
+
+/// Time for all of an answer to be taken. A report may have 256 MiB.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     let Some(report) = tune::report(args.source())? else {
@@ -42,44 +46,156 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Outcome> {
     let address = listener.local_addr().context("no address")?;
     println!("http://{address}/v1/openapi.json");
     let (api, runtime) = (Service::new(&bucket), crate::scan::runtime()?);
-    let under_way = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else { continue };
-            if under_way.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
-                under_way.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let (api, runtime, under_way) = (&api, &runtime, &under_way);
-            scope.spawn(move || {
-                // A client that goes away needs no answer.
-                let _ = serve(&stream, |request| {
-                    let answer = api.answer(&request, Instant::now(), Timestamp::now());
-                    runtime.block_on(answer)
-                });
-                under_way.fetch_sub(1, Ordering::Relaxed);
-            });
-        }
+    accept(&listener, &|request| {
+        let answer = api.answer(&request, Instant::now(), Timestamp::now());
+        runtime.block_on(answer)
     });
     Ok(Outcome::Done)
 }
 
-fn serve(stream: &TcpStream, api: impl Fn(Request) -> Answer) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut reader = BufReader::new(stream);
-    let answer = match head(&mut reader)? {
+/// Answers each connection on a thread of its own, until the listener ends.
+fn accept(listener: &TcpListener, api: &(impl Fn(Request) -> Answer + Sync)) {
+    let connections = &Connections::default();
+    std::thread::scope(|scope| {
+        for (number, stream) in (0..).zip(listener.incoming()) {
+            let Ok(stream) = stream else {
+                // Out of file descriptors, most likely: wait until some are closed.
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            };
+            if !connections.admit(number, &stream) {
+                continue;
+            }
+            scope.spawn(move || {
+                // A client that goes away needs no answer.
+                let _ = serve(&stream, REQUEST_TIME, |request| {
+                    connections.set_answering(number);
+                    api(request)
+                });
+                connections.end(number);
+            });
+        }
+    });
+}
+
+/// The connections that are open, by number, the oldest first.
+#[derive(Default)]
+struct Connections(Mutex<BTreeMap<u64, Connection>>);
+
+enum Connection {
+    /// Its request has not arrived in full; the stream is shut down to end it.
+    Receiving(TcpStream),
+    Answering,
+}
+
+impl Connections {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes room for a connection; false where all are being answered.
+    fn admit(&self, number: u64, stream: &TcpStream) -> bool {
+        let Ok(stream) = stream.try_clone() else {
+            return false;
+        };
+        let mut open = self.open();
+        if open.len() >= MAX_CONNECTIONS {
+            let oldest = open
+                .iter()
+                .find_map(|(number, connection)| match connection {
+                    Connection::Receiving(stream) => Some((*number, stream)),
+                    Connection::Answering => None,
+                });
+            let Some((oldest, slow)) = oldest else {
+                return false;
+            };
+            // It may have ended by itself.
+            let _ = slow.shutdown(Shutdown::Both);
+            open.remove(&oldest);
+        }
+        open.insert(number, Connection::Receiving(stream));
+        true
+    }
+
+    fn set_answering(&self, number: u64) {
+        if let Some(connection) = self.open().get_mut(&number) {
+            *connection = Connection::Answering;
+        }
+    }
+
+    fn end(&self, number: u64) {
+        self.open().remove(&number);
+    }
+}
+
+/// A stream with one time limit for all that is read of it or written to it.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Timed<'_> {
+    fn new(stream: &TcpStream, time: Duration) -> Timed<'_> {
+        let until = Instant::now() + time;
+        Timed { stream, until }
+    }
+
+    /// What is left of the time.
+    fn left(&self) -> std::io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn serve(
+    stream: &TcpStream,
+    time: Duration,
+    api: impl Fn(Request) -> Answer,
+) -> std::io::Result<()> {
+    let answer = match request(&mut BufReader::new(Timed::new(stream, time))) {
+        Ok(Ok(request)) => api(request),
+        Ok(Err(status)) => plain(status),
+        // Its time is over: half a request gets an answer, too.
+        Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) => {
+            plain(408)
+        }
+        Err(error) => return Err(error),
+    };
+    write(Timed::new(stream, ANSWER_TIME), &answer)
+}
+
+/// Reads one request; a status where it is refused.
+fn request(reader: &mut impl BufRead) -> std::io::Result<Result<Request, u16>> {
+    let (method, target, headers) = match head(reader)? {
         Head::Request {
             method,
             target,
             headers,
-        } => {
-            let body = body(&mut reader, &headers)?;
-            api(Request::new(&method, &target, headers).with_body(body))
-        }
-        Head::Refused(status) => plain(status),
+        } => (method, target, headers),
+        Head::Refused(status) => return Ok(Err(status)),
     };
-    write(stream, &answer)
+    Ok(body(reader, &headers)?.map(|body| Request::new(&method, &target, headers).with_body(body)))
 }
 
 enum Head {
@@ -137,14 +253,26 @@ fn head(reader: &mut impl BufRead) -> std::io::Result<Head> {
     })
 }
 
-/// As much of a body as is taken, which is more than any route wants.
-fn body(reader: &mut impl Read, headers: &BTreeMap<String, String>) -> std::io::Result<Vec<u8>> {
-    let length = headers.get("content-length");
-    let length = length.and_then(|length| length.parse::<u64>().ok());
+/// The body; a status where it is refused.
+fn body(
+    reader: &mut impl Read,
+    headers: &BTreeMap<String, String>,
+) -> std::io::Result<Result<Vec<u8>, u16>> {
+    if headers.contains_key("transfer-encoding") {
+        return Ok(Err(411));
+    }
+    let length = match headers.get("content-length").map(|length| length.parse()) {
+        None => 0_u64,
+        Some(Ok(length)) if length > MAX_BODY_BYTES => return Ok(Err(413)),
+        Some(Ok(length)) => length,
+        Some(Err(_)) => return Ok(Err(400)),
+    };
     let mut body = Vec::new();
-    let bound = length.unwrap_or(0).min(MAX_BODY_BYTES);
-    reader.take(bound).read_to_end(&mut body)?;
-    Ok(body)
+    reader.take(length).read_to_end(&mut body)?;
+    match body.len() as u64 == length {
+        true => Ok(Ok(body)),
+        false => Ok(Err(400)),
+    }
 }
 
 fn plain(status: u16) -> Answer {
@@ -155,7 +283,7 @@ fn plain(status: u16) -> Answer {
     }
 }
 
-fn write(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> {
+fn write(mut stream: Timed<'_>, answer: &Answer) -> std::io::Result<()> {
     let mut text = format!("HTTP/1.1 {} -\r\nconnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         text.push_str(&format!("{name}: {value}\r\n"));
@@ -167,4 +295,106 @@ fn write(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> {
     stream.write_all(text.as_bytes())?;
     stream.write_all(answer.body.as_bytes())?;
     stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that answers each request with its method.
+    fn start() -> std::net::SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            accept(&listener, &|request| Answer {
+                body: format!("{request:?}"),
+                ..plain(200)
+            });
+        });
+        address
+    }
+
+    /// What a client is answered that sends these bytes and waits.
+    fn answer(address: std::net::SocketAddr, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.write_all(bytes).expect("it is sent");
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    }
+
+    const GOOD: &[u8] = b"GET /v1/findings HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+    #[test]
+    fn a_request_is_answered_or_refused_with_a_status() {
+        let address = start();
+        let check = |rest: &str, status: u16| {
+            let text = answer(address, format!("POST /x HTTP/1.1\r\n{rest}").as_bytes());
+            let line = format!("HTTP/1.1 {status} ");
+            assert!(text.starts_with(&line), "{rest}: {text}");
+        };
+        let host = "host: 127.0.0.1\r\n";
+        check(&format!("{host}\r\n"), 200);
+        check(&format!("{host}content-length: 2\r\n\r\nab"), 200);
+        check(&format!("{host}content-length: two\r\n\r\nab"), 400);
+        check(&format!("{host}content-length: -2\r\n\r\nab"), 400);
+        check(&format!("{host}content-length: 9999999999\r\n\r\n"), 413);
+        check(
+            &format!("{host}transfer-encoding: chunked\r\n\r\n0\r\n"),
+            411,
+        );
+        check("host: evil.example\r\n\r\n", 421);
+        check("\r\n", 421);
+        check(&format!("{host}x: {}", "y".repeat(70_000)), 400);
+    }
+
+    #[test]
+    fn a_client_that_sends_slowly_is_ended_at_its_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let check = |begin: &'static [u8]| {
+            let slow = thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).expect("a connection");
+                stream.write_all(begin).expect("it is sent");
+                // A byte now and then: each alone comes in time.
+                while stream.write_all(b"x").is_ok() {
+                    thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let (stream, _) = listener.accept().expect("a connection");
+            let begun = Instant::now();
+            let served = serve(&stream, Duration::from_millis(500), |_| plain(200));
+            drop(stream);
+            let took = begun.elapsed();
+            assert!(took < Duration::from_secs(5), "{took:?} {served:?}");
+            slow.join().expect("it ends");
+        };
+        check(b"GET /");
+        check(b"POST / HTTP/1.1\r\nhost: localhost\r\nx: ");
+        check(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n");
+    }
+
+    #[test]
+    fn many_slow_clients_keep_nobody_out() {
+        let address = start();
+        let slow: Vec<TcpStream> = (0..MAX_CONNECTIONS * 2)
+            .map(|_| {
+                let mut stream = TcpStream::connect(address).expect("a connection");
+                stream.write_all(b"GET / HTTP/1.1\r\n").expect("it is sent");
+                stream
+            })
+            .collect();
+        let begun = Instant::now();
+        let text = answer(address, GOOD);
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            begun.elapsed()
+        );
+        drop(slow);
+    }
 }

@@ -11,7 +11,7 @@ use crate::output::Outcome;
 #[cfg(feature = "sweep")]
 pub(crate) fn run(args: &SweepArgs) -> Result<Outcome> {
     let summary = crate::scan::runtime()?.block_on(at::sweep(args))?;
-    crate::output::write(&format!("{summary:#}\n"), None)?;
+    crate::output::print(&format!("{summary:#}\n"))?;
     Ok(Outcome::Done)
 }
 

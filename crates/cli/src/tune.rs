@@ -3,8 +3,7 @@
 
 mod target;
 
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +11,7 @@ use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::profile::place::SPOT_TYPES;
 use ebb_domain::report::Report;
-use ebb_domain::safe_text::counted;
+use ebb_domain::safe_text::{self, counted};
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{Zone, price_ages};
 use ebb_sweep::report_file;
@@ -23,9 +22,10 @@ use serde_json::json;
 use crate::args::{Form, Source, TuneArgs, TuneFormat};
 use crate::demo;
 use crate::output::{self, Outcome};
+use crate::text_file;
 
 /// 10,000 findings take about 30 MB.
-pub(crate) const MAX_FILE_BYTES: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     let Some(report) = report(args.source())? else {
@@ -93,7 +93,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
         None if form.format == TuneFormat::Json => {
             let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
             let value = json!({"schema": "ebb.tune/2", "steps": steps});
-            format!("{value:#}\n")
+            safe_text::json(&format!("{value:#}\n")).into_owned()
         }
         None => tune::table(steps, terminal) + &aged(ages),
     };
@@ -140,25 +140,8 @@ pub(crate) fn aged(ages: &[String]) -> String {
 }
 
 fn read(path: &Path) -> Result<Report> {
-    let text = read_text(path)?;
+    let text = text_file::read(path, MAX_FILE_BYTES)?;
     report_file::read(text.as_bytes()).with_context(|| format!("failed to read {}", path.display()))
-}
-
-/// A file as text, up to a bound.
-pub(crate) fn read_text(path: &Path) -> Result<String> {
-    let cannot = || format!("cannot read {}", path.display());
-    let mut bytes = Vec::new();
-    let file = File::open(path).with_context(cannot)?;
-    file.take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .with_context(cannot)?;
-    ensure!(
-        bytes.len() as u64 <= MAX_FILE_BYTES,
-        "{} has more than {} MiB: split it",
-        path.display(),
-        MAX_FILE_BYTES >> 20
-    );
-    String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
 }
 
 fn of_demo() -> Result<Report> {

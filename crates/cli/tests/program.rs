@@ -405,7 +405,11 @@ fn steps_are_tuned_from_the_kept_account_or_a_report() {
     check(&["tune"], 2, "ebb tune --report report.json");
     check(&["serve"], 2, "ebb serve --demo");
     check(&["tune", "--demo", "--report", name], 2, "cannot be used");
-    check(&["tune", "--report", "/nowhere"], 1, "cannot read /nowhere");
+    check(
+        &["tune", "--report", "/nowhere"],
+        1,
+        "failed to read /nowhere",
+    );
     check(&["tune", "--help"], 0, "Examples:");
     check(
         &["tune", "--demo", step, "--format", "nextflow"],

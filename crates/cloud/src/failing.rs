@@ -15,9 +15,9 @@ use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
 
 use crate::ports::{
-    BillSource, Chat, ChatPost, CloudError, CloudResult, Email, Etag, Events, InventorySource,
-    Listed, Mailer, MarketSource, MetricsSource, NodeMetrics, Object, Objects, PutOptions, Queue,
-    Received, Secrets, Topic,
+    BillSource, Chat, ChatPost, ChatSearch, CloudError, CloudResult, Email, Etag, Events,
+    InventorySource, Listed, Mailer, MarketSource, MetricsSource, NodeMetrics, Object, Objects,
+    PutOptions, Queue, Received, Secrets, Topic,
 };
 
 /// Whether the work was done when the failure is told.
@@ -333,6 +333,11 @@ impl<T: Chat> Chat for Failing<T> {
     async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
         let work = self.inner.post(post);
         self.fault.around("chat.post", work).await
+    }
+
+    async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>> {
+        let work = self.inner.find(search);
+        self.fault.around("chat.find", work).await
     }
 }
 

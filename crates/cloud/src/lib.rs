@@ -5,6 +5,7 @@
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
+pub mod endpoint;
 #[cfg(feature = "webhook")]
 pub mod events;
 pub mod failing;

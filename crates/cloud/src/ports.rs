@@ -360,6 +360,21 @@ pub struct ChatPost {
     pub thread: Option<String>,
     /// The message as the chat's API takes it.
     pub body: serde_json::Value,
+    /// What names the message, so that it can be found again.
+    pub id: Option<String>,
+}
+
+/// A message to look for in a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatSearch {
+    /// The channel by the name that the secret gives it; `None` for the default one.
+    pub channel: Option<String>,
+    /// The thread that it continues.
+    pub thread: Option<String>,
+    /// What names the message.
+    pub id: String,
+    /// It was not posted before.
+    pub since: Timestamp,
 }
 
 /// Posts to a chat.
@@ -368,6 +383,10 @@ pub trait Chat: Send + Sync {
     /// Posts it, and gives the thread that updates may continue; `None` where the chat
     /// has no threads. URLs and tokens are secrets and must not appear in an error.
     async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>>;
+
+    /// Looks for a message that may have been posted, and gives what [`Chat::post`] gave;
+    /// `None` where it is not there, or the chat cannot be read.
+    async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>>;
 }
 
 /// Publishes messages for other programs.

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::ports::{Chat, ChatPost, CloudError, CloudResult, bounded};
+use crate::ports::{Chat, ChatPost, ChatSearch, CloudError, CloudResult, bounded};
 use crate::webhook::{BadWebhookUrl, HttpWebhook};
 
 const OPERATION: &str = "slack";
@@ -112,15 +113,69 @@ fn failed(message: impl fmt::Display) -> CloudError {
     }
 }
 
-#[async_trait]
-impl Chat for SlackChat {
-    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
-        let place = self.places.get(&post.channel).ok_or_else(|| {
-            let name = post.channel.as_deref().unwrap_or_default();
+/// The type of the metadata that names a message.
+///
+/// Source: Slack, "Message metadata": an event type and a payload that
+/// `conversations.history` gives back with `include_all_metadata`.
+const DIGEST: &str = "ebb_digest";
+
+/// Messages that are looked at for one; a channel has fewer in a sweep and a crash.
+const SEARCHED: usize = 200;
+
+/// Clocks here and at Slack may differ by this much.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(120);
+
+impl SlackChat {
+    fn place(&self, channel: &Option<String>) -> CloudResult<&str> {
+        let place = self.places.get(channel).map(String::as_str);
+        place.ok_or_else(|| {
+            let name = channel.as_deref().unwrap_or_default();
             failed(format!(
                 "the secret has no channel '{name}', which the policy routes to: add it to `channels`"
             ))
-        })?;
+        })
+    }
+}
+
+impl Bot {
+    fn method(&self, name: &str) -> CloudResult<HttpWebhook> {
+        let url = format!("{}/{name}", self.api.trim_end_matches('/'));
+        HttpWebhook::new(&url).map_err(failed)
+    }
+}
+
+/// The answer of one of Slack's methods that went well.
+fn read_answer(method: &str, answer: &[u8]) -> CloudResult<Value> {
+    let answer: Value = serde_json::from_slice(answer)
+        .map_err(|_| failed(format!("{method} answered something else than JSON")))?;
+    match answer["ok"].as_bool() {
+        Some(true) => Ok(answer),
+        _ => {
+            let why = answer["error"].as_str().unwrap_or("no reason given");
+            Err(failed(format!("{method}: {why}")))
+        }
+    }
+}
+
+/// A search as a method that reads takes it: as a form, not as JSON.
+fn form_of(search: &ChatSearch, place: &str) -> String {
+    let since = search.since.checked_sub(CLOCKS_DIFFER);
+    let since = since.unwrap_or(search.since).as_second();
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.append_pair("channel", place)
+        .append_pair("include_all_metadata", "true")
+        .append_pair("oldest", &since.to_string())
+        .append_pair("limit", &SEARCHED.to_string());
+    if let Some(thread) = &search.thread {
+        form.append_pair("ts", thread);
+    }
+    form.finish()
+}
+
+#[async_trait]
+impl Chat for SlackChat {
+    async fn post(&self, post: &ChatPost) -> CloudResult<Option<String>> {
+        let place = self.place(&post.channel)?;
         let Some(bot) = &self.bot else {
             let webhook = HttpWebhook::new(place).map_err(failed)?;
             return webhook.send(&post.body, None).await.map(|_| None);
@@ -130,24 +185,54 @@ impl Chat for SlackChat {
         if let Some(thread) = &post.thread {
             body["thread_ts"] = json!(thread);
         }
-        let url = format!("{}/chat.postMessage", bot.api.trim_end_matches('/'));
-        let api = HttpWebhook::new(&url).map_err(failed)?;
-        let answer = api.send(&body, Some(&bot.token)).await?;
-        let answer: Value = serde_json::from_slice(&answer)
-            .map_err(|_| failed("chat.postMessage answered something else than JSON"))?;
-        match answer["ok"].as_bool() {
-            Some(true) => Ok(answer["ts"].as_str().map(str::to_owned)),
-            _ => {
-                let why = answer["error"].as_str().unwrap_or("no reason given");
-                Err(failed(format!("chat.postMessage: {why}")))
-            }
+        if let Some(id) = &post.id {
+            body["metadata"] = json!({"event_type": DIGEST, "event_payload": {"id": id}});
         }
+        let method = "chat.postMessage";
+        let answer = bot.method(method)?.send(&body, Some(&bot.token)).await?;
+        let answer = read_answer(method, &answer)?;
+        Ok(answer["ts"].as_str().map(str::to_owned))
+    }
+
+    /// An incoming webhook cannot read. A bot needs `channels:history` (in a private channel
+    /// `groups:history`).
+    async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>> {
+        let place = self.place(&search.channel)?;
+        let Some(bot) = &self.bot else {
+            return Ok(None);
+        };
+        let method = match &search.thread {
+            None => "conversations.history",
+            Some(_) => "conversations.replies",
+        };
+        let headers = [
+            (
+                "content-type",
+                "application/x-www-form-urlencoded".to_owned(),
+            ),
+            ("authorization", format!("Bearer {}", bot.token)),
+        ];
+        let answer = bot
+            .method(method)?
+            .post(form_of(search, place), &headers)
+            .await?;
+        let answer = read_answer(method, &answer)?;
+        let is_it = |message: &&Value| {
+            let named = &message["metadata"];
+            named["event_type"] == DIGEST && named["event_payload"]["id"] == search.id.as_str()
+        };
+        let found = answer["messages"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(is_it);
+        Ok(found.and_then(|message| message["ts"].as_str().map(str::to_owned)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;
@@ -217,6 +302,7 @@ mod tests {
                 channel: Some("lab".to_owned()),
                 thread: Some("17.5".to_owned()),
                 body: json!({"text": "3 findings"}),
+                id: None,
             };
             let (asked, got) = tokio::join!(serve(listener, answer), chat.post(&post));
             assert!(
@@ -239,12 +325,69 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_bot_finds_the_message_that_it_posted() {
+        let check = async |answer: &str,
+                           thread: Option<&str>,
+                           expect: Result<Option<&str>, &str>| {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let secret = json!({
+                "bot_token": "xoxb-hush", "channel": "C1",
+                "api": format!("http://{address}/api"),
+            });
+            let chat = SlackChat::from_secret(&secret.to_string()).expect("a secret");
+            let search = ChatSearch {
+                channel: None,
+                thread: thread.map(str::to_owned),
+                id: "ab12".to_owned(),
+                since: "2026-09-01T00:02:00Z".parse().expect("a time"),
+            };
+            let serve = async {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                let mut asked = [0; 4_096];
+                let read = stream.read(&mut asked).await.expect("a request");
+                let length = answer.len();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{answer}");
+                stream.write_all(head.as_bytes()).await.expect("it is sent");
+                String::from_utf8_lossy(&asked[..read]).into_owned()
+            };
+            let (asked, got) = tokio::join!(serve, chat.find(&search));
+            let method = thread.map_or("history", |_| "replies");
+            let line = format!("POST /api/conversations.{method} HTTP/1.1\r\n");
+            assert!(asked.starts_with(&line), "{asked}");
+            let got = got.map_err(|error| error.to_string());
+            let got = got.as_ref().map(Option::as_deref).map_err(String::as_str);
+            assert_eq!(got, expect);
+        };
+        let message = |id: &str| {
+            format!(
+                r#"{{"ok": true, "messages": [{{"ts": "1.0", "text": "x"}}, {{"ts": "2.5",
+                "metadata": {{"event_type": "ebb_digest", "event_payload": {{"id": "{id}"}}}}}}]}}"#
+            )
+        };
+        check(&message("ab12"), None, Ok(Some("2.5"))).await;
+        check(&message("ab12"), Some("1.0"), Ok(Some("2.5"))).await;
+        check(&message("cd34"), None, Ok(None)).await;
+        let why = "slack failed: conversations.history: missing_scope";
+        check(r#"{"ok": false, "error": "missing_scope"}"#, None, Err(why)).await;
+        let webhook = SlackChat::from_secret("https://x.y/hush").expect("a secret");
+        let search = ChatSearch {
+            channel: None,
+            thread: None,
+            id: "ab12".to_owned(),
+            since: jiff::Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(webhook.find(&search).await, Ok(None));
+    }
+
+    #[tokio::test]
     async fn a_channel_that_the_secret_lacks_is_named() {
         let chat = SlackChat::from_secret("https://x.y/hush").expect("a secret");
         let post = ChatPost {
             channel: Some("lab".to_owned()),
             thread: None,
             body: json!({}),
+            id: None,
         };
         let error = chat.post(&post).await.expect_err("no such channel");
         assert!(error.to_string().contains("no channel 'lab'"), "{error}");

@@ -35,6 +35,19 @@ pub enum StoreError {
         /// What is missing.
         what: &'static str,
     },
+    /// A URL of a bucket with a part that has no use there. It shows nothing of the URL,
+    /// which may hold a password.
+    #[error("the URL of a bucket is s3://bucket/path or gs://bucket/path; remove its {part}")]
+    Superfluous {
+        /// What is to be removed.
+        part: &'static str,
+    },
+    /// The environment's endpoint of S3 cannot be used.
+    #[error("the endpoint of S3 in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL")]
+    Endpoint {
+        /// Why.
+        source: crate::endpoint::BadEndpoint,
+    },
     /// A scheme that names no store known here.
     #[error("'{url}' does not begin with file://, s3:// or gs://")]
     UnknownScheme {
@@ -88,6 +101,9 @@ pub fn open(text: &str) -> Result<Place, StoreError> {
     if !base.path().ends_with('/') {
         base.set_path(&format!("{}/", base.path()));
     }
+    if base.scheme() != "file" {
+        check_bucket_url(&base)?;
+    }
     let store: Arc<dyn ObjectStore> = match base.scheme() {
         "file" => folder(&base)?,
         "s3" => bucket::s3(&base)?,
@@ -95,6 +111,21 @@ pub fn open(text: &str) -> Result<Place, StoreError> {
         _ => return Err(StoreError::UnknownScheme { url: base.into() }),
     };
     Ok(Place { store, base })
+}
+
+/// Refuses what the URL of a bucket has no use for. Credentials come from the environment.
+fn check_bucket_url(base: &Url) -> Result<(), StoreError> {
+    let parts = [
+        ("user name", !base.username().is_empty()),
+        ("password", base.password().is_some()),
+        ("port", base.port().is_some()),
+        ("query", base.query().is_some()),
+        ("fragment", base.fragment().is_some()),
+    ];
+    match parts.iter().find(|(_, is_there)| *is_there) {
+        Some((part, _)) => Err(StoreError::Superfluous { part }),
+        None => Ok(()),
+    }
 }
 
 fn folder(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
@@ -107,4 +138,29 @@ fn folder(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
         source,
     })?;
     Ok(Arc::new(LocalFileSystem::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_a_bucket_has_a_bucket_and_a_path_only() {
+        let check = |text: &str, expect: Option<&str>| {
+            let url = Url::parse(text).expect(text);
+            let error = check_bucket_url(&url).err().map(|error| error.to_string());
+            let removed = error
+                .as_deref()
+                .map(|e| e.rsplit("its ").next().unwrap_or(e));
+            assert_eq!(removed, expect, "{text}");
+            assert!(!error.unwrap_or_default().contains("hush"), "{text}");
+        };
+        check("s3://bucket/path", None);
+        check("gs://bucket", None);
+        check("s3://hush@bucket/", Some("user name"));
+        check("s3://:hush@bucket/", Some("password"));
+        check("s3://bucket:90/", Some("port"));
+        check("s3://bucket/?hush", Some("query"));
+        check("gs://bucket/#hush", Some("fragment"));
+    }
 }

@@ -17,6 +17,14 @@ pub enum IdentityError {
         /// What was to be named.
         what: &'static str,
     },
+    /// The name begins with `-`, so that a command would read it as an option.
+    #[error("{what} '{shown}' begins with '-'")]
+    Option {
+        /// What was to be named.
+        what: &'static str,
+        /// The name with control characters escaped.
+        shown: String,
+    },
     /// The name is longer than any real one.
     #[error("{what} has {len} bytes; at most {max} are accepted")]
     TooLong {
@@ -53,8 +61,8 @@ macro_rules! names {
         pub struct $name(SmolStr);
 
         impl $name {
-            /// Takes a name after checking that it is not empty, at most 256
-            /// bytes, and made of the characters that real ones are made of.
+            /// Takes a name after checking that it is not empty, at most 256 bytes, made of
+            /// the characters that real names have, and does not begin with `-`.
             pub fn new(name: impl AsRef<str>) -> Result<Self, IdentityError> {
                 checked($what, name.as_ref()).map(|name| Self(SmolStr::new(name)))
             }
@@ -197,6 +205,10 @@ fn checked<'a>(what: &'static str, name: &'a str) -> Result<&'a str, IdentityErr
             shown: name.escape_default().to_string(),
         });
     }
+    if name.starts_with('-') {
+        let shown = name.to_owned();
+        return Err(IdentityError::Option { what, shown });
+    }
     Ok(name)
 }
 
@@ -265,6 +277,7 @@ mod tests {
         check("123456789012", None);
         check("AROAEXAMPLEID:", None);
         check("AROAEXAMPLEID:i-0 drop", None);
+        check("AROAEXAMPLEID:-oProxyCommand=x", None);
         check("", None);
     }
 
@@ -273,6 +286,8 @@ mod tests {
         assert!(NodeId::new("i-0abc").is_ok());
         assert!(NodeId::new("x".repeat(257)).is_err());
         assert!(NodeId::new("<script>").is_err());
+        assert!(NodeId::new("-oProxyCommand=x").is_err());
+        assert!(NodeId::new("rack-3").is_ok());
         assert!(serde_json::from_str::<NodeId>("\"a\\nb\"").is_err());
     }
 

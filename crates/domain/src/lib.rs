@@ -21,6 +21,7 @@ pub mod rules;
 pub mod runs;
 pub mod safe_text;
 pub mod savings;
+pub mod shell;
 pub mod sizing;
 pub mod state;
 pub mod step;

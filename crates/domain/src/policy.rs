@@ -2,6 +2,7 @@
 //! The TOML file of the user overrides single values; unknown keys are refused.
 
 mod batch;
+pub mod bounds;
 mod exempt;
 mod machine;
 mod metrics;
@@ -46,6 +47,8 @@ pub enum PolicyError {
     /// An exemption that cannot work.
     #[error("the exemption of {subject}: {problem}")]
     Exemption {
+        /// Which of the entries, from 0.
+        index: usize,
         /// What it is about, and until when.
         subject: String,
         /// Why not.
@@ -54,6 +57,8 @@ pub enum PolicyError {
     /// A route that cannot work.
     #[error("the route of {owner}: {problem}")]
     Route {
+        /// Which of the entries, from 0.
+        index: usize,
         /// Whose.
         owner: String,
         /// Why not.
@@ -70,6 +75,8 @@ pub enum PolicyError {
     /// A stated price that cannot work.
     #[error("the price of {node}: {problem}")]
     Price {
+        /// Which of the entries, from 0.
+        index: usize,
         /// Of which node.
         node: String,
         /// Why not.
@@ -79,9 +86,9 @@ pub enum PolicyError {
     #[error("{key} is {value}: {problem}")]
     Value {
         /// The key with its table.
-        key: &'static str,
+        key: String,
         /// What the file says.
-        value: u64,
+        value: i64,
         /// Why not.
         problem: &'static str,
     },
@@ -272,68 +279,16 @@ impl Policy {
     /// Names the line and key that is wrong.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let policy: Self = toml::from_str(text)?;
-        policy.check()?;
+        bounds::check(&toml::from_str(text)?)?;
+        policy.quiet.check()?;
+        Route::check_all(&policy.route)?;
+        for (index, price) in policy.prices.iter().enumerate() {
+            price.check(index)?;
+        }
+        for (index, exemption) in policy.exempt.iter().enumerate() {
+            exemption.check(index)?;
+        }
         Ok(policy)
-    }
-
-    fn check(&self) -> Result<(), PolicyError> {
-        let share = |key, ppm: u32| match ppm {
-            1..=1_000_000 => Ok(()),
-            _ => Err(PolicyError::Value {
-                key,
-                value: ppm.into(),
-                problem: "a share lies between 1 and 1000000 parts per million",
-            }),
-        };
-        let some = |key, value: u64| match value {
-            0 => Err(PolicyError::Value {
-                key,
-                value,
-                problem: "it must be greater than 0",
-            }),
-            _ => Ok(()),
-        };
-        some("activity.tick_seconds", self.activity.tick_seconds.into())?;
-        some("idle.after_seconds", self.idle.after_seconds)?;
-        some("batch.no_progress_seconds", self.batch.no_progress_seconds)?;
-        some("batch.orphan_seconds", self.batch.orphan_seconds)?;
-        some("batch.vanished_sweeps", self.batch.vanished_sweeps.into())?;
-        share("batch.saturated_disk_ppm", self.batch.saturated_disk_ppm)?;
-        some("batch.starting_seconds", self.batch.starting_seconds)?;
-        some("batch.at_head_seconds", self.batch.at_head_seconds)?;
-        some("batch.queued_runs", self.batch.queued_runs.into())?;
-        share("idle.min_coverage_ppm", self.idle.min_coverage_ppm)?;
-        share(
-            "overprovisioned.needed_share_ppm",
-            self.overprovisioned.needed_share_ppm,
-        )?;
-        share("idle.low_duty_ppm", self.idle.low_duty_ppm)?;
-        share("sizing.oom_ppm", self.sizing.oom_ppm)?;
-        self.metrics
-            .shares()
-            .try_for_each(|(key, ppm)| share(key, ppm))?;
-        some(
-            "metrics.idle_after_seconds",
-            self.metrics.idle_after_seconds,
-        )?;
-        some("gpu.idle_after_seconds", self.gpu.idle_after_seconds)?;
-        share("hours.seen_ppm", self.hours.seen_ppm)?;
-        share("hours.recurring_ppm", self.hours.recurring_ppm)?;
-        share("hours.low_p95_ppm", self.hours.low_p95_ppm)?;
-        some("hours.times_alike", self.hours.times_alike.into())?;
-        some("hours.least_off", self.hours.least_off.into())?;
-        some("step.stalled_seconds", self.step.stalled_seconds)?;
-        some("step.history_runs", self.step.history_runs.into())?;
-        some("step.storm_runs", self.step.storm_runs.into())?;
-        share("step.starved_ppm", self.step.starved_ppm)?;
-        share("step.neighbours_ppm", self.step.neighbours_ppm)?;
-        share("step.waiting_ppm", self.step.waiting_ppm)?;
-        share("step.waiting_more_ppm", self.step.waiting_more_ppm)?;
-        share("step.full_memory_ppm", self.step.full_memory_ppm)?;
-        self.quiet.check()?;
-        Route::check_all(&self.route)?;
-        self.prices.iter().try_for_each(StatedPrice::check)?;
-        self.exempt.iter().try_for_each(Exemption::check)
     }
 }
 

@@ -12,13 +12,91 @@ pub fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
-            c if c.is_control() => '\u{FFFD}',
-            '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
-                '\u{FFFD}'
-            }
-            c => c,
+            c => harmless(c),
         })
         .collect()
+}
+
+/// Text of several lines for a terminal: nothing in it moves a cursor, except line ends and
+/// tabs, or turns the direction of writing. Line ends of two characters become one.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") {
+        return Cow::Owned(lines(&text.replace("\r\n", "\n")).into_owned());
+    }
+    match text.contains(|c| is_unsafe(c) && !matches!(c, '\n' | '\t')) {
+        false => Cow::Borrowed(text),
+        true => Cow::Owned(text.chars().map(line_or_harmless).collect()),
+    }
+}
+
+/// The same, with the colours that this program writes.
+pub fn styled_lines(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default();
+    let mut safe = lines(first);
+    for part in parts {
+        let style = style_end(part);
+        let mark = if style == 0 { '\u{FFFD}' } else { '\u{1b}' };
+        let out = safe.to_mut();
+        out.push(mark);
+        out.push_str(&part[..style]);
+        out.push_str(&lines(&part[style..]));
+    }
+    safe
+}
+
+/// JSON in which characters that could act on a terminal are escaped. The document stays the
+/// same, because such characters are a part of its strings only.
+pub fn json(document: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| is_unsafe(c) && !c.is_ascii_whitespace();
+    if !document.contains(is_raw) {
+        return Cow::Borrowed(document);
+    }
+    let mut safe = String::with_capacity(document.len());
+    for c in document.chars() {
+        match is_raw(c) {
+            true => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => safe.push(c),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Where a colour ends that was cut behind its escape character; 0 where it is none.
+/// Source: ECMA-48, "SGR": `[`, digits and `;`, `m`. Code 8 hides text, so codes begin with
+/// 0 to 3 (reset, bold, faint, italic, colours).
+fn style_end(text: &str) -> usize {
+    let Some(code) = text.strip_prefix('[') else {
+        return 0;
+    };
+    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
+    let is_known = matches!(code.as_bytes().first(), Some(b'0'..=b'3')) && digits <= 2;
+    match is_known && code[digits..].starts_with('m') {
+        true => digits + 2,
+        false => 0,
+    }
+}
+
+fn line_or_harmless(c: char) -> char {
+    match c {
+        '\n' | '\t' => c,
+        c => harmless(c),
+    }
+}
+
+fn harmless(c: char) -> char {
+    if is_unsafe(c) { '\u{FFFD}' } else { c }
+}
+
+/// Control characters (C0, DEL and C1), line separators of Unicode, and marks that turn the
+/// direction of writing.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}'
+        )
+        || matches!(c, '\u{2066}'..='\u{2069}')
 }
 
 /// A name that may travel and be stored: at most `max_bytes`, cut between characters, with
@@ -79,6 +157,51 @@ mod tests {
         check("a\u{1b}[31mb", "a\u{FFFD}[31mb");
         check("abc\u{202E}fed", "abc\u{FFFD}fed");
         check("größe 2", "größe 2");
+    }
+
+    #[test]
+    fn no_text_acts_on_a_terminal() {
+        let check = |text: &str, plain: &str, styled: &str| {
+            assert_eq!(lines(text), plain, "{text:?}");
+            assert_eq!(styled_lines(text), styled, "{text:?}");
+        };
+        check("a\n\tb", "a\n\tb", "a\n\tb");
+        check("a\r\nb\rc", "a\nb\u{FFFD}c", "a\nb\u{FFFD}c");
+        check(
+            "\u{1b}[1ma\u{1b}[0m",
+            "\u{FFFD}[1ma\u{FFFD}[0m",
+            "\u{1b}[1ma\u{1b}[0m",
+        );
+        for hostile in [
+            "\u{1b}]0;title\u{7}",
+            "\u{1b}]8;;http://evil\u{1b}\\link",
+            "\u{1b}[2J\u{1b}[H",
+            "\u{1b}[8mhidden",
+            "\u{1b}[38;5;0mx",
+            "\u{9b}31m",
+            "\u{9d}0;title\u{9c}",
+            "a\rb\u{8}\u{7f}",
+            "\u{202e}fdp.exe\u{2066}\u{61c}",
+            "a\u{2028}b",
+            "\u{1b}",
+        ] {
+            for safe in [lines(hostile), styled_lines(hostile)] {
+                assert!(!safe.contains(is_unsafe), "{hostile:?} became {safe:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_document() {
+        let check = |text: &str| {
+            let document = serde_json::to_string_pretty(&[text]).expect("JSON");
+            let safe = json(&document);
+            assert!(!lines(&safe).contains('\u{FFFD}'), "{safe}");
+            let back: Vec<String> = serde_json::from_str(&safe).expect("JSON");
+            assert_eq!(back, [text]);
+        };
+        check("a");
+        check("\u{1b}[31m\u{9b}2J\u{7f}\u{202e}\u{2028}\n\tb");
     }
 
     #[test]

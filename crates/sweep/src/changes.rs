@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebb_domain::finding::FindingKind;
 use ebb_domain::life::{Lives, Price, Resolved, Stage};
 use ebb_domain::report::Report;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// What a channel was told: the price of each finding, and where updates go.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -20,6 +22,49 @@ pub struct Told {
     pub findings: BTreeMap<String, Price>,
     /// The thread of its last digest, where the channel has threads.
     pub thread: Option<String>,
+    /// Since when each change is being sent that is not known to have arrived, by
+    /// [`Changes::keys`]. It is stored before anything is sent, so that what a crash leaves
+    /// is sent again under the same identifier.
+    pub sending: BTreeMap<String, Timestamp>,
+    /// The message to a chat that is not known to have arrived.
+    pub digest: Option<Digest>,
+}
+
+impl Told {
+    /// Notes what is sent from now on; true where that is more than was noted before.
+    pub fn begin(&mut self, changes: &Changes, at: Timestamp) -> bool {
+        let before = std::mem::take(&mut self.sending);
+        let since = |key: String| (before.get(&key).copied().unwrap_or(at), key);
+        let begun = changes.keys().map(since);
+        self.sending = begun.map(|(since, key)| (key, since)).collect();
+        self.sending.keys().any(|key| !before.contains_key(key))
+    }
+
+    /// Notes that all of it arrived.
+    pub fn arrived(&mut self, knows: BTreeMap<String, Price>) {
+        self.findings = knows;
+        self.sending.clear();
+        self.digest = None;
+    }
+
+    /// What names a message with all that is being sent: the same changes have the same name.
+    pub fn message_id(&self, channel: &str) -> String {
+        let changes = self.sending.iter();
+        let text: String = changes.map(|(key, at)| format!("\n{at} {key}")).collect();
+        let named = Sha256::digest(format!("{channel}{text}"));
+        named.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A message to a chat with all that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// What names it.
+    pub id: String,
+    /// The thread that it continues.
+    pub thread: Option<String>,
+    /// What the channel knows once it has arrived.
+    pub knows: BTreeMap<String, Price>,
 }
 
 /// What there is to tell, by finding id.
@@ -91,6 +136,21 @@ impl Changes {
         !(self.new.is_empty() && self.reopened.is_empty() && self.due.is_empty())
     }
 
+    /// What happened to which finding, each as one line that names it.
+    pub fn keys(&self) -> impl Iterator<Item = String> {
+        let stages = [
+            ("opened", &self.new),
+            ("reopened", &self.reopened),
+            ("due", &self.due),
+            ("grown", &self.grown),
+        ];
+        let found = stages
+            .into_iter()
+            .flat_map(|(what, ids)| ids.iter().map(move |id| key(what, id)));
+        let resolved = self.resolved.iter().map(|one| key("resolved", &one.id));
+        found.chain(resolved)
+    }
+
     /// The word for what changed about a finding; `None` where nothing did.
     pub fn word(&self, id: &str) -> Option<&'static str> {
         self.stage(id).map(Stage::word)
@@ -121,6 +181,11 @@ impl Changes {
         let words: Vec<String> = some.map(|(n, word)| format!("{n} {word}")).collect();
         words.join(", ")
     }
+}
+
+/// What happened to a finding, as one line.
+pub fn key(what: &str, id: &str) -> String {
+    format!("{what} {id}")
 }
 
 /// Compares a report's part with what its channel was told, and says what the channel

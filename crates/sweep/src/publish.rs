@@ -8,7 +8,7 @@ mod route;
 mod tell;
 
 #[cfg(feature = "arrivals")]
-pub use tell::{Addresses, Channels, HalfAddressed, News, Word, tell};
+pub use tell::{Addresses, Channels, HalfAddressed, News, Word, plan, tell};
 
 use std::error::Error;
 use std::future::Future;

@@ -64,19 +64,30 @@ pub async fn load(objects: &dyn Objects, shard: u16) -> CloudResult<(Remembered,
     Ok((remembered, PutIf::Matches(object.etag)))
 }
 
+/// What became of it when it was to be stored.
+#[derive(Debug)]
+pub enum Stored {
+    /// It is stored, and is replaced on this condition.
+    Done(PutIf),
+    /// Another sweep stored its own in the meantime, and that one stands.
+    Overtaken,
+    /// It is not stored.
+    Failed(Failure),
+}
+
 /// Keeps it. Where another sweep wrote in the meantime, what that one told stands.
 pub async fn save(
     objects: &dyn Objects,
     shard: u16,
     remembered: &Remembered,
     condition: PutIf,
-) -> Option<Failure> {
+) -> Stored {
     let key = key(shard);
     let bytes = match pack(remembered) {
         Ok(bytes) => bytes,
         Err(why) => {
             tracing::warn!(why, "what was told cannot be kept");
-            return Some(Failure {
+            return Stored::Failed(Failure {
                 channel: key,
                 reason: why,
             });
@@ -87,12 +98,12 @@ pub async fn save(
         ..PutOptions::default()
     };
     match objects.put(&key, bytes, options).await {
-        Ok(_) => None,
+        Ok(etag) => Stored::Done(PutIf::Matches(etag)),
         Err(CloudError::Conflict { .. }) => {
             tracing::warn!("another sweep told people in the meantime");
-            None
+            Stored::Overtaken
         }
-        Err(error) => Some(Failure::of(&key, &error)),
+        Err(error) => Stored::Failed(Failure::of(&key, &error)),
     }
 }
 
@@ -155,8 +166,14 @@ mod tests {
         let bucket = bucket();
         let (mut one, absent) = load(&bucket, 0).await.expect("it answers");
         one.greeted.insert("slack".to_owned());
-        assert_eq!(save(&bucket, 0, &one, absent.clone()).await, None);
-        assert_eq!(save(&bucket, 0, &Remembered::default(), absent).await, None);
+        let first = save(&bucket, 0, &one, absent.clone()).await;
+        let Stored::Done(condition) = first else {
+            panic!("{first:?}")
+        };
+        let second = save(&bucket, 0, &Remembered::default(), absent).await;
+        assert!(matches!(second, Stored::Overtaken), "{second:?}");
+        let replaced = save(&bucket, 0, &one, condition).await;
+        assert!(matches!(replaced, Stored::Done(_)), "{replaced:?}");
         let again = load(&bucket, 0).await.expect("it answers");
         assert_eq!(again.0, one);
         bucket.insert(key(0), *b"garbage");

@@ -22,8 +22,8 @@ use crate::catalogue::BestKnown;
 use crate::deadline::Deadline;
 use crate::fold::{FoldError, Folder, Folding, Limits, Work};
 use crate::gather::{self, Account, Renew};
-use crate::publish::{self, Channels, Failure, News};
-use crate::remembered::{self, Remembered};
+use crate::publish::{self, Channels, Failure, News, Word};
+use crate::remembered::{self, Remembered, Stored};
 use crate::scan::{self, Before};
 use crate::truth::Truth;
 
@@ -215,17 +215,37 @@ pub async fn sweep(
     .await?;
     let (published, mut failures) = publish::report(ports.objects, &report).await;
     failures.extend(keep_findings(ports.truth, &report).await);
-    let news = News {
+    let mut news = News {
         report: &report,
         routes: &config.policy.route,
         quiet: &config.policy.quiet,
         first_verdict: first_verdict(others.fleet(&work), &config.policy),
         remembered: &mut remembered,
     };
-    let word = publish::tell(&ports.channels, news).await;
+    // What is about to be sent is stored first: after a crash it has the same identifiers.
+    let stored = match publish::plan(&ports.channels, &mut news).await {
+        true => remembered::save(ports.objects, REPORTS, news.remembered, condition.clone()).await,
+        false => Stored::Done(condition.clone()),
+    };
+    let word = match &stored {
+        Stored::Overtaken => Word::default(),
+        Stored::Done(_) | Stored::Failed(_) => publish::tell(&ports.channels, news).await,
+    };
     failures.extend(word.failures);
-    let saved = remembered::save(ports.objects, REPORTS, &remembered, condition);
-    failures.extend(saved.await);
+    let condition = match stored {
+        Stored::Overtaken => None,
+        Stored::Done(condition) => Some(condition),
+        Stored::Failed(failure) => {
+            failures.push(failure);
+            Some(condition)
+        }
+    };
+    if let Some(condition) = condition {
+        let saved = remembered::save(ports.objects, REPORTS, &remembered, condition).await;
+        if let Stored::Failed(failure) = saved {
+            failures.push(failure);
+        }
+    }
     folder.remember(&mut work, memory).await?;
     let history = &report.history;
     Ok(Summary {

@@ -7,7 +7,7 @@
 
 mod fold;
 mod job_name;
-mod lines;
+pub mod lines;
 mod nextflow;
 pub mod pattern;
 mod python_literal;
@@ -256,7 +256,7 @@ impl Import {
     pub fn read(
         &mut self,
         source: &Source<'_>,
-        bytes: impl Read + 'static,
+        bytes: impl Read,
         mut progress: impl FnMut(u64),
     ) -> Result<BadLines, ImportError> {
         let mut lines = Lines::of(bytes)?;
@@ -274,7 +274,7 @@ impl Import {
         if first.starts_with('{') {
             parser.line(1, &first, &mut sink);
         }
-        while let Some(Line { number, text }) = lines.next()? {
+        while let Some(Line { number, text }) = lines.read_line()? {
             match text {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => parser.line(number, line, &mut sink),
@@ -327,8 +327,8 @@ impl Import {
     }
 }
 
-fn first_line(lines: &mut Lines) -> Result<String, ImportError> {
-    while let Some(line) = lines.next()? {
+fn first_line(lines: &mut Lines<'_>) -> Result<String, ImportError> {
+    while let Some(line) = lines.read_line()? {
         match line.text {
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => return Ok(text.to_owned()),

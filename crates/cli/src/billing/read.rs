@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Read};
 
 use anyhow::{Context, Result, bail};
-use csv::StringRecord;
 use ebb_domain::identity::NodeId;
+use ebb_workflows::import::lines::{Line, Lines};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::row::{self, Columns, LINE, Row};
-use crate::lines::{BadLine, BadLines, unclosed};
-
-/// A row takes some kilobytes; what is longer is none.
-const MAX_LINE_BYTES: u64 = 1 << 20;
+use crate::csv_file::{CsvFile, Record};
+use crate::lines::{BadLine, BadLines};
 
 /// Sums that are kept, at about 100 bytes each; rows after that are refused and counted.
 const MAX_SUMS: usize = 2_000_000;
@@ -89,59 +87,40 @@ pub(super) fn read(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<
     }
 }
 
-fn of_lines(mut source: impl BufRead, tags: &BTreeSet<String>) -> Result<Bill> {
+fn of_lines(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
     let mut bill = Bill::default();
-    let mut text = Vec::new();
-    for line in 1.. {
-        text.clear();
-        let mut part = source.by_ref().take(MAX_LINE_BYTES);
-        if part.read_until(b'\n', &mut text)? == 0 {
-            break;
-        }
-        if text.len() as u64 == MAX_LINE_BYTES && text.last() != Some(&b'\n') {
-            source.skip_until(b'\n')?;
-            let why = format!("is longer than {MAX_LINE_BYTES} bytes");
-            bill.bad_lines.add(BadLine::new(line, LINE, why));
-            continue;
-        }
-        if text.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        let row = std::str::from_utf8(&text)
-            .map_err(|_| BadLine::new(line, LINE, "is not UTF-8"))
-            .and_then(|text| row::of_json(text, line));
-        bill.read(row, tags, line);
+    let mut lines = Lines::of(source)?;
+    while let Some(Line { number, text }) = lines.read_line()? {
+        let row = match text {
+            Ok(text) if text.trim().is_empty() => continue,
+            Ok(text) => row::of_json(text, number),
+            Err(unusable) => Err(BadLine::new(number, LINE, unusable.problem())),
+        };
+        bill.read(row, tags, number);
     }
     Ok(bill)
 }
 
 fn of_csv(source: impl Read, tags: &BTreeSet<String>) -> Result<Bill> {
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(source);
-    let columns = Columns::of(reader.headers()?).with_context(|| {
+    let mut file = CsvFile::new(source)?;
+    let (mut bill, mut record) = (Bill::default(), Record::default());
+    match file.read(&mut record)? {
+        Some(Ok(())) => {}
+        Some(Err(why)) => bail!("the first line: {why}"),
+        None => bail!("the file is empty"),
+    }
+    let columns = Columns::of(&record).with_context(|| {
         format!(
             "the first line must name the columns, {} (with . or _)",
             Columns::READ.join(",")
         )
     })?;
-    let (mut bill, mut record) = (Bill::default(), StringRecord::new());
-    loop {
-        let line = reader.position().line();
-        match reader.read_record(&mut record) {
-            Ok(false) => break,
-            // What is not UTF-8 is skipped as a line; a file that cannot be read ends it.
-            Err(error) if !matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => bail!(error),
-            Err(_) => bill.bad_lines.add(BadLine::new(line, LINE, "is not UTF-8")),
-            Ok(true) => {
-                let line = record.position().map_or(line, csv::Position::line);
-                let row = unclosed(&record, line, reader.position().line())
-                    .map_err(|why| BadLine::new(line, LINE, why))
-                    .and_then(|()| columns.row(&record, line));
-                bill.read(row, tags, line);
-            }
-        }
+    while let Some(read) = file.read(&mut record)? {
+        let line = record.line;
+        let row = read
+            .map_err(|why| BadLine::new(line, LINE, why))
+            .and_then(|()| columns.row(&record, line));
+        bill.read(row, tags, line);
     }
     // Labels are lists, which CSV has none of.
     bill.days.values_mut().for_each(|day| day.by_tag.clear());

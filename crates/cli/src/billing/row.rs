@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use csv::StringRecord;
 use ebb_domain::identity::NodeId;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 
+use crate::csv_file::Record;
 use crate::lines::{BadLine, shown};
 
 pub(super) const LINE: &str = "line";
@@ -164,7 +164,7 @@ impl Columns {
         [SERVICE, START, GLOBAL_NAME, COST, CREDITS, CURRENCY, RATE];
 
     /// `None` where one is missing that every row needs.
-    pub(super) fn of(header: &StringRecord) -> Option<Self> {
+    pub(super) fn of(header: &Record) -> Option<Self> {
         let plain = |name: &str| name.trim_start_matches('\u{feff}').replace('.', "_");
         let names: Vec<String> = header.iter().map(plain).collect();
         let at = |field: &str| names.iter().position(|name| *name == plain(field));
@@ -179,7 +179,7 @@ impl Columns {
             .then_some(Self(found))
     }
 
-    pub(super) fn row(&self, record: &StringRecord, line: u64) -> Result<Row, BadLine> {
+    pub(super) fn row(&self, record: &Record, line: u64) -> Result<Row, BadLine> {
         let text = |field: &str| -> Option<String> {
             let text = record.get(*self.0.get(field)?)?;
             (!text.is_empty()).then(|| text.to_owned())

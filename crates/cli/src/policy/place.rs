@@ -41,6 +41,22 @@ pub(super) fn of_key(text: &str, key: &str) -> Option<Place> {
     })
 }
 
+/// Where an entry of a list of tables is, such as the second `[[exempt]]`.
+pub(super) fn of_entry(text: &str, list: &str, index: usize) -> Option<Place> {
+    let document = DeTable::parse(text).ok()?;
+    let all = document
+        .get_ref()
+        .iter()
+        .find(|(name, _)| name.get_ref() == list);
+    let DeValue::Array(entries) = all?.1.get_ref() else {
+        return None;
+    };
+    Some(Place {
+        line: line_of(text, entries.get(index)?.span().start),
+        key: None,
+    })
+}
+
 fn line_of(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
     1 + before.iter().filter(|byte| **byte == b'\n').count()

@@ -1,11 +1,13 @@
 //! Good and bad policy files.
 
+use ebb_domain::policy::bounds;
+
 use super::*;
 
 fn read_text(text: &str) -> Result<Policy> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("p.toml");
-    fs::write(&path, text).expect("a file");
+    std::fs::write(&path, text).expect("a file");
     read(&path)
 }
 
@@ -44,12 +46,66 @@ fn what_is_wrong_is_named_with_line_and_field() {
         "2: batch.no_progress_seconds: invalid value",
     );
     check("[idle\n", "1: ");
+    check(
+        "[idle]\nafter_seconds = 9223372036854775807\n",
+        "2: idle.after_seconds: it is 9223372036854775807; it is at most",
+    );
+    let price = "[[prices]]\nnode = \"a\"\nusd_micros_per_hour = 1\n";
+    check(
+        &format!("{price}\n[[prices]]\nnode = \"b\"\nusd_micros_per_hour = 0\n"),
+        "5: the price of b: ",
+    );
+    check(
+        "\n[[exempt]]\nuntil = \"9999-12-31\"\nreason = \"x\"\n",
+        "2: the exemption of ",
+    );
+    check(
+        "[[route]]\nowner = \"\"\nslack = \"x\"\n",
+        "1: the route of ",
+    );
+}
+
+/// A scan of the demo account, whose fleet meets each rule.
+fn scan_demo(policy: &Policy) -> ebb_domain::report::Report {
+    let demo = crate::demo::load(policy).expect("the account is built in");
+    let account = ebb_sweep::gather::Account {
+        inventory: &demo.inventory,
+        metrics: Some(&demo.metrics as _),
+        bill: Some(&demo.bill as _),
+        markets: None,
+        prices: None,
+        regions: &[],
+    };
+    let scan = ebb_sweep::scan::scan(&account, &demo.known, policy, demo.now);
+    crate::scan::runtime().expect("a runtime").block_on(scan)
+}
+
+#[test]
+fn each_value_that_is_accepted_can_be_used() {
+    let defaults = thresholds(&Policy::default()).expect("TOML");
+    for (table, values) in &defaults {
+        let Some(values) = values.as_table() else {
+            continue;
+        };
+        let numbers = values.iter().filter(|(_, value)| value.is_integer());
+        let bounds = numbers.filter_map(|(key, _)| Some((key, bounds::of_key(table, key)?)));
+        let mut files = [format!("[{table}]\n"), format!("[{table}]\n")];
+        for (key, bounds) in bounds {
+            files[0].push_str(&format!("{key} = {}\n", bounds.least));
+            files[1].push_str(&format!("{key} = {}\n", bounds.most));
+        }
+        for file in files {
+            let policy = Policy::parse(&file).expect("it is within its bounds");
+            let report = scan_demo(&policy);
+            assert!(report.totals.running_instances > 0, "{file}");
+        }
+    }
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let error = read(Path::new("nowhere.toml")).expect_err("there is none");
-    assert!(format!("{error:#}").starts_with("the policy nowhere.toml: No such file"));
+    assert!(format!("{error:#}").starts_with("failed to read nowhere.toml: No such file"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use ebb_domain::judge::{Explanation, Speaks};
+use ebb_domain::safe_text;
 
 use crate::args::Format;
 
@@ -18,7 +19,9 @@ pub(super) fn written(explanation: &Explanation, format: Format) -> Result<Strin
     }
     if format == Format::Json {
         let text = serde_json::to_string_pretty(explanation);
-        return text.map(|text| text + "\n").context("failed to write JSON");
+        return text
+            .map(|text| safe_text::json(&text).into_owned() + "\n")
+            .context("failed to write JSON");
     }
     let mut out = lines(explanation);
     for other in &explanation.others {
@@ -86,8 +89,7 @@ fn lines(explanation: &Explanation) -> String {
 
 /// Names and reasons come from outside.
 fn plain(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
-    text.chars().map(shown).collect()
+    safe_text::one_line(text)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How far a scan is, on standard error, once it takes longer than a person waits
 //! without asking.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,8 @@ use ebb_cloud::ports::{CloudResult, InventorySource};
 use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use tokio::time::{Instant, interval_at};
+
+use crate::output;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -54,13 +56,16 @@ impl<'a> Progress<'a> {
             tokio::select! {
                 done = &mut work => {
                     if shown && line {
-                        say("\r\x1b[K");
+                        output::progress("");
                     }
                     return done;
                 }
                 _ = ticks.tick() => {
                     let text = self.words(begun.elapsed());
-                    say(&if line { format!("\r\x1b[K{text}") } else { format!("{text}\n") });
+                    match line {
+                        true => output::progress(&text),
+                        false => eprintln!("{text}"),
+                    }
                     shown = true;
                 }
             }
@@ -97,12 +102,6 @@ impl<'a> Progress<'a> {
             }
         }
     }
-}
-
-fn say(text: &str) {
-    let mut err = io::stderr().lock();
-    // Nobody is there to read it; the report matters more.
-    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
 #[async_trait]

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::profile::advice::StepAdvice;
 use ebb_domain::report::Report;
+use ebb_domain::safe_text;
 use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
 use ebb_sweep::render::Zone;
 use ebb_sweep::tune::{self, targets};
@@ -145,5 +146,8 @@ fn write(form: &Form, text: impl Fn(Option<usize>) -> String) -> Result<()> {
 }
 
 fn write_json(form: &Form, value: &Value) -> Result<()> {
-    output::write(&format!("{value:#}\n"), form.output.as_deref())
+    output::write(
+        &safe_text::json(&format!("{value:#}\n")),
+        form.output.as_deref(),
+    )
 }

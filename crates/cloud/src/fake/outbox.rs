@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Shared;
-use crate::ports::{Chat, ChatPost, CloudResult, Email, Events, Mailer, Topic};
+use crate::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
 
 /// Keeps every email.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +53,14 @@ impl Chat for FakeChat {
         let mut posted = self.0.lock();
         posted.push(post.clone());
         Ok(Some(posted.len().to_string()))
+    }
+
+    async fn find(&self, search: &ChatSearch) -> CloudResult<Option<String>> {
+        let posted = self.0.lock();
+        let is_it = |post: &ChatPost| {
+            post.channel == search.channel && post.id.as_ref() == Some(&search.id)
+        };
+        Ok(posted.iter().position(is_it).map(|at| (at + 1).to_string()))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::client::SpawnedReqwestConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
@@ -16,12 +16,17 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use super::StoreError;
+use crate::endpoint::{BadEndpoint, Endpoint};
 
 /// Well under the time that a sweep has left when it stops taking batches.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
 pub(super) fn s3(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
-    let built = AmazonS3Builder::from_env()
+    let builder = AmazonS3Builder::from_env();
+    if let Some(endpoint) = builder.get_config_value(&AmazonS3ConfigKey::Endpoint) {
+        check_endpoint(&endpoint)?;
+    }
+    let built = builder
         .with_bucket_name(name(base)?)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_client_options(options())
@@ -40,6 +45,15 @@ pub(super) fn google(base: &Url) -> Result<Arc<dyn ObjectStore>, StoreError> {
         .with_http_connector(SpawnedReqwestConnector::new(Handle::current()))
         .build();
     Ok(Arc::new(built.map_err(|error| client(base, error))?))
+}
+
+/// Refuses an endpoint that is no URL or names a user. Plain http to a store in the user's
+/// own network is allowed: requests are signed, and the key is not in them.
+fn check_endpoint(endpoint: &str) -> Result<(), StoreError> {
+    match Endpoint::parse(endpoint) {
+        Ok(_) | Err(BadEndpoint::NotPrivate) => Ok(()),
+        Err(source) => Err(StoreError::Endpoint { source }),
+    }
 }
 
 fn name(base: &Url) -> Result<&str, StoreError> {
@@ -71,5 +85,23 @@ fn retry() -> RetryConfig {
         backoff: BackoffConfig::default(),
         max_retries: 5,
         retry_timeout: GIVE_UP_AFTER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_names_a_user_is_refused() {
+        let check = |text: &str, expect: bool| {
+            assert_eq!(check_endpoint(text).is_ok(), expect, "{text}");
+        };
+        check("https://s3.eu-west-1.amazonaws.com", true);
+        check("http://store.internal:9000", true);
+        check("http://127.0.0.1:9000", true);
+        check("http://127.0.0.1:9000@evil.example/", false);
+        check("store.internal:9000", false);
+        check("http://store internal/", false);
     }
 }

@@ -100,7 +100,8 @@ impl Inventory {
 /// Source: EC2 user guide, "Resource IDs": `i-` and 8 or 17 hexadecimal digits.
 fn is_of_ec2(id: &NodeId) -> bool {
     let digits = id.as_str().strip_prefix("i-");
-    digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
+    let is_hex = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    digits.is_some_and(|digits| matches!(digits.len(), 8 | 17) && digits.bytes().all(is_hex))
 }
 
 #[cfg(test)]
@@ -148,6 +149,16 @@ mod tests {
         check("rack3-07", 7_200, "its probe fell silent 2 h 00 min ago");
         check("rack3-07", 90_000, "well");
         check("i-0123456789abcdef0", 5, "well");
+        check("i-01234567", 5, "well");
+        for host in [
+            "i-12",
+            "i-",
+            "i-0123456789",
+            "i-0123456789abcdeg0",
+            "i-ABCDEF01",
+        ] {
+            check(host, 5, &format!("idle_node/on-premises/{host}"));
+        }
     }
 
     #[test]
@@ -158,7 +169,7 @@ mod tests {
         assert_eq!(unpriced.cost, None);
         assert_eq!(unpriced.resource.instance_type, None);
         let command = unpriced.remedy.command;
-        assert_eq!(command.as_deref(), Some("ssh 'rack3-07' w"));
+        assert_eq!(command.as_deref(), Some("ssh -- 'rack3-07' w"));
         let hour = UsdPerHour::from_micros(350_000);
         world.policy.prices = vec![StatedPrice {
             node: "rack3-*".to_owned(),

@@ -83,7 +83,7 @@ impl Exemption {
         !self.has_ended(now) && schedule.is_none_or(|schedule| schedule.covers(now))
     }
 
-    pub(super) fn check(&self) -> Result<(), PolicyError> {
+    pub(super) fn check(&self, index: usize) -> Result<(), PolicyError> {
         let by = [&self.tag, &self.resource];
         let is_of_all = by.iter().all(|by| by.is_none()) && self.account.is_none();
         let schedule = self.schedule.as_ref();
@@ -97,6 +97,7 @@ impl Exemption {
             return Ok(());
         };
         Err(PolicyError::Exemption {
+            index,
             subject: self.to_string(),
             problem,
         })

@@ -96,21 +96,6 @@ impl Default for MetricsPolicy {
 }
 
 impl MetricsPolicy {
-    /// Its shares with their keys.
-    pub(super) fn shares(&self) -> impl Iterator<Item = (&'static str, u32)> {
-        let all = [
-            ("metrics.cpu_floor_ppm", self.cpu_floor_ppm),
-            ("metrics.housekeeping_cpu_ppm", self.housekeeping_cpu_ppm),
-            ("metrics.missed_days_ppm", self.missed_days_ppm),
-            ("metrics.memory_floor_ppm", self.memory_floor_ppm),
-            ("metrics.size_percentile_ppm", self.size_percentile_ppm),
-            ("metrics.full_cpu_ppm", self.full_cpu_ppm),
-            ("metrics.full_share_ppm", self.full_share_ppm),
-            ("metrics.full_memory_ppm", self.full_memory_ppm),
-        ];
-        all.into_iter()
-    }
-
     /// See [`Self::idle_after_seconds`].
     pub fn idle_after(&self) -> Duration {
         Duration::from_secs(self.idle_after_seconds)

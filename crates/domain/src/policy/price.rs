@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::PolicyError;
 use crate::units::UsdPerHour;
 
+/// More than any machine costs.
+const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
+
 /// What an hour of some machines costs, as their user states it. It comes before the
 /// list price and after the bill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,14 +43,18 @@ impl StatedPrice {
         meant(id) || name.is_some_and(meant)
     }
 
-    pub(super) fn check(&self) -> Result<(), PolicyError> {
+    pub(super) fn check(&self, index: usize) -> Result<(), PolicyError> {
         let problem = match self.node.trim_end_matches('*') {
             _ if self.node.is_empty() => "it names no node; \"*\" means all",
             begin if begin.contains('*') => "a * may stand at the end only",
             _ if self.usd_micros_per_hour == 0 => "usd_micros_per_hour must be greater than 0",
+            _ if self.usd_micros_per_hour > MAX_USD_MICROS_PER_HOUR => {
+                "usd_micros_per_hour is at most 1000000000000, a million dollars"
+            }
             _ => return Ok(()),
         };
         Err(PolicyError::Price {
+            index,
             node: self.node.clone(),
             problem,
         })
@@ -85,5 +92,6 @@ mod tests {
         check("", 1, "it names no node");
         check("a*b", 1, "at the end only");
         check("a", 0, "the price of a: usd_micros_per_hour must");
+        check("a", i64::MAX as u64, "usd_micros_per_hour is at most");
     }
 }

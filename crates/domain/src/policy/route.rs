@@ -26,17 +26,19 @@ impl Route {
     pub(super) fn check_all(routes: &[Self]) -> Result<(), PolicyError> {
         if routes.len() > MAX_ROUTES {
             return Err(PolicyError::Value {
-                key: "route",
-                value: routes.len() as u64,
+                key: "route".to_owned(),
+                value: i64::try_from(routes.len()).unwrap_or(i64::MAX),
                 problem: "there are at most 200 routes",
             });
         }
-        routes.iter().try_for_each(Self::check)
+        let mut routes = routes.iter().enumerate();
+        routes.try_for_each(|(index, route)| route.check(index))
     }
 
-    fn check(&self) -> Result<(), PolicyError> {
+    fn check(&self, index: usize) -> Result<(), PolicyError> {
         let refused = |problem| {
             Err(PolicyError::Route {
+                index,
                 owner: self.owner.clone(),
                 problem,
             })

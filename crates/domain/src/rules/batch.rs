@@ -31,6 +31,7 @@ use crate::heartbeat::Origin;
 use crate::identity::{NodeId, Region};
 use crate::judge::{Facts, Price, labelled};
 use crate::placement::share_of_price;
+use crate::shell;
 use crate::sizing::SizedRequest;
 use crate::state::NodeState;
 use crate::step::{PlacedStep, StepId, StepKind};
@@ -231,12 +232,17 @@ fn owner(instance: Option<&Instance>) -> Option<String> {
 
 fn describe(job: &Job) -> String {
     let (region, id) = (&job.region, job.id.as_str());
-    format!("aws batch describe-jobs --region {region} --jobs {id}")
+    let jobs = shell::option("--jobs", id);
+    format!("aws batch describe-jobs --region {region} {jobs}")
 }
 
 fn terminate(job: &Job, why: &str) -> String {
     let (region, id) = (&job.region, job.id.as_str());
-    format!("aws batch terminate-job --region {region} --job-id {id} --reason '{why}'")
+    let (job, reason) = (
+        shell::option("--job-id", id),
+        shell::option("--reason", why),
+    );
+    format!("aws batch terminate-job --region {region} {job} {reason}")
 }
 
 /// The time since `from`; `None` when that lies ahead.

@@ -6,6 +6,7 @@ use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
 use crate::identity::Region;
 use crate::judge::Facts;
+use crate::shell;
 use crate::units::{Usd, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OldVolumeType;
@@ -105,9 +106,10 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
                 action: Action::Upgrade,
                 advice: "Change it to gp3 while it is in use; it stays online.".into(),
                 command: Some(format!(
-                    "aws ec2 modify-volume --region {} --volume-id {} --volume-type gp3 --iops \
-                     {iops} --throughput {mibps}",
-                    volume.region, volume.id
+                    "aws ec2 modify-volume --region {} {} --volume-type gp3 --iops {iops} \
+                     --throughput {mibps}",
+                    volume.region,
+                    shell::option("--volume-id", &volume.id)
                 )),
             },
         },

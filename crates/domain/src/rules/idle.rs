@@ -9,8 +9,6 @@ mod remedy;
 #[cfg(test)]
 mod tests;
 
-pub(super) use remedy::quoted;
-
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

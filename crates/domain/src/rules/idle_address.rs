@@ -4,6 +4,7 @@ use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Address;
 use crate::judge::Facts;
+use crate::shell;
 use crate::units::UsdPerHour;
 
 const KIND: FindingKind = FindingKind::IdleAddress;
@@ -57,8 +58,9 @@ fn judge_one(facts: &Facts<'_>, address: &Address, q: &mut Questions) -> Option<
                 action: Action::Delete,
                 advice: "Release the address, unless somebody outside relies on it.".into(),
                 command: Some(format!(
-                    "aws ec2 release-address --region {} --allocation-id {}",
-                    address.region, address.id
+                    "aws ec2 release-address --region {} {}",
+                    address.region,
+                    shell::option("--allocation-id", &address.id)
                 )),
             },
         },

@@ -11,6 +11,7 @@ use crate::finding::{
 };
 use crate::fleet::{Job, JobStatus};
 use crate::judge::{Facts, labelled};
+use crate::shell;
 use crate::units::Spoken;
 
 const KIND: FindingKind = FindingKind::LongQueuedJob;
@@ -103,8 +104,9 @@ fn judge_one(
                      its environments, jobs of higher priority before it."
                 .into(),
             command: Some(format!(
-                "aws batch get-job-queue-snapshot --region {} --job-queue {}",
-                job.region, job.queue
+                "aws batch get-job-queue-snapshot --region {} {}",
+                job.region,
+                shell::option("--job-queue", &job.queue)
             )),
         },
         recommendation: None,

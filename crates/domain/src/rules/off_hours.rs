@@ -17,6 +17,7 @@ use crate::fleet::{Controller, Instance, InstanceState};
 use crate::hours::{NodeHours, WEEK_HOURS, WeekHour};
 use crate::judge::Facts;
 use crate::policy::HoursPolicy;
+use crate::shell;
 use crate::units::{Share, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OffHoursNode;
@@ -316,9 +317,8 @@ fn remedy(instance: &Instance, controller: Option<&Controller>, used: &str) -> R
         Some(Controller::AutoScalingGroup(name)) => (
             format!("Give the group scheduled actions: its size on {used} UTC, and 0 else."),
             format!(
-                "aws autoscaling describe-scheduled-actions --region {region} \
-                 --auto-scaling-group-name {}",
-                idle::quoted(name)
+                "aws autoscaling describe-scheduled-actions --region {region} {}",
+                shell::option("--auto-scaling-group-name", name)
             ),
         ),
         Some(controller) => (

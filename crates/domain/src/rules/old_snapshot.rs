@@ -8,6 +8,7 @@ use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Snapshot;
 use crate::judge::Facts;
+use crate::shell;
 use crate::units::{Bytes, Usd, UsdPerHour};
 
 const KIND: FindingKind = FindingKind::OldSnapshot;
@@ -102,7 +103,8 @@ fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Optio
                          tier and tag why it is kept."
                     .into(),
                 command: Some(format!(
-                    "aws ec2 delete-snapshot --region {region} --snapshot-id {id}"
+                    "aws ec2 delete-snapshot --region {region} {}",
+                    shell::option("--snapshot-id", id)
                 )),
             },
         },

@@ -21,6 +21,7 @@ use crate::judge::{Facts, Price};
 use crate::placement::{self, Needs};
 use crate::profile::gather::{Profiled, Profiles, SeenRun as Run};
 use crate::profile::place::{Offers, offers};
+use crate::shell;
 use crate::sizing::{self, Sized, SizedRequest};
 use crate::step::{PeakMemory, Requested};
 use crate::units::{CpuTime, MilliCores, Share, UsdPerHour};
@@ -304,7 +305,7 @@ fn found(
                     .memory
                     .map_or_else(|| "the same memory".to_owned(), |m| m.to_string()),
             ),
-            command: Some(format!("ebb tune {}", super::idle::quoted(name))),
+            command: Some(format!("ebb tune {}", shell::operand(name))),
         },
         recommendation: Some(recommendation),
         steps: seen.links.clone(),

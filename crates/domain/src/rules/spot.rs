@@ -16,6 +16,7 @@ use crate::judge::{Facts, Price};
 use crate::placement::spot::Interruptions;
 use crate::profile::gather::{Profiles, SeenRun};
 use crate::profile::place::interruptions;
+use crate::shell;
 use crate::step::StepEnd;
 use crate::targets::GroupAdvice;
 use crate::units::{Share, Spoken, UsdPerHour};
@@ -315,8 +316,8 @@ fn remedy(region: &Region, name: &str) -> Remedy {
              definitions a retry strategy."
         ),
         command: Some(format!(
-            "aws batch describe-compute-environments --region {region} --compute-environments {}",
-            super::idle::quoted(name)
+            "aws batch describe-compute-environments --region {region} {}",
+            shell::option("--compute-environments", name)
         )),
     }
 }

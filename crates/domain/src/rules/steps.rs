@@ -33,6 +33,7 @@ use crate::fleet::JobStatus;
 use crate::identity::AccountId;
 use crate::judge::{Facts, Price};
 use crate::profile::gather::{Profiled, Profiles, SeenRun};
+use crate::shell;
 use crate::sizing::SizedRequest;
 use crate::step::{StepEnd, StepKind};
 use crate::units::{Share, UsdPerHour};
@@ -356,8 +357,8 @@ fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
         advice,
         command: Some(match run.job {
             Some(job) => {
-                let id = job.id.as_str();
-                format!("aws batch describe-jobs --region {region} --jobs {id}")
+                let jobs = shell::option("--jobs", job.id.as_str());
+                format!("aws batch describe-jobs --region {region} {jobs}")
             }
             None => {
                 let node = &run.step.node;

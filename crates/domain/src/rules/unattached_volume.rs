@@ -4,6 +4,7 @@ use super::{Check, Questions, Verdict, storage};
 use crate::finding::{Action, Confidence, FindingKind, Level, Remedy, Unused};
 use crate::fleet::Volume;
 use crate::judge::Facts;
+use crate::shell;
 
 const KIND: FindingKind = FindingKind::UnattachedVolume;
 
@@ -55,8 +56,9 @@ fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Ve
                 action: Action::Delete,
                 advice: "Keep a snapshot and delete the volume.".into(),
                 command: Some(format!(
-                    "aws ec2 create-snapshot --region {} --volume-id {}",
-                    volume.region, volume.id
+                    "aws ec2 create-snapshot --region {} {}",
+                    volume.region,
+                    shell::option("--volume-id", &volume.id)
                 )),
             },
         },

@@ -1,10 +1,12 @@
 //! The word to people and programs: one message a channel, only when something is
 //! new, back, due, grown or resolved; and one hello after the first sweep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ebb_cloud::ports::{Chat, ChatPost, Email, Events, Mailer, Topic};
+use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
+use ebb_domain::life::{Lives, Price};
 use ebb_domain::policy::{QuietPolicy, Route};
 use ebb_domain::report::Report;
 use jiff::Timestamp;
@@ -12,9 +14,15 @@ use thiserror::Error;
 
 use super::route::{Place, Routing};
 use super::{Failure, attempt};
-use crate::changes::{self, Changes, Told};
+use crate::changes::{self, Changes, Digest, Told};
 use crate::remembered::Remembered;
 use crate::render::{self, EmailParts, Hello};
+
+/// The channel of the topic, as it is remembered.
+const TOPIC: &str = "topic";
+
+/// The channel of the webhook, as it is remembered.
+const WEBHOOK: &str = "webhook";
 
 /// For how long a sweep begins to send events, each its own request.
 const EVENTS_FOR: Duration = Duration::from_secs(20);
@@ -91,6 +99,134 @@ pub struct News<'a> {
     pub remembered: &'a mut Remembered,
 }
 
+/// Notes what each channel is about to be sent, so that it can be stored before anything is
+/// sent; true where there is something to store. A message that an earlier sweep sent to a
+/// chat and did not note is looked for there: it is not sent twice.
+pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
+    let mut is_more = false;
+    let quiet = quiet_hours(news);
+    if let Some(chat) = channels.chat {
+        let routing = chat_routing(news.routes);
+        for place in routing.places() {
+            let channel = named("slack", place);
+            settle(
+                chat,
+                place,
+                news.remembered.told.entry(channel.clone()).or_default(),
+            )
+            .await;
+            let part = routing.part(news.report, place);
+            is_more |= begin(news, &channel, &part, quiet);
+            let told = news.remembered.told.entry(channel.clone()).or_default();
+            let (changes, knows) = due(told, &part, &news.remembered.lives, quiet);
+            told.digest = (!changes.is_empty()).then(|| Digest {
+                id: told.message_id(&channel),
+                thread: told.thread.clone().filter(|_| !changes.has_findings()),
+                knows,
+            });
+        }
+    }
+    if let Some((_, addresses)) = channels.mail {
+        let routing = mail_routing(news.routes, addresses);
+        for place in routing.places() {
+            let part = routing.part(news.report, place);
+            is_more |= begin(news, &named("email", place), &part, quiet);
+        }
+    }
+    let programs = [
+        channels.topic.map(|_| TOPIC),
+        channels.webhook.map(|_| WEBHOOK),
+    ];
+    for channel in programs.into_iter().flatten() {
+        is_more |= begin(news, channel, news.report, None);
+    }
+    is_more
+}
+
+/// Notes what one channel is about to be sent.
+fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&QuietPolicy>) -> bool {
+    let remembered = &mut *news.remembered;
+    let told = remembered.told.entry(channel.to_owned()).or_default();
+    let (changes, _) = due(told, part, &remembered.lives, quiet);
+    told.begin(&changes, news.report.at)
+}
+
+/// Posts a message. After a try whose answer was lost it looks for the message first.
+async fn post_once(
+    chat: &dyn Chat,
+    post: &ChatPost,
+    search: &Option<ChatSearch>,
+    tried: &AtomicBool,
+) -> CloudResult<Option<String>> {
+    if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
+        && let Ok(Some(at)) = chat.find(search).await
+    {
+        return Ok(Some(at));
+    }
+    tried.store(true, Ordering::Relaxed);
+    chat.post(post).await
+}
+
+/// Looks in the chat for a message that was sent and not noted.
+async fn settle(chat: &dyn Chat, place: &Place, told: &mut Told) {
+    let (Some(digest), Some(since)) = (told.digest.take(), told.sending.values().min().copied())
+    else {
+        return;
+    };
+    let sought = ChatSearch {
+        channel: place.clone(),
+        thread: digest.thread.clone(),
+        id: digest.id,
+        since,
+    };
+    match chat.find(&sought).await {
+        Ok(Some(at)) => {
+            if digest.thread.is_none() {
+                told.thread = Some(at);
+            }
+            told.arrived(digest.knows);
+        }
+        Ok(None) => {}
+        // It is sent again then, rather than never.
+        Err(error) => drop(Failure::of("the chat's history", &error)),
+    }
+}
+
+/// What a channel is to be told now, and what it knows then.
+fn due(
+    told: &Told,
+    part: &Report,
+    lives: &Lives,
+    quiet: Option<&QuietPolicy>,
+) -> (Changes, BTreeMap<String, Price>) {
+    let (changes, knows) = changes::since(&told.findings, part, lives);
+    match quiet {
+        Some(quiet) => {
+            let known = (&told.findings, knows);
+            changes.but_urgent(known, |kind| quiet.passes(kind))
+        }
+        None => (changes, knows),
+    }
+}
+
+/// The quiet hours, while they last.
+fn quiet_hours<'a>(news: &News<'a>) -> Option<&'a QuietPolicy> {
+    let quiet = news.quiet;
+    quiet.is_quiet(news.report.at).then_some(quiet)
+}
+
+fn chat_routing(routes: &[Route]) -> Routing {
+    let routes = routes.iter();
+    let routes = routes.filter_map(|r| Some((r.owner.as_str(), r.slack.as_deref()?)));
+    Routing::new([None], routes)
+}
+
+fn mail_routing(routes: &[Route], addresses: &Addresses) -> Routing {
+    let routes = routes.iter();
+    let routes = routes.flat_map(|r| r.email.iter().map(|to| (r.owner.as_str(), to.as_str())));
+    Routing::new(addresses.to.iter().cloned().map(Some), routes)
+}
+
 /// Tells each channel what changed since it was last told; nothing where nothing did.
 pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
     let mut telling = Telling {
@@ -122,27 +258,35 @@ struct Telling<'a> {
 
 impl<'a> Telling<'a> {
     async fn chat(&mut self, chat: &dyn Chat) {
-        let routes = self.news.routes.iter();
-        let routes = routes.filter_map(|r| Some((r.owner.as_str(), r.slack.as_deref()?)));
-        let routing = Routing::new([None], routes);
+        let routing = chat_routing(self.news.routes);
         for place in routing.places() {
             let channel = named("slack", place);
-            let post = |body, thread| ChatPost {
+            let post = |body, thread, id| ChatPost {
                 channel: place.clone(),
                 thread,
                 body,
+                id,
             };
             if routing.is_for_the_rest(place) && self.greets(&channel) {
-                let hello = post(render::slack_hello(&self.hello(None)), None);
+                let hello = post(render::slack_hello(&self.hello(None)), None, None);
                 let done = attempt(&channel, || chat.post(&hello)).await;
                 self.greeted(&channel, done.map(drop));
             }
             let part = routing.part(self.news.report, place);
+            let tried = AtomicBool::new(false);
             let say = async |changes: &Changes, told: &mut Told| {
                 // An update of what was told goes where that was told.
                 let thread = told.thread.clone().filter(|_| !changes.has_findings());
-                let digest = post(render::slack(&part, changes), thread);
-                let at = attempt(&channel, || chat.post(&digest)).await?;
+                let id = told.digest.as_ref().map(|digest| digest.id.clone());
+                let since = told.sending.values().min().copied();
+                let search = id.clone().zip(since).map(|(id, since)| ChatSearch {
+                    channel: place.clone(),
+                    thread: thread.clone(),
+                    id,
+                    since,
+                });
+                let digest = post(render::slack(&part, changes), thread, id);
+                let at = attempt(&channel, || post_once(chat, &digest, &search, &tried)).await?;
                 if digest.thread.is_none() {
                     told.thread = at;
                 }
@@ -153,9 +297,7 @@ impl<'a> Telling<'a> {
     }
 
     async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
-        let routes = self.news.routes.iter();
-        let routes = routes.flat_map(|r| r.email.iter().map(|to| (r.owner.as_str(), to.as_str())));
-        let routing = Routing::new(addresses.to.iter().cloned().map(Some), routes);
+        let routing = mail_routing(self.news.routes, addresses);
         for place in routing.places() {
             let Some(recipient) = place else { continue };
             let channel = named("email", place);
@@ -182,11 +324,11 @@ impl<'a> Telling<'a> {
     }
 
     async fn topic(&mut self, topic: &dyn Topic) {
-        let channel = "topic";
+        let channel = TOPIC;
         let report = self.news.report;
-        let say = async |changes: &Changes, _: &mut Told| {
+        let say = async |changes: &Changes, told: &mut Told| {
             let subject = format!("Ebb: {}", changes.counts());
-            let event = render::event(report, changes);
+            let event = render::event(report, changes, &told.message_id(channel));
             attempt(channel, || topic.publish(&subject, &event)).await
         };
         self.say(channel, report, None, say).await;
@@ -195,19 +337,23 @@ impl<'a> Telling<'a> {
     /// What a slow receiver does not take in time, and what comes after one that it
     /// refuses, is the next sweep's.
     async fn webhook(&mut self, events: &dyn Events) {
-        let channel = "webhook";
+        let channel = WEBHOOK;
         self.known.push(channel.to_owned());
         let (remembered, report) = (&mut *self.news.remembered, self.news.report);
         let told = remembered.told.entry(channel.to_owned()).or_default();
         let (changes, knows) = changes::since(&told.findings, report, &remembered.lives);
         let (mut taken, mut refused) = (BTreeSet::new(), None);
         let begun = tokio::time::Instant::now();
-        for event in render::events(report, &changes) {
+        let sending = told.sending.clone();
+        for event in render::events(report, &changes, &sending) {
             if begun.elapsed() > EVENTS_FOR {
                 break;
             }
             match attempt(channel, || events.send(&event.id, &event.body)).await {
-                Ok(()) => drop(taken.insert(event.finding)),
+                Ok(()) => {
+                    told.sending.remove(&event.change);
+                    taken.insert(event.finding);
+                }
                 Err(failure) => {
                     refused = Some(failure);
                     break;
@@ -229,10 +375,8 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// The quiet hours, while they last.
     fn quiet(&self) -> Option<&'a QuietPolicy> {
-        let quiet = self.news.quiet;
-        quiet.is_quiet(self.news.report.at).then_some(quiet)
+        quiet_hours(&self.news)
     }
 
     fn greets(&self, channel: &str) -> bool {
@@ -260,11 +404,7 @@ impl<'a> Telling<'a> {
         self.known.push(channel.to_owned());
         let remembered = &mut *self.news.remembered;
         let told = remembered.told.entry(channel.to_owned()).or_default();
-        let (mut changes, mut knows) = changes::since(&told.findings, part, &remembered.lives);
-        if let Some(quiet) = quiet {
-            let known = (&told.findings, knows);
-            (changes, knows) = changes.but_urgent(known, |kind| quiet.passes(kind));
-        }
+        let (changes, knows) = due(told, part, &remembered.lives, quiet);
         if !changes.is_empty() {
             if let Err(failure) = say(&changes, told).await {
                 remembered
@@ -275,7 +415,7 @@ impl<'a> Telling<'a> {
             }
             self.word.channels.push(channel.to_owned());
         }
-        told.findings = knows;
+        told.arrived(knows);
         remembered.failed.remove(channel);
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Source: CloudEvents 1.0.2, "JSON event format".
 
+use std::collections::BTreeMap;
+
 use ebb_domain::finding::Finding;
 use ebb_domain::life::Stage;
 use ebb_domain::report::Report;
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::text::{clip, one_line};
-use crate::changes::Changes;
+use crate::changes::{self, Changes};
 
 /// Findings carried whole: a message of SNS is at most 256 KiB, and a finding takes up
 /// to a few kilobytes.
@@ -19,8 +21,9 @@ const FINDINGS: usize = 50;
 /// What a message may take, with room for its envelope.
 const MAX_BYTES: usize = 200 << 10;
 
-/// The event; findings and resolved ones that did not fit are counted in it.
-pub fn event(report: &Report, changes: &Changes) -> String {
+/// The event under this identifier; findings and resolved ones that did not fit are counted
+/// in it.
+pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
     let changed: Vec<(&Finding, &str)> = report
         .findings
         .iter()
@@ -37,7 +40,7 @@ pub fn event(report: &Report, changes: &Changes) -> String {
         let left_out = changed.len() - findings.len() + changes.resolved.len() - resolved.len();
         let event = json!({
             "specversion": "1.0",
-            "id": report.at,
+            "id": id,
             "source": "/ebb/sweeper",
             "type": "ebb.findings.changed.v2",
             "time": report.at,
@@ -62,33 +65,40 @@ pub fn event(report: &Report, changes: &Changes) -> String {
 pub struct Event {
     /// The finding's id.
     pub finding: String,
+    /// What happened to it, see [`Changes::keys`].
+    pub change: String,
     /// Of this change and no other: who is sent it twice knows it by that.
     pub id: String,
     /// The event.
     pub body: String,
 }
 
-/// An event for each change, the dearest finding first, then what was resolved.
-pub fn events<'a>(report: &'a Report, changes: &'a Changes) -> impl Iterator<Item = Event> + 'a {
-    let found = report.findings.iter().filter_map(|finding| {
+/// An event for each change, the dearest finding first, then what was resolved. `sending` says
+/// since when each change is being sent: an event that is sent again has the same identifier.
+pub fn events<'a>(
+    report: &'a Report,
+    changes: &'a Changes,
+    sending: &'a BTreeMap<String, Timestamp>,
+) -> impl Iterator<Item = Event> + 'a {
+    let since = |what: &str, id: &str| {
+        let begun = sending.get(&changes::key(what, id));
+        begun.copied().unwrap_or(report.at)
+    };
+    let found = report.findings.iter().filter_map(move |finding| {
         let what = match changes.stage(&finding.id)? {
             Stage::New => "opened",
             Stage::Reopened => "reopened",
             Stage::Due => "due",
             _ => "grown",
         };
-        // What is new stays that event, if a sweep ends before it has noted that it was told.
-        let since = if what == "opened" {
-            finding.window.from
-        } else {
-            report.at
-        };
         let data = json!({"finding": finding});
-        Some(of_change(report, (what, &finding.id), since, data))
+        let begun = since(what, &finding.id);
+        Some(of_change(report, (what, &finding.id), begun, data))
     });
-    let resolved = changes.resolved.iter().map(|one| {
+    let resolved = changes.resolved.iter().map(move |one| {
         let data = json!({"resolved": one});
-        of_change(report, ("resolved", &one.id), one.resolved_at, data)
+        let begun = since("resolved", &one.id);
+        of_change(report, ("resolved", &one.id), begun, data)
     });
     found.chain(resolved)
 }
@@ -116,6 +126,7 @@ fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: 
     }
     Event {
         finding: id.to_owned(),
+        change: changes::key(what, id),
         id: named,
         body,
     }
@@ -135,12 +146,15 @@ mod tests {
         changes.grown.insert(grown);
         changes.resolved = sample::told().history.resolved;
         report.findings[2].remedy.advice = "x".repeat(300_000);
-        let told = |report: &Report| -> Vec<(String, Value)> {
-            let events = events(report, &changes);
+        let told = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
+            let keys = changes.keys();
+            let sending = keys.filter_map(|key| Some((key, begun?))).collect();
+            let events = events(report, &changes, &sending);
             let read = |text: &str| serde_json::from_str(text).expect("it is JSON");
             events.map(|event| (event.id, read(&event.body))).collect()
         };
-        let all = told(&report);
+        let begun = Some(report.at);
+        let all = told(&report, begun);
         let types = all.iter().map(|(_, event)| event["type"].as_str());
         let types: Vec<_> = types.flatten().collect();
         let expect = ["opened", "grown", "opened", "resolved"];
@@ -157,16 +171,20 @@ mod tests {
         assert_eq!(all[3].1["data"]["resolved"]["ending"], "stopped");
         let later = report.at.checked_add(std::time::Duration::from_secs(600));
         report.at = later.expect("a time");
-        let again = told(&report);
-        let same: Vec<_> = all.iter().zip(&again).map(|(a, b)| a.0 == b.0).collect();
-        assert_eq!(same, [true, false, true, true], "growth is new each time");
+        let same = |again: &[(String, Value)]| -> Vec<bool> {
+            all.iter().zip(again).map(|(a, b)| a.0 == b.0).collect()
+        };
+        assert_eq!(same(&told(&report, begun)), [true; 4], "sent again");
+        let later = told(&report, Some(report.at));
+        assert_eq!(same(&later), [false; 4], "changed again");
     }
 
     #[test]
     fn a_name_from_outside_is_one_line_of_the_subject() {
         let report = sample::many_hostile(1);
         let changes = sample::all_new(&report);
-        let event = events(&report, &changes).next().expect("one");
+        let sending = BTreeMap::new();
+        let event = events(&report, &changes, &sending).next().expect("one");
         let event: Value = serde_json::from_str(&event.body).expect("JSON");
         let subject = event["subject"].as_str().expect("text");
         assert!(subject.chars().count() <= SUBJECT_CHARS);
@@ -176,7 +194,7 @@ mod tests {
     #[test]
     fn an_event_carries_what_changed_and_counts_what_does_not_fit() {
         let check = |report: &Report, carried: usize, left_out: usize| {
-            let text = event(report, &sample::all_new(report));
+            let text = event(report, &sample::all_new(report), "ab12");
             assert!(text.len() <= MAX_BYTES);
             let event: Value = serde_json::from_str(&text).expect("it is JSON");
             assert_eq!(event["specversion"], "1.0");

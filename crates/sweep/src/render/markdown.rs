@@ -174,9 +174,16 @@ fn detail(row: &Alike<'_>, out: &mut String) {
     if let Some(link) = card.command.as_ref().filter(|_| card.is_link) {
         out.push_str(&format!("- Console: <{link}>\n"));
     } else if let Some(command) = &card.command {
-        // Backticks would end the block, and no command needs them.
-        out.push_str(&format!("\n```sh\n{}\n```\n", command.replace('`', "'")));
+        let fence = fence(command);
+        out.push_str(&format!("\n{fence}sh\n{command}\n{fence}\n"));
     }
+}
+
+/// The fence of a code block: longer than each run of backticks in the block. The backticks
+/// stay: an apostrophe in their place would end a quoted word of the command.
+fn fence(block: &str) -> String {
+    let runs = block.split(|c| c != '`').map(str::len);
+    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
 }
 
 fn instead_or_advice(card: &Card) -> String {

@@ -1,6 +1,8 @@
 //! A sweep that is killed, or whose call fails, anywhere: the next one loses nothing
 //! and counts nothing twice.
 
+use std::collections::BTreeSet;
+
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_domain::state::Shard;
 use ebb_sweep::stored;
@@ -32,7 +34,15 @@ async fn clean_run(world: &World, how: &str) {
     let told = posted
         .iter()
         .filter(|post| post.body.to_string().contains("1 new"));
-    assert!(told.count() > 0, "{how}: nobody was told");
+    assert_eq!(
+        told.count(),
+        1,
+        "{how}: a chat that can be read is told once"
+    );
+    let opened = world.events.sent();
+    let opened = opened.iter().filter(|(_, body)| body.contains("opened"));
+    let ids: BTreeSet<&String> = opened.map(|(id, _)| id).collect();
+    assert_eq!(ids.len(), 1, "{how}: an event has one identifier");
     let sent = world.mailer.sent();
     let told = sent
         .iter()

@@ -273,3 +273,37 @@ async fn a_call_that_fails_once_is_tried_again_at_once() {
     let summary = world.sweep(&once).await.expect("a channel fails no sweep");
     assert_eq!((summary.failures.len(), words(&world)), (0, (2, 2, 1)));
 }
+
+/// The identifiers in a body of JSON that name it.
+fn ids(bodies: Vec<(String, String)>) -> Vec<String> {
+    let read = |body: &str| -> serde_json::Value { serde_json::from_str(body).expect("JSON") };
+    let id = |(_, body): &(String, String)| read(body)["id"].as_str().map(str::to_owned);
+    bodies.iter().filter_map(id).collect()
+}
+
+#[tokio::test]
+async fn after_a_crash_each_channel_gets_the_same_identifiers_and_the_chat_nothing_twice() {
+    let world = greeted().await;
+    let rehearsal = greeted().await;
+    let whole = Fault::never();
+    rehearsal.sweep(&whole).await.expect("nothing fails it");
+    let calls = whole.calls();
+    let last = calls.iter().rposition(|call| *call == "events.send");
+    // All was sent, and the sweep ends before it notes that.
+    let crash = Fault::at(last.expect("an event"), Moment::After, Then::StaysDead);
+    let _ = world.sweep(&crash).await;
+    assert_eq!(words(&world), (2, 2, 1));
+    world.clock.advance(Duration::from_secs(60));
+    swept(&world).await;
+    let events = world.events.sent();
+    assert_eq!(events.len(), 2, "a webhook is sent the event again");
+    assert_eq!(events[0].0, events[1].0, "under its identifier");
+    let topic = ids(world.topic.published());
+    assert_eq!(topic.len(), 2);
+    assert_eq!(topic[0], topic[1]);
+    assert_eq!(
+        world.chat.posted().len(),
+        2,
+        "the chat shows that it has it"
+    );
+}

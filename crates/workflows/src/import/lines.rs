@@ -1,35 +1,42 @@
-//! Lines of a file from outside: plain or gzipped, each with a bound on its length.
+//! Lines of a text file from outside: plain or gzipped, with bounds on the length of a line
+//! and of the file.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use flate2::read::MultiGzDecoder;
 
-/// No record of an engine is longer; a longer line is skipped and counted.
+/// No record is longer; a longer line is skipped and counted.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// What a file may unpack to: about a hundred million rows.
+/// A line that is longer than this ends the reading: no text file holds such a line.
+const MAX_SKIPPED_BYTES: u64 = 64 << 20;
+
+/// What a file may unpack to: about a hundred million rows. A larger file is an error.
 const MAX_UNPACKED_BYTES: u64 = 16 << 30;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The lines of a file.
-pub(super) struct Lines {
-    source: Box<dyn BufRead>,
+pub struct Lines<'a> {
+    source: Box<dyn BufRead + 'a>,
     buffer: Vec<u8>,
     number: u64,
     /// Bytes read so far, unpacked.
-    pub(super) bytes: u64,
+    bytes: u64,
 }
 
 /// Why a line cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub enum Unusable {
+    /// It has more than a mebibyte.
     TooLong,
+    /// It is not UTF-8.
     NotUtf8,
 }
 
 impl Unusable {
-    pub(super) fn problem(self) -> String {
+    /// The problem in words.
+    pub fn problem(self) -> String {
         match self {
             Self::TooLong => format!("the line is longer than {} KiB", MAX_LINE_BYTES >> 10),
             Self::NotUtf8 => "the line is not UTF-8".to_owned(),
@@ -38,22 +45,27 @@ impl Unusable {
 }
 
 /// A line with its number, from 1, without its end.
-pub(super) struct Line<'a> {
-    pub(super) number: u64,
-    pub(super) text: Result<&'a str, Unusable>,
+pub struct Line<'a> {
+    /// Its number.
+    pub number: u64,
+    /// What it holds.
+    pub text: Result<&'a str, Unusable>,
 }
 
-impl Lines {
+impl<'a> Lines<'a> {
     /// Of a file that is plain or gzipped, by its first bytes.
-    pub(super) fn of(source: impl Read + 'static) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn of(source: impl Read + 'a) -> io::Result<Self> {
         let mut source = BufReader::with_capacity(1 << 16, source);
         let is_gzip = source.fill_buf()?.starts_with(&GZIP_MAGIC);
-        let source: Box<dyn BufRead> = match is_gzip {
+        let source: Box<dyn BufRead + 'a> = match is_gzip {
             true => {
-                let unpacked = MultiGzDecoder::new(source).take(MAX_UNPACKED_BYTES);
+                let unpacked = MultiGzDecoder::new(source);
                 Box::new(BufReader::with_capacity(1 << 16, unpacked))
             }
-            false => Box::new(source.take(MAX_UNPACKED_BYTES)),
+            false => Box::new(source),
         };
         Ok(Self {
             source,
@@ -64,7 +76,10 @@ impl Lines {
     }
 
     /// The next line; `None` at the end.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no text, or exceeds a bound.
+    pub fn read_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let mut limited = self.source.by_ref().take(MAX_LINE_BYTES as u64 + 1);
         let read = limited.read_until(b'\n', &mut self.buffer)?;
@@ -73,6 +88,16 @@ impl Lines {
         }
         self.number += 1;
         self.bytes += read as u64;
+        if self.bytes > MAX_UNPACKED_BYTES {
+            let most = MAX_UNPACKED_BYTES >> 30;
+            return Err(refused(format!("the file has more than {most} GiB")));
+        }
+        if self.buffer.contains(&0) {
+            let number = self.number;
+            return Err(refused(format!(
+                "not a text file: line {number} has a NUL byte"
+            )));
+        }
         let is_whole = self.buffer.ends_with(b"\n") || read <= MAX_LINE_BYTES;
         if !is_whole {
             self.skip_line()?;
@@ -90,7 +115,12 @@ impl Lines {
     }
 
     fn skip_line(&mut self) -> io::Result<()> {
+        let last = self.bytes + MAX_SKIPPED_BYTES;
         loop {
+            if self.bytes > last {
+                let (number, most) = (self.number, MAX_SKIPPED_BYTES >> 20);
+                return Err(refused(format!("line {number} has more than {most} MiB")));
+            }
             let available = self.source.fill_buf()?;
             if available.is_empty() {
                 return Ok(());
@@ -106,6 +136,10 @@ impl Lines {
     }
 }
 
+fn refused(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -118,7 +152,7 @@ mod tests {
     fn all(source: Vec<u8>) -> Vec<(u64, Result<String, Unusable>)> {
         let mut lines = Lines::of(io::Cursor::new(source)).expect("it opens");
         let mut all = Vec::new();
-        while let Some(line) = lines.next().expect("it is read") {
+        while let Some(line) = lines.read_line().expect("it is read") {
             all.push((line.number, line.text.map(str::to_owned)));
         }
         all
@@ -148,5 +182,31 @@ mod tests {
         let lines = all(endless);
         assert_eq!(lines[0], (1, Err(Unusable::TooLong)));
         assert_eq!(lines[1], (2, Ok("next".to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_text_is_an_error_at_once() {
+        let check = |source: &mut dyn Read, expect: &str| {
+            let mut lines = Lines::of(source).expect("it opens");
+            let error = loop {
+                match lines.read_line() {
+                    Ok(line) => assert!(line.is_some(), "no error: {expect}"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.to_string(), expect);
+            assert!(lines.buffer.capacity() <= 4 * MAX_LINE_BYTES);
+        };
+        let zeros = "not a text file: line 1 has a NUL byte";
+        check(&mut io::repeat(0), zeros);
+        check(&mut io::repeat(b'x'), "line 1 has more than 64 MiB");
+        let mut late = b"a,b\n".chain(io::repeat(b'"'));
+        check(&mut late, "line 2 has more than 64 MiB");
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
+        for _ in 0..80 {
+            bomb.write_all(&[b'x'; 1 << 20]).expect("it packs");
+        }
+        let bomb = bomb.finish().expect("it packs");
+        check(&mut bomb.as_slice(), "line 1 has more than 64 MiB");
     }
 }

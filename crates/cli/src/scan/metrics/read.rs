@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use anyhow::{Result, bail};
-use csv::StringRecord;
 use ebb_domain::fleet::MeteredMachine;
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{MetricSample, MetricSeries};
 use ebb_domain::units::Share;
 use jiff::Timestamp;
 
-use crate::lines::{BadLine, BadLines, shown, unclosed};
+use crate::csv_file::{CsvFile, Record};
+use crate::lines::{BadLine, BadLines, shown};
 
 const TIMESTAMP: &str = "timestamp";
 const RESOURCE: &str = "resource_id";
+const LINE: &str = "line";
 const VALUES: [&str; 6] = [
     "cpu_pct",
     "memory_pct",
@@ -67,33 +68,21 @@ impl Metrics {
 
 /// Reads all of it; errs when the header is not one of metrics.
 pub(super) fn read(source: impl Read) -> Result<Metrics> {
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(source);
-    let mut metrics = Metrics::default();
-    let columns = Columns::of(reader.headers()?, &mut metrics)?;
+    let mut file = CsvFile::new(source)?;
+    let (mut metrics, mut record) = (Metrics::default(), Record::default());
+    match file.read(&mut record)? {
+        Some(Ok(())) => {}
+        Some(Err(why)) => bail!("the first line: {why}"),
+        None => bail!("the file is empty"),
+    }
+    let columns = Columns::of(&record, &mut metrics)?;
     let mut rows: BTreeMap<NodeId, Machine> = BTreeMap::new();
     let mut kept = 0;
     let mut greatest = None;
-    let mut record = StringRecord::new();
-    loop {
-        let line = reader.position().line();
-        match reader.read_record(&mut record) {
-            Ok(false) => break,
-            // What is not UTF-8 is skipped as a line; a file that cannot be read ends it.
-            Err(error) if !matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => bail!(error),
-            Err(_) => {
-                metrics
-                    .bad_lines
-                    .add(BadLine::new(line, TIMESTAMP, "the line is not UTF-8"));
-                continue;
-            }
-            Ok(true) => {}
-        }
-        let line = record.position().map_or(line, csv::Position::line);
-        let row = unclosed(&record, line, reader.position().line())
-            .map_err(|why| BadLine::new(line, RESOURCE, why))
+    while let Some(read) = file.read(&mut record)? {
+        let line = record.line;
+        let row = read
+            .map_err(|why| BadLine::new(line, LINE, why))
             .and_then(|()| columns.row(&record, line));
         let taken = row.and_then(|row| {
             if kept == MAX_ROWS {
@@ -160,7 +149,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(header: &StringRecord, metrics: &mut Metrics) -> Result<Self> {
+    fn of(header: &Record, metrics: &mut Metrics) -> Result<Self> {
         // A byte order mark is how spreadsheets begin a file.
         let names: Vec<&str> = header
             .iter()
@@ -176,9 +165,7 @@ impl Columns {
         let known = [TIMESTAMP, RESOURCE].into_iter().chain(VALUES).chain(ABOUT);
         let known = BTreeSet::from_iter(known);
         let unread = names.iter().filter(|name| !known.contains(**name));
-        metrics.unread_columns = unread
-            .map(|name| name.escape_default().to_string())
-            .collect();
+        metrics.unread_columns = unread.map(|name| shown(name)).collect();
         let missing = NEEDED.into_iter().filter(|name| at(name).is_none());
         metrics.missing_columns = missing.collect();
         Ok(Self {
@@ -193,7 +180,7 @@ impl Columns {
     /// something counts.
     fn describe(
         &self,
-        record: &StringRecord,
+        record: &Record,
         line: u64,
         about: &mut MeteredMachine,
     ) -> Result<(), BadLine> {
@@ -223,7 +210,7 @@ impl Columns {
         Ok(())
     }
 
-    fn row(&self, record: &StringRecord, line: u64) -> Result<Row, BadLine> {
+    fn row(&self, record: &Record, line: u64) -> Result<Row, BadLine> {
         let field = |at: usize| record.get(at).unwrap_or_default();
         let at =
             timestamp(field(self.timestamp)).map_err(|why| BadLine::new(line, TIMESTAMP, why))?;
@@ -289,6 +276,7 @@ fn number(text: &str) -> Result<Option<f64>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::path::Path;
 
     use super::*;
@@ -359,11 +347,30 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_says_how_many_lines_it_takes() {
+    fn a_quote_that_is_not_closed_costs_its_own_line_only() {
         let read = of("timestamp,resource_id,cpu_pct\n0,a,1\n300,\"a,1\n600,a,1\n900,a,1\n");
         let gaps = read.bad_lines.gaps(Path::new("/a/f.csv"));
-        assert_eq!(gaps[0].scope, "f.csv:3: resource_id");
-        assert_eq!(gaps[0].reason, "a quote is not closed: it takes 3 lines");
+        assert_eq!(gaps.len(), 1);
+        assert_eq!(gaps[0].scope, "f.csv:3: line");
+        assert_eq!(gaps[0].reason, "a quote is not closed");
+        let points = read.series.values().map(|series| series.points().len());
+        assert_eq!(points.sum::<usize>(), 3);
+    }
+
+    #[test]
+    fn a_file_that_is_no_table_is_refused_at_once() {
+        let check = |source: &mut dyn Read, expect: &str| {
+            let error = super::read(source).expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&mut io::repeat(0), "not a text file: line 1 has a NUL byte");
+        check(&mut io::repeat(b'x'), "line 1 has more than 64 MiB");
+        let wide = format!("timestamp,resource_id{}\n", ",x".repeat(300_000));
+        check(
+            &mut wide.as_bytes(),
+            "the first line: more than 1000 columns",
+        );
+        check(&mut io::empty(), "the file is empty");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::idle::metrics::{IdleTime, Outcome, idle_time};
-use super::super::idle::quoted;
 use super::super::metric_activity::{CPU_AND_NETWORK, MetricActivity};
 use super::{Check, KIND, Questions, Verdict};
 use crate::finding::{
@@ -14,6 +13,7 @@ use crate::finding::{
 use crate::fleet::{Job, Task, TaskFamily};
 use crate::identity::Region;
 use crate::judge::Facts;
+use crate::shell::option;
 use crate::units::Spoken;
 
 /// A family that rests is idle, as a machine is.
@@ -152,7 +152,7 @@ fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Optio
         1 => "1 task".to_owned(),
         many => format!("{many} tasks"),
     };
-    let (of, on) = (quoted(name), quoted(cluster));
+    let (of, on) = (option("--family", name), option("--cluster", cluster));
     Some(Verdict::Waste(Box::new(Finding {
         id: Finding::id_of(IDLE, region, family.as_str()),
         kind: IDLE,
@@ -174,8 +174,7 @@ fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Optio
                  {cluster}, or stop them."
             ),
             command: Some(format!(
-                "aws ecs list-tasks --region {region} --cluster {on} --family {of} --launch-type \
-                 FARGATE"
+                "aws ecs list-tasks --region {region} {on} {of} --launch-type FARGATE"
             )),
         },
         recommendation: None,

@@ -6,6 +6,7 @@ use crate::finding::{
 };
 use crate::fleet::{ComputeEnvironment, Controller, JobQueue};
 use crate::judge::Facts;
+use crate::shell;
 
 const INVALID: &str = "INVALID";
 
@@ -49,8 +50,8 @@ fn environment(told: &ComputeEnvironment) -> Told<'_> {
         status: told.status.as_deref(),
         reason: told.status_reason.as_deref(),
         command: format!(
-            "aws batch describe-compute-environments --region {region} --compute-environments \
-             '{name}'"
+            "aws batch describe-compute-environments --region {region} {}",
+            shell::option("--compute-environments", name)
         ),
     }
 }
@@ -64,7 +65,10 @@ fn queue(told: &JobQueue) -> Told<'_> {
         },
         status: told.status.as_deref(),
         reason: told.status_reason.as_deref(),
-        command: format!("aws batch describe-job-queues --region {region} --job-queues '{name}'"),
+        command: format!(
+            "aws batch describe-job-queues --region {region} {}",
+            shell::option("--job-queues", name)
+        ),
     }
 }
 

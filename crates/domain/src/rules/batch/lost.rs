@@ -7,6 +7,7 @@ use super::{KIND, Questions, Seen, Verdict, found, found_worker, silent_for, sin
 use crate::finding::{Action, Confidence, Level, Remedy, Resource, Stuck, Window};
 use crate::fleet::{ContainerInstance, Health, Instance};
 use crate::judge::{Facts, labelled};
+use crate::shell;
 use crate::units::Spoken;
 
 /// Judges every worker.
@@ -144,8 +145,9 @@ fn judge_one(facts: &Facts<'_>, worker: &ContainerInstance) -> Option<Verdict> {
                          instance; no job can be placed on it."
                     .into(),
                 command: Some(format!(
-                    "aws ecs list-container-instances --region {} --cluster {}",
-                    worker.region, worker.cluster_arn
+                    "aws ecs list-container-instances --region {} {}",
+                    worker.region,
+                    shell::option("--cluster", &worker.cluster_arn)
                 )),
             },
         },

@@ -5,6 +5,7 @@ use super::keeper::environment;
 use crate::finding::{Action, IdleNode, KeptAliveBy, Remedy};
 use crate::fleet::{Controller, Instance, Provider};
 use crate::judge::Facts;
+use crate::shell::{operand, option, quoted};
 
 pub(super) fn of(
     facts: &Facts<'_>,
@@ -48,8 +49,9 @@ fn by_keeper(
                 command: worker.map(|(arn, worker)| {
                     let cluster = &worker.cluster_arn;
                     format!(
-                        "aws ecs list-tasks --region {region} --cluster {cluster} \
-                         --container-instance {arn}"
+                        "aws ecs list-tasks --region {region} {} {}",
+                        option("--cluster", cluster),
+                        option("--container-instance", arn)
                     )
                 }),
             };
@@ -64,8 +66,8 @@ fn by_keeper(
                 command: environment(facts, instance).map(|environment| {
                     format!(
                         "aws batch update-compute-environment --region {region} \
-                         --compute-environment {} --compute-resources minvCpus=0",
-                        quoted(&environment.name)
+                         {} --compute-resources minvCpus=0",
+                        option("--compute-environment", &environment.name)
                     )
                 }),
             };
@@ -112,9 +114,8 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                      replaced."
                 .into(),
             command: Some(format!(
-                "aws autoscaling describe-auto-scaling-groups --region {region} \
-                 --auto-scaling-group-names {}",
-                quoted(name)
+                "aws autoscaling describe-auto-scaling-groups --region {region} {}",
+                option("--auto-scaling-group-names", name)
             )),
         },
         Some(Controller::BatchEnvironment(name)) => Remedy {
@@ -123,9 +124,8 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                      it in."
                 .into(),
             command: Some(format!(
-                "aws batch describe-compute-environments --region {region} \
-                 --compute-environments {}",
-                quoted(name)
+                "aws batch describe-compute-environments --region {region} {}",
+                option("--compute-environments", name)
             )),
         },
         Some(Controller::InstanceGroup(name)) => Remedy {
@@ -144,10 +144,9 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
             advice: format!("Lower the minimum size of EKS node group {name}."),
             command: Some(match instance.tags.get("eks:cluster-name") {
                 Some(cluster) => format!(
-                    "aws eks describe-nodegroup --region {region} --cluster-name {} \
-                     --nodegroup-name {}",
-                    quoted(cluster),
-                    quoted(name)
+                    "aws eks describe-nodegroup --region {region} {} {}",
+                    option("--cluster-name", cluster),
+                    option("--nodegroup-name", name)
                 ),
                 None => {
                     format!("https://{region}.console.aws.amazon.com/eks/clusters?region={region}")
@@ -160,22 +159,22 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
                 "Let node pool {name} consolidate empty nodes (consolidationPolicy, \
                  consolidateAfter), and see which pod forbids it."
             ),
-            command: Some(format!("kubectl get nodepool {} -o yaml", quoted(name))),
+            command: Some(format!("kubectl get nodepool -o yaml {}", operand(name))),
         },
         Some(Controller::EmrCluster(name)) => Remedy {
             action: Action::ScaleIn,
             advice: "Give the cluster managed scaling and an auto-termination policy.".into(),
             command: Some(format!(
-                "aws emr describe-cluster --region {region} --cluster-id {}",
-                quoted(name)
+                "aws emr describe-cluster --region {region} {}",
+                option("--cluster-id", name)
             )),
         },
         Some(Controller::ParallelCluster(name)) => Remedy {
             action: Action::ScaleIn,
             advice: "Lower the queue's MinCount, or its ScaledownIdletime.".into(),
             command: Some(format!(
-                "pcluster describe-cluster --region {region} --cluster-name {}",
-                quoted(name)
+                "pcluster describe-cluster --region {region} {}",
+                option("--cluster-name", name)
             )),
         },
     }
@@ -187,16 +186,63 @@ fn stop(instance: &Instance) -> String {
     match &instance.provider {
         Provider::Aws => format!("aws ec2 stop-instances --region {region} --instance-ids {id}"),
         Provider::Gcp { project, zone } => format!(
-            "gcloud compute instances stop {} --project {} --zone {}",
-            quoted(instance.name().unwrap_or(id.as_str())),
-            quoted(project),
-            quoted(zone)
+            "gcloud compute instances stop {} {} {}",
+            option("--project", project),
+            option("--zone", zone),
+            operand(instance.name().unwrap_or(id.as_str()))
         ),
-        Provider::Own => format!("ssh {} w", quoted(id.as_str())),
+        Provider::Own => format!("ssh -- {} w", quoted(id.as_str())),
     }
 }
 
-/// A name from outside as one word of a shell.
-pub(in crate::rules) fn quoted(name: &str) -> String {
-    format!("'{}'", name.replace('\'', r"'\''"))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::instance;
+
+    /// What a shell makes of a command, without running it.
+    fn words(command: &str) -> Vec<String> {
+        let script = format!("printf '%s\\n' {command}");
+        let ran = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .output();
+        let text = String::from_utf8(ran.expect("a shell").stdout).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_controller_name_is_read_as_an_option_or_leaves_its_word() {
+        let instance = instance(1);
+        let makers: [fn(String) -> Controller; 7] = [
+            Controller::AutoScalingGroup,
+            Controller::BatchEnvironment,
+            Controller::InstanceGroup,
+            Controller::EksNodegroup,
+            Controller::KarpenterNodePool,
+            Controller::EmrCluster,
+            Controller::ParallelCluster,
+        ];
+        for name in ["-x", "--output=/etc/x", "a'; touch x; '", "$(touch x)"] {
+            for make in makers {
+                let mut instance = instance.clone();
+                let cluster = ("eks:cluster-name".to_owned(), name.to_owned());
+                instance.tags.extend([cluster]);
+                let controller = make(name.to_owned());
+                let command = by_controller(&instance, Some(&controller)).command;
+                let words = words(&command.expect("each controller has a command"));
+                let operands = words.iter().position(|word| word == "--");
+                let found = words
+                    .iter()
+                    .enumerate()
+                    .find(|(_, word)| word.ends_with(name));
+                let (at, word) = found.expect("the name is one word");
+                let is_operand = operands.is_some_and(|dashes| dashes < at);
+                assert!(
+                    word != name || !name.starts_with('-') || is_operand,
+                    "{words:?}"
+                );
+            }
+        }
+    }
 }

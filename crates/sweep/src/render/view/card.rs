@@ -8,6 +8,7 @@ use ebb_domain::sizing::SizedRequest;
 use ebb_domain::units::{Spoken, Usd};
 use jiff::Timestamp;
 use serde::Serialize;
+use url::Url;
 
 use super::money::{CostWords, age};
 use super::{LINE_CHARS, SIMULATED};
@@ -221,10 +222,11 @@ fn command(text: &str) -> Option<String> {
 
 /// True for a page of AWS's console, which no name from outside is a part of.
 fn is_link(command: &str) -> bool {
-    let host = command
-        .strip_prefix("https://")
-        .and_then(|rest| rest.split('/').next());
     let is_of_url = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#=&@%+,".contains(c);
+    let url = Url::parse(command).ok().filter(|url| {
+        url.scheme() == "https" && url.username().is_empty() && url.password().is_none()
+    });
+    let host = url.as_ref().and_then(Url::host_str);
     host.is_some_and(|host| format!(".{host}").ends_with(".console.aws.amazon.com"))
         && command.chars().all(is_of_url)
 }
@@ -292,6 +294,9 @@ mod tests {
         );
         check("https://evil.example/console.aws.amazon.com", false);
         check("https://evilconsole.aws.amazon.com/", false);
+        check("https://evil.example?.console.aws.amazon.com/", false);
+        check("https://evil.example#.console.aws.amazon.com/", false);
+        check("https://me@console.aws.amazon.com/", false);
         check("https://console.aws.amazon.com@evil.example/", false);
         check("https://console.aws.amazon.com/\"onclick=x", false);
         check("http://console.aws.amazon.com/", false);
