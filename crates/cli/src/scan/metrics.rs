@@ -20,7 +20,7 @@ use crate::lines::file_name;
 use read::Metrics;
 
 /// Reads the file and judges as of its newest row.
-pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;
