@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform units security simulators advice security fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
+.PHONY: help try demo test check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target

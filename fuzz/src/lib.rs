@@ -32,7 +32,7 @@ pub struct Target {
     pub name: &'static str,
     /// Gives the bytes to the reader.
     pub run: fn(&[u8]) -> Outcome,
-    /// Inputs that the reader takes.
+    /// Inputs to begin with; the reader takes most of them.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 

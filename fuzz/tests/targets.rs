@@ -57,7 +57,9 @@ fn limits_refuse_time() {
     assert!(!busy(500));
 }
 
+/// A target whose reader refuses every seed tests nothing beyond the refusal.
 fn targets_take_their_seeds() {
+    let mut refused = Vec::new();
     for target in Target::ALL {
         let seeds = (target.seeds)();
         let accepted = seeds.iter().filter(|seed| {
@@ -65,18 +67,11 @@ fn targets_take_their_seeds() {
             outcome == Outcome::Accepted
         });
         let (accepted, all) = (accepted.count(), seeds.len());
-        // Random choices make no story now and then.
-        let least = if target.name == "heartbeat_story" {
-            all / 2
-        } else {
-            all
-        };
-        assert!(
-            accepted >= least,
-            "{}: {accepted} of {all} seeds",
-            target.name
-        );
+        if accepted * 2 < all || accepted == 0 {
+            refused.push(format!("{}: {accepted} of {all}", target.name));
+        }
     }
+    assert!(refused.is_empty(), "most seeds are refused: {refused:#?}");
 }
 
 /// Mutations of each seed of a target, all seeds together.

@@ -65,7 +65,7 @@ pub(super) fn events() -> Vec<Vec<u8>> {
         serde_json::json!({
             "rawPath": path,
             "rawQueryString": query,
-            "headers": {"if-none-match": "\"x\"", "accept": "application/json"},
+            "headers": {"if-none-match": "\"x\"", "content-type": "application/json"},
             "body": body,
             "isBase64Encoded": false,
             "requestContext": {

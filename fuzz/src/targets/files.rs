@@ -37,11 +37,11 @@ pub(super) fn policy(input: &[u8]) -> Outcome {
 
 pub(super) fn policies() -> Vec<Vec<u8>> {
     let policies = [
-        "[idle]\nafter_seconds = 1800\nmin_coverage_pct = 95\n",
+        "[idle]\nafter_seconds = 1800\nmin_coverage_ppm = 950000\n",
         "[activity]\ntick_seconds = 60\n\n[overprovisioned]\nmin_wall_seconds = 600\n",
-        "[sizing]\nmin_runs = 3\n\n[[exempt]]\nresource = \"i-0abc*\"\nreason = \"licence server\"\n",
-        "[[price]]\nresource = \"rack-*\"\nusd_per_hour = \"1.25\"\n",
-        "[placement]\nregions = [\"us-east-1\"]\n[quiet]\nfrom = \"18:00\"\nto = \"08:00\"\n",
+        "[sizing]\nmin_runs = 3\n\n[[exempt]]\nresource = \"i-0abc\"\nuntil = \"2027-01-31\"\nreason = \"licence\"\n",
+        "[[prices]]\nnode = \"rack-*\"\nusd_micros_per_hour = 1250000\n",
+        "[placement]\nregions = [\"us-east-1\"]\nspot = true\n[gpu]\nidle_after_seconds = 60\n",
         "",
     ];
     policies.map(|policy| policy.as_bytes().to_vec()).to_vec()

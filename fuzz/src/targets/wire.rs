@@ -264,7 +264,7 @@ fn arrived(input: &[u8]) -> Seen {
 pub(super) fn stories() -> Vec<Vec<u8>> {
     let bytes = |seed: u64| {
         let mut random = fastrand::Rng::with_seed(seed);
-        (0..256).map(|_| random.u8(..)).collect()
+        (0..512).map(|_| random.u8(..)).collect()
     };
     (0..24).map(bytes).collect()
 }
@@ -311,5 +311,21 @@ impl Seen {
         let report = evaluate(&self.known, &Policy::default(), now);
         render_all(&report, &Before::default());
         Outcome::Accepted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_stories_hold_valid_heartbeats() {
+        let stories = stories();
+        let rows: Vec<usize> = stories
+            .iter()
+            .map(|story| rows_of_story(story).len())
+            .collect();
+        let valid = rows.iter().filter(|rows| **rows > 0).count();
+        assert!(valid * 2 > stories.len(), "{rows:?}");
     }
 }
