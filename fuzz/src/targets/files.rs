@@ -27,10 +27,10 @@ pub(super) fn demo_report() -> Report {
 pub(super) fn policy(input: &[u8]) -> Outcome {
     let text = String::from_utf8_lossy(input);
     let policy = Policy::parse(&text);
-    if let Ok(policy) = &policy {
-        if let Ok(report) = block_on(ebb::readers::scan_demo(policy)) {
-            render_all(&report, &Before::default());
-        }
+    if let Ok(policy) = &policy
+        && let Ok(report) = block_on(ebb::readers::scan_demo(policy))
+    {
+        render_all(&report, &Before::default());
     }
     Outcome::of(&policy)
 }
