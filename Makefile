@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform units simulators advice kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
+.PHONY: help try demo test check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -30,10 +30,11 @@ demo: ## Run the main job in a simulated account; SEED=n varies it, SHARDS=n div
 test: ## Run every test
 	scripts/setup test
 	cargo fmt --all --check
-	@$(MAKE) --no-print-directory terraform units deny simulators build lint advice
+	@$(MAKE) --no-print-directory terraform units security deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
+	@$(MAKE) --no-print-directory fuzz-short
 
-check: lint ## Format, lints and the fast tests
+check: lint security ## Format, lints and the fast tests
 	cargo fmt --all --check
 	$(CARGO) test -p ebb-domain -p ebb-signal
 
@@ -53,6 +54,14 @@ picture: ## Draw the picture in README.md anew; needs chromium
 	cargo run -q -p ebb-cli -- scan --demo --format html > $(CARGO_TARGET_DIR)/report.html
 	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=960,880 \
 	  --screenshot=docs/report.png file://$(CARGO_TARGET_DIR)/report.html
+
+MINUTES ?= 60
+fuzz: ## Fuzz every reader of outside bytes with coverage; MINUTES=n in all (60)
+	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/fuzz $$(($(MINUTES) * 60))
+
+# With the packages of the other tests, so that only our own crates are compiled for it.
+fuzz-short:
+	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING)" scripts/fuzz 120
 
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
@@ -84,6 +93,9 @@ terraform: ## Check the form of the Terraform module and its examples
 
 units: ## Have systemd read the units, and say how much of a machine each could reach
 	scripts/check-units
+
+security: ## Check that SECURITY.md names tests that exist and every field on the wire
+	scripts/check-security
 
 advice:
 	scripts/check-advice $(BUILT)/ebb

@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("ebb-tune-lambda", &["ebb-sweep", "ebb-domain", "ebb-cloud"]),
 ];
-const ANY: [&str; 2] = ["ebb-tests", "eval"];
+const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
 
 /// The one crate that may name a cloud SDK.
 const CLOUD: &str = "ebb-cloud";

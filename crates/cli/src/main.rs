@@ -1,67 +1,7 @@
-//! `ebb`, the terminal program: arguments in, exit status out. What it does is in
-//! the modules, one a command.
-
-/// Those of the standard library panic when nobody reads the pipe any more. All of this
-/// program uses these instead.
-macro_rules! println {
-    ($($text:tt)*) => { $crate::output::say(format_args!($($text)*)) };
-}
-
-macro_rules! eprintln {
-    ($($text:tt)*) => { $crate::output::note(format_args!($($text)*)) };
-}
-
-mod args;
-#[cfg(any(feature = "gcp", feature = "sweep"))]
-mod billing;
-mod catalog;
-mod csv_file;
-mod demo;
-mod doctor;
-mod findings;
-mod import;
-mod lines;
-mod output;
-mod policy;
-mod scan;
-mod serve;
-mod snakefile;
-mod sweep;
-mod text_file;
-mod tune;
+//! The program `ebb`. What it does is in the library of the same name.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Args, Command};
-use output::Outcome;
-
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
-        Ok(args) => args,
-        Err(error) => {
-            output::usage(&error);
-            return Outcome::of_usage(&error).into();
-        }
-    };
-    let zone = args.time_zone.clone().unwrap_or_else(output::zone);
-    let done = match &args.command {
-        Command::Scan(scan) => scan::run(scan, &zone),
-        Command::Findings(args) => findings::run(args, &zone),
-        Command::Sweep(sweep) => sweep::run(sweep),
-        Command::Tune(tune) => tune::run(tune, &zone),
-        Command::Import(import) => import::run(import),
-        Command::Serve(serve) => serve::run(serve),
-        Command::Doctor(doctor) => doctor::run(doctor),
-        Command::Policy(policy) => policy::run(policy),
-        Command::Catalog(catalog) => catalog::run(catalog),
-    };
-    match done {
-        Ok(outcome) => outcome.into(),
-        Err(error) => {
-            eprintln!("ebb: {error:#}");
-            Outcome::Failed.into()
-        }
-    }
+    ebb::run()
 }

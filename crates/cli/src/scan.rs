@@ -7,6 +7,8 @@ mod explain;
 #[cfg(feature = "gcp")]
 mod gcp;
 mod metrics;
+#[cfg(feature = "fuzzing")]
+pub(crate) use metrics::scan as scan_metrics;
 #[cfg(any(feature = "aws", feature = "gcp"))]
 mod progress;
 

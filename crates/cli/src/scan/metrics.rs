@@ -19,14 +19,14 @@ use super::Scanned;
 use crate::lines::file_name;
 use read::Metrics;
 
-/// Columns without a use that a report names one by one.
-/// Machines that are named as not evaluated.
+/// Machines that a report names one by one as not evaluated.
 const NAMED_MACHINES: usize = 100;
 
+/// Columns without a use that a report names one by one.
 const NAMED_COLUMNS: usize = 20;
 
 /// Reads the file and judges as of its newest row.
-pub(super) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
+pub(crate) fn scan(path: &Path, resource: Option<&str>, policy: &Policy) -> Result<Scanned> {
     let shown = path.display();
     let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
     let read = read::read(file).with_context(|| shown.to_string())?;

@@ -1,0 +1,67 @@
+//! Readers of users' files, for the fuzz targets. Nothing else uses this module.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::Result;
+use ebb_cloud::ports::BillSource;
+use ebb_domain::fleet::Gap;
+use ebb_domain::identity::NodeId;
+use ebb_domain::judge::{BilledDay, ResourceCost};
+use ebb_domain::policy::Policy;
+use ebb_domain::report::Report;
+use ebb_sweep::gather::Account;
+use jiff::Timestamp;
+
+use crate::billing::BillingExport;
+use crate::{demo, scan};
+
+/// Evaluates a CSV file of metrics, as `ebb scan --metrics` does.
+///
+/// # Errors
+/// If the file is not readable, or no row of it is.
+pub fn scan_metrics(path: &Path, policy: &Policy) -> Result<Report> {
+    Ok(scan::scan_metrics(path, None, policy)?.0)
+}
+
+/// What a billing export contains.
+#[derive(Debug)]
+pub struct Bill {
+    /// Cost by machine.
+    pub by_resource: BTreeMap<NodeId, ResourceCost>,
+    /// Cost by day.
+    pub by_day: Vec<BilledDay>,
+    /// What could not be used.
+    pub gaps: Vec<Gap>,
+}
+
+/// Reads a billing export of Google Cloud, as of `now`.
+///
+/// # Errors
+/// If the file is not readable or is not a billing export.
+pub async fn read_bill(path: &Path, tags: &BTreeSet<String>, now: Timestamp) -> Result<Bill> {
+    let export = BillingExport::read(path, tags)?;
+    let names: Vec<String> = tags.iter().cloned().collect();
+    Ok(Bill {
+        by_resource: export.by_resource(now).await?,
+        by_day: export.by_day(now, &names).await?,
+        gaps: export.gaps(now),
+    })
+}
+
+/// Evaluates the built-in demo account, as `ebb scan --demo` does.
+///
+/// # Errors
+/// If the policy is not suitable for it.
+pub async fn scan_demo(policy: &Policy) -> Result<Report> {
+    let demo = demo::load(policy)?;
+    let account = Account {
+        inventory: &demo.inventory,
+        metrics: Some(&demo.metrics),
+        bill: Some(&demo.bill),
+        markets: None,
+        prices: None,
+        regions: &[],
+    };
+    Ok(ebb_sweep::scan::scan(&account, &demo.known, policy, demo.now).await)
+}

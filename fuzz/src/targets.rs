@@ -1,0 +1,187 @@
+//! The targets, by who writes the bytes.
+
+mod api;
+mod files;
+mod node;
+mod objects;
+mod wire;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io::Write;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+use tokio::runtime::Runtime;
+
+use crate::Target;
+
+pub(crate) const ALL: &[Target] = &[
+    // What nodes send.
+    Target {
+        name: "heartbeat_message",
+        run: wire::heartbeat_message,
+        seeds: wire::messages,
+    },
+    Target {
+        name: "heartbeat_fields",
+        run: wire::heartbeat_fields,
+        seeds: wire::message_fields,
+    },
+    Target {
+        name: "steps_object",
+        run: wire::steps_object,
+        seeds: wire::objects,
+    },
+    Target {
+        name: "steps_fields",
+        run: wire::steps_fields,
+        seeds: wire::object_fields,
+    },
+    Target {
+        name: "object_key",
+        run: wire::object_key,
+        seeds: wire::keys,
+    },
+    Target {
+        name: "heartbeat_story",
+        run: wire::heartbeat_story,
+        seeds: wire::stories,
+    },
+    // What other writers of the bucket or folder put there.
+    Target {
+        name: "state",
+        run: objects::state,
+        seeds: objects::states,
+    },
+    Target {
+        name: "hours",
+        run: objects::hours,
+        seeds: objects::all_hours,
+    },
+    Target {
+        name: "finding_memory",
+        run: objects::finding_memory,
+        seeds: objects::finding_memories,
+    },
+    Target {
+        name: "metered_answers",
+        run: objects::metered_answers,
+        seeds: objects::all_metered_answers,
+    },
+    Target {
+        name: "decisions",
+        run: objects::decisions,
+        seeds: objects::all_decisions,
+    },
+    Target {
+        name: "prices",
+        run: objects::prices,
+        seeds: objects::all_prices,
+    },
+    Target {
+        name: "report",
+        run: objects::report,
+        seeds: objects::reports,
+    },
+    Target {
+        name: "lake_log",
+        run: objects::lake_log,
+        seeds: objects::lake_logs,
+    },
+    // What users give.
+    Target {
+        name: "policy",
+        run: files::policy,
+        seeds: files::policies,
+    },
+    Target {
+        name: "metrics_csv",
+        run: files::metrics_csv,
+        seeds: files::metrics,
+    },
+    Target {
+        name: "billing_export",
+        run: files::billing_export,
+        seeds: files::bills,
+    },
+    Target {
+        name: "workflow_records",
+        run: files::workflow_records,
+        seeds: files::records,
+    },
+    Target {
+        name: "snakefile",
+        run: files::snakefile,
+        seeds: files::snakefiles,
+    },
+    // What local users and the disk of a node give to the probe.
+    Target {
+        name: "label_request",
+        run: node::label_request,
+        seeds: node::labels,
+    },
+    Target {
+        name: "spool_record",
+        run: node::spool_record,
+        seeds: node::records,
+    },
+    Target {
+        name: "probe_rules",
+        run: node::probe_rules,
+        seeds: node::rules,
+    },
+    Target {
+        name: "probe_configuration",
+        run: node::probe_configuration,
+        seeds: node::configurations,
+    },
+    // What readers of the API send.
+    Target {
+        name: "api_event",
+        run: api::event,
+        seeds: api::events,
+    },
+    Target {
+        name: "api_request",
+        run: api::request,
+        seeds: api::requests,
+    },
+];
+
+/// Waits for a future on this thread's runtime.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: Runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+    }
+    RUNTIME.with(|runtime| runtime.block_on(future))
+}
+
+/// Gives the input to a reader of files.
+fn with_file<T>(input: &[u8], reader: impl FnOnce(&Path) -> T) -> T {
+    thread_local! {
+        static FILE: RefCell<NamedTempFile> =
+            RefCell::new(NamedTempFile::new().expect("a temporary file"));
+    }
+    FILE.with_borrow_mut(|file| {
+        let path = file.path().to_owned();
+        let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(input));
+        written.expect("a temporary file is writable");
+        reader(&path)
+    })
+}
+
+/// The first line of an input, and the rest.
+fn first_line(input: &[u8]) -> (String, &[u8]) {
+    let end = input.iter().position(|byte| *byte == b'\n');
+    let (line, rest) = input.split_at(end.unwrap_or(input.len()));
+    let line = String::from_utf8_lossy(line).into_owned();
+    (line, rest.get(1..).unwrap_or_default())
+}
+
+fn zstd(plain: &[u8]) -> Vec<u8> {
+    zstd::bulk::compress(plain, 1).expect("memory to compress")
+}

@@ -1,0 +1,128 @@
+//! What readers of the API send: events of the gateway with claims, and requests of a server.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_domain::report::Report;
+use ebb_sweep::publish::LATEST_JSON;
+use ebb_sweep::render;
+use ebb_sweep::tune::api::{Answer, Request, Service};
+use jiff::Timestamp;
+
+use super::{block_on, first_line};
+use crate::Outcome;
+
+fn report() -> Report {
+    super::files::demo_report()
+}
+
+fn bucket(now: Timestamp) -> FakeObjects {
+    use std::sync::OnceLock;
+    static JSON: OnceLock<String> = OnceLock::new();
+    let objects = FakeObjects::new(FakeClock::at(now));
+    let json = JSON.get_or_init(|| render::json(&report()));
+    objects.insert(LATEST_JSON, json.as_bytes());
+    objects
+}
+
+fn answer(request: &Request) -> Outcome {
+    let now: Timestamp = "2026-11-20T00:00:00Z".parse().expect("a time");
+    let objects = bucket(now);
+    let answer = block_on(Service::new(&objects).answer(request, Instant::now(), now));
+    check(&answer);
+    match answer.status {
+        200..400 => Outcome::Accepted,
+        _ => Outcome::Refused,
+    }
+}
+
+fn check(answer: &Answer) {
+    assert!(answer.status < 500, "{answer:?}");
+    for (name, value) in &answer.headers {
+        assert!(!value.contains(['\r', '\n', '\0']), "{name}: {value:?}");
+    }
+    let kind = answer
+        .headers
+        .get("content-type")
+        .map_or("", String::as_str);
+    if kind.contains("json") && !answer.body.is_empty() {
+        let body: Result<serde_json::Value, _> = serde_json::from_str(&answer.body);
+        assert!(body.is_ok(), "{body:?}");
+    }
+}
+
+/// An event of the gateway, with the caller's claims.
+pub(super) fn event(input: &[u8]) -> Outcome {
+    match serde_json::from_slice::<Request>(input) {
+        Ok(request) => answer(&request),
+        Err(_) => Outcome::Refused,
+    }
+}
+
+pub(super) fn events() -> Vec<Vec<u8>> {
+    let event = |method: &str, path: &str, query: &str, body: &str| {
+        serde_json::json!({
+            "rawPath": path,
+            "rawQueryString": query,
+            "headers": {"if-none-match": "\"x\"", "content-type": "application/json"},
+            "body": body,
+            "isBase64Encoded": false,
+            "requestContext": {
+                "http": {"method": method},
+                "authorizer": {"jwt": {"claims": {"email": "kim@example.org", "sub": "7"}}},
+            },
+        })
+        .to_string()
+        .into_bytes()
+    };
+    let report = report();
+    let finding = &report.findings.first().expect("the demo has findings").id;
+    let finding = finding.replace('/', "%2F");
+    vec![
+        event("GET", "/v1/findings", "limit=2&region=us-east-1", ""),
+        event("GET", "/v1/prices", "limit=5", ""),
+        event(
+            "POST",
+            &format!("/v1/findings/{finding}/snooze"),
+            "",
+            r#"{"reason":"licence server","until":"2026-12-01"}"#,
+        ),
+        event(
+            "POST",
+            &format!("/v1/findings/{finding}/dismiss"),
+            "",
+            r#"{"reason":"ours"}"#,
+        ),
+    ]
+}
+
+/// A request of a server of its own: method and target in the first line, then the body.
+pub(super) fn request(input: &[u8]) -> Outcome {
+    let (line, body) = first_line(input);
+    let (method, target) = line.split_once(' ').unwrap_or((&line, "/"));
+    let request = Request::new(method, target, BTreeMap::new()).with_body(body.to_vec());
+    answer(&request)
+}
+
+pub(super) fn requests() -> Vec<Vec<u8>> {
+    let mut targets: Vec<String> = [
+        "findings",
+        "recommendations",
+        "nodes",
+        "steps",
+        "pipelines",
+        "environments",
+        "runs",
+        "decisions",
+        "prices",
+    ]
+    .map(|list| format!("GET /v1/{list}?limit=3"))
+    .to_vec();
+    targets.push("GET /v1/texts/nextflow?with_retry=true".to_owned());
+    targets.push("GET /v1/texts/terraform?region=us-east-1".to_owned());
+    for step in report().steps.iter().take(2) {
+        targets.push(format!("GET /v1/steps/{}/recommendation", step.step));
+    }
+    targets.into_iter().map(String::into_bytes).collect()
+}

@@ -1,0 +1,138 @@
+//! What the probe reads on its node: the label socket, its spool, its rules and configuration.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use ebb_domain::step::Handed;
+use ebb_domain::units::Bytes;
+use ebb_probe::config::Config;
+use ebb_probe::label;
+use ebb_probe::rules::{Rules, Subject};
+use ebb_probe::spool::Spool;
+
+use super::with_file;
+use crate::Outcome;
+
+/// A request of the label socket.
+pub(super) fn label_request(input: &[u8]) -> Outcome {
+    let parsed = label::parse(input);
+    match &parsed {
+        Ok(labels) => {
+            assert!(label::bytes_of(labels) <= input.len());
+            let merged = label::merge(&Handed::default(), labels);
+            assert_eq!(merged.as_ref(), Ok(labels));
+        }
+        Err(refusal) => {
+            let text = refusal.to_string();
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+            assert!(
+                text.len() < 2 * label::MAX_REQUEST_BYTES,
+                "{} bytes",
+                text.len()
+            );
+        }
+    }
+    Outcome::of(&parsed)
+}
+
+pub(super) fn labels() -> Vec<Vec<u8>> {
+    let labels = [
+        r#"{"trace_id":"4bf9","labels":{"run":"r7"}}"#,
+        r#"{"labels":{"pipeline":"rnaseq","sample":"S 1"}}"#,
+    ];
+    labels.map(|request| request.as_bytes().to_vec()).to_vec()
+}
+
+/// A file of the spool, between two good ones: whatever it holds, those are sent.
+pub(super) fn spool_record(input: &[u8]) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let limit = Bytes::mib(16);
+    let mut spool = Spool::open(folder.path(), limit);
+    for record in ["one", "two", "three"] {
+        spool.push(record.as_bytes().to_vec());
+    }
+    drop(spool);
+    let mut files: Vec<_> = fs::read_dir(folder.path())
+        .expect("the folder")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "rec"))
+        .collect();
+    files.sort();
+    fs::write(&files[1], input).expect("the temporary folder is writable");
+    let mut spool = Spool::open(folder.path(), limit);
+    let mut records = BTreeMap::new();
+    // A record that cannot be read is set aside, and then the next are returned.
+    for _ in 0..3 {
+        let oldest = spool.oldest(3);
+        for (number, record) in oldest {
+            records.insert(number, record);
+            spool.remove(number);
+        }
+    }
+    let records: Vec<Vec<u8>> = records.into_values().collect();
+    assert!(records.contains(&b"one".to_vec()) && records.contains(&b"three".to_vec()));
+    assert!(spool.is_empty(), "{} records are left", spool.len());
+    match records.len() {
+        3 => Outcome::Accepted,
+        _ => Outcome::Refused,
+    }
+}
+
+pub(super) fn records() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut spool = Spool::open(folder.path(), Bytes::mib(16));
+    spool.push(b"a record".to_vec());
+    spool.push(Vec::new());
+    let files = fs::read_dir(folder.path()).expect("the folder").flatten();
+    let records = files.map(|entry| entry.path());
+    let records = records.filter(|path| path.extension().is_some_and(|suffix| suffix == "rec"));
+    records
+        .map(|path| fs::read(path).expect("a record"))
+        .collect()
+}
+
+/// Rules for names and background, which an administrator or the bucket gives.
+pub(super) fn probe_rules(input: &[u8]) -> Outcome {
+    let text = String::from_utf8_lossy(input);
+    let rules = Rules::parse(&text);
+    if let Ok(rules) = &rules {
+        let rules = rules.clone().before(Rules::built_in());
+        let long = "*a".repeat(2_000);
+        for program in ["python3", "salmon-index-3", &long, "ä"] {
+            let subject = Subject {
+                program,
+                script: Some("align.py"),
+                cgroup: Some("/system.slice/docker-0123.scope"),
+            };
+            let _ = (rules.by_cgroup(&subject), rules.by_program(&subject));
+            let _ = (rules.show_program(program), rules.shown_path(&long));
+        }
+    }
+    Outcome::of(&rules)
+}
+
+pub(super) fn rules() -> Vec<Vec<u8>> {
+    let own = "mask = [\"secret-*\", \"*patient*\"]\n\n[[rule]]\nname = \"ours\"\nprogram = [\"salmon*\"]\n\
+               cgroup = [\"/system.slice/*\"]\nclass = \"workload\"\nchildren = \"judged\"\n";
+    let built_in = include_bytes!("../../../probe/src/rules/default.toml");
+    vec![own.as_bytes().to_vec(), built_in.to_vec()]
+}
+
+/// The probe's configuration.
+pub(super) fn probe_configuration(input: &[u8]) -> Outcome {
+    let config = with_file(input, Config::read);
+    if let Ok(config) = &config {
+        let _ = (config.state_dir(), config.passes(), config.cloud());
+    }
+    Outcome::of(&config)
+}
+
+pub(super) fn configurations() -> Vec<Vec<u8>> {
+    let configurations = [
+        "queue_url = \"https://sqs.us-east-1.amazonaws.com/111122223333/ebb\"\nbucket = \"ebb-lab\"\n",
+        "interval_seconds = 60\n",
+        "",
+    ];
+    configurations.map(|text| text.as_bytes().to_vec()).to_vec()
+}
