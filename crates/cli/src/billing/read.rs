@@ -205,7 +205,12 @@ mod tests {
         assert_eq!(gaps(&bill), ["bill:2: cost"]);
         let bill = of("service.description,usage_start_time,cost,currency\n\"a,1\nb,2\nc,3\n");
         let gaps = bill.bad_lines.gaps(Path::new("/srv/bill"));
-        assert_eq!(gaps[0].reason, "a quote is not closed: it takes 3 lines");
+        assert_eq!(gaps[0].reason, "a quote is not closed");
+        assert_eq!(
+            gaps.len(),
+            3,
+            "each other line is judged by itself: {gaps:?}"
+        );
     }
 
     #[test]
@@ -219,6 +224,9 @@ mod tests {
             "time,host\n",
             "service.description,usage_start_time,resource.global_name",
         );
-        check("", "the first line must name the columns");
+        check("", "the file is empty");
+        check("\0", "not a text file: line 1 has a NUL byte");
+        let wide = ",x".repeat(300_000);
+        check(&wide, "the first line: more than 1000 columns");
     }
 }
