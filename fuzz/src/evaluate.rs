@@ -108,8 +108,8 @@ fn check_messages(report: &Report, changes: &Changes) {
     check_markup(&mail.html);
     assert!(!mail.subject.contains(['\r', '\n']), "{:?}", mail.subject);
     check_value(&slack(report, changes));
-    check_plain(&event(report, changes));
-    for event in events(report, changes) {
+    check_plain(&event(report, changes, "fuzz"));
+    for event in events(report, changes, &BTreeMap::new()) {
         check_plain(&event.id);
         check_plain(&event.body);
     }

@@ -9,7 +9,7 @@ use ebb_domain::policy::Policy;
 use ebb_domain::state::Shard;
 use ebb_lake::{Commits, Lake};
 use ebb_sweep::gather::{Kept, kept};
-use ebb_sweep::remembered::{self, Remembered};
+use ebb_sweep::remembered::{self, Remembered, Stored};
 use ebb_sweep::scan::Known;
 use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::stored::{self, Stored};
@@ -161,8 +161,8 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
         decisions: remembered.decisions.clone(),
     };
     render_all(&super::files::demo_report(), &before);
-    let failure = block_on(remembered::save(&objects, 0, &remembered, condition));
-    assert!(failure.is_none(), "{failure:?}");
+    let stored = block_on(remembered::save(&objects, 0, &remembered, condition));
+    assert!(matches!(stored, Stored::Done(_)), "{stored:?}");
     Outcome::Accepted
 }
 

@@ -290,10 +290,10 @@ fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
 /// scheduler counts it, with what it waits for files. The limit stays where that is not
 /// known, and grows where attempts reached it.
 fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
-    let records = || runs.iter().filter_map(|run| run.record.as_ref());
+    let records = || runs.iter().filter_map(|run| run.record.as_deref());
     let mut firsts = records().rev().filter(|record| record.attempt <= 1);
     let asks = firsts.find_map(|record| record.time_limit)?;
-    let is_over = |record: &&Box<AttemptRecord>| record.failure == Some(FailureKind::TimeLimit);
+    let is_over = |record: &&AttemptRecord| record.failure == Some(FailureKind::TimeLimit);
     let reached = records().filter(is_over).filter_map(|r| r.time_limit).max();
     let ended_well = || runs.iter().filter(|run| !run.end.is_bad());
     let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);

@@ -185,8 +185,10 @@ mod tests {
 
     #[test]
     fn a_second_culprit_does_not_free_the_first() {
-        let mut first = Record::default();
-        first.in_flight = names(0..800);
+        let first = Record {
+            in_flight: names(0..800),
+            ..Record::default()
+        };
         let mut second = Guard::new(String::new(), Some(first)).record;
         second.in_flight = names(800..1_600);
         let guard = Guard::new(String::new(), Some(second));

@@ -204,9 +204,7 @@ impl Accounting {
             Some(step.held?.0.saturating_mul(tasks.div_ceil(nodes).max(1)))
         };
         let counted = || steps.iter().filter(|step| step.kind != StepKind::Extern);
-        if counted().next().is_none() {
-            return None;
-        }
+        counted().next()?;
         if counted().any(|step| step.held.is_none()) {
             self.unsampled += 1;
             return None;
