@@ -9,7 +9,7 @@ use ebb_domain::policy::Policy;
 use ebb_domain::state::Shard;
 use ebb_lake::{Commits, Lake};
 use ebb_sweep::gather::{Kept, kept};
-use ebb_sweep::remembered::{self, Remembered, Stored};
+use ebb_sweep::remembered::{self, Remembered};
 use ebb_sweep::scan::Known;
 use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::stored::{self, Stored};
@@ -162,7 +162,7 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
     };
     render_all(&super::files::demo_report(), &before);
     let stored = block_on(remembered::save(&objects, 0, &remembered, condition));
-    assert!(matches!(stored, Stored::Done(_)), "{stored:?}");
+    assert!(matches!(stored, remembered::Stored::Done(_)), "{stored:?}");
     Outcome::Accepted
 }
 
