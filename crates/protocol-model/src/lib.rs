@@ -40,6 +40,8 @@ pub enum Variant {
 pub struct Protocol {
     /// Heartbeats that the node sends.
     pub heartbeats: u8,
+    /// Sweeps that run at once, at most two.
+    pub sweeps: usize,
     /// Probe starts that the state remembers.
     pub remembered: u32,
     /// Which protocol.
@@ -365,8 +367,10 @@ impl Model for Protocol {
         if is_quiet || self.variant == Variant::OverlappingShardNumbers {
             actions.push(Action::Reshard);
         }
+        let running = world.sweeps.iter().flatten().count();
         for (index, sweep) in world.sweeps.iter().enumerate() {
             match sweep {
+                None if running >= self.sweeps => {}
                 Some(_) => actions.extend([Action::Go(index), Action::Crash(index)]),
                 None => {
                     actions.push(Action::Begin(index, Role::Home));
