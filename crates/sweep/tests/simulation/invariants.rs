@@ -59,6 +59,9 @@ impl fmt::Display for Violation {
 /// A delivery may be under way for two minutes on either side of a window.
 const EDGE_SECONDS: i64 = 240;
 
+/// Where less was seen, nothing is called idle.
+const MIN_COVERAGE_PPM: i64 = 950_000;
+
 /// Work may hide in what was not seen, to a few ticks.
 const SLACK_SECONDS: i64 = 300;
 
@@ -86,6 +89,12 @@ pub(crate) fn check_idle<'a>(
     let length = i64::try_from(finding.window.length().as_secs()).unwrap_or(i64::MAX);
     let seen_ppm = finding.coverage.map_or(0, |share| i64::from(share.ppm()));
     let unseen = length * (1_000_000 - seen_ppm) / 1_000_000;
+    if seen_ppm < MIN_COVERAGE_PPM {
+        return Err(Promise::WorkIsNotIdle.broken(format!(
+            "{} is idle although only {seen_ppm} ppm of the window were seen",
+            finding.resource.id
+        )));
+    }
     match busy <= unseen + SLACK_SECONDS {
         true => Ok(1),
         false => Err(Promise::WorkIsNotIdle.broken(format!(

@@ -119,7 +119,7 @@ impl Plan {
                 }
             };
             self.events.push(Timed { hour, event });
-            hour += rng.u32(6..24);
+            hour += rng.u32(8..28);
         }
     }
 
@@ -129,8 +129,8 @@ impl Plan {
             let event = match rng.u32(0..12) {
                 0 | 1 => Event::ProbeRestarts {
                     node,
-                    hours: if rng.u32(0..6) == 0 {
-                        rng.u32(40..HOURS)
+                    hours: if rng.u32(0..3) == 0 {
+                        rng.u32(70..HOURS)
                     } else {
                         rng.u32(1..4)
                     },
