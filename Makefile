@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
+.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -37,6 +37,11 @@ test: ## Run every test
 check: lint security ## Format, lints and the fast tests
 	cargo fmt --all --check
 	$(CARGO) test -p ebb-domain -p ebb-signal
+
+# Built like the tests but for the code that each week runs, so that the lake is not compiled again.
+prove: ## Run the simulated weeks of 100,000 seeds on all cores; SEEDS=n for more or fewer, SEED=n begins there
+	EBB_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) EBB_SEEDS=$(or $(SEEDS),100000) \
+	  $(CARGO) --config scripts/prove.toml test -p ebb-sweep --features lake --test simulation every_seed -- --nocapture
 
 build:
 	$(CARGO) build $(EVERYTHING) --all-targets

@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-gpu", &["ebb-domain"]),
     ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
     ("ebb-workflows", &["ebb-domain"]),
+    ("ebb-protocol-model", &[]),
     (
         "ebb-sweep",
         &[

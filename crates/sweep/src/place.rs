@@ -121,8 +121,11 @@ const MESSAGES_A_THREAD: usize = 200;
 /// returns one result per opened message, in their order. Opens at least one, and at most one
 /// a core beyond the bound.
 pub fn messages(received: &[Received], max_bytes: usize) -> Vec<Opened> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = received.len().div_ceil(MESSAGES_A_THREAD).min(cores);
+    // To find the cores, files of the system are read: not for a few messages.
+    let threads = match received.len().div_ceil(MESSAGES_A_THREAD) {
+        0 | 1 => 1,
+        wanted => wanted.min(std::thread::available_parallelism().map_or(1, usize::from)),
+    };
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let open = || {
         let mut opened = Vec::new();

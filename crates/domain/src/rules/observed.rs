@@ -1,17 +1,11 @@
 //! What of a time was really observed, however far back it reaches: minute by minute for the
 //! last day, and by the hour for a fortnight.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-
 use crate::finding::Window;
 use crate::identity::NodeId;
 use crate::judge::Facts;
 use crate::state::NodeState;
 use crate::units::Share;
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a node's minutes reach back at the least; see [`crate::state::Ticks`].
 const MINUTES_KEPT: u32 = 24 * 60;
@@ -33,6 +27,8 @@ pub(super) fn observed(
         return (window, newest);
     }
     let least = facts.policy.idle.min_coverage();
+    // By slots, because a window begins within an hour: of that hour only a part counts.
+    let seen_in = |window| facts.hours.nodes.get(id)?.seen_in(window);
     let hours = facts.hours.nodes.get(id);
     let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
     let begins = [
@@ -40,7 +36,7 @@ pub(super) fn observed(
         first.filter(|first| *first > window.from),
     ];
     for from in begins.into_iter().flatten().filter(|from| *from < day) {
-        let seen = by_the_hour(facts, id, Window { from, to: day });
+        let seen = seen_in(Window { from, to: day }).unwrap_or(Share::NONE);
         if seen >= least {
             let to = window.to;
             return (Window { from, to }, newest.min(seen));
@@ -77,25 +73,11 @@ pub(super) fn of_runs<'r>(
     Share::of(seen, all.saturating_mul(1_000_000))
 }
 
-fn by_the_hour(facts: &Facts<'_>, id: &NodeId, window: Window) -> Share {
-    let Some(hours) = facts.hours.nodes.get(id) else {
-        return Share::NONE;
-    };
-    let is_within = |begin: Timestamp| {
-        let end = begin.checked_add(HOUR).unwrap_or(begin);
-        end > window.from && begin < window.to
-    };
-    let within = hours.hours().filter(|(begin, _)| is_within(*begin));
-    let seen: u64 = within.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
-    // Of the hours at either end a part lies outside; a whole hour is asked for of neither.
-    let whole = (window.length().as_secs() / HOUR.as_secs()).max(1);
-    Share::of(seen.min(whole * 1_000_000), whole * 1_000_000).unwrap_or(Share::NONE)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::rules::testing::{World, instance};
     use crate::state::testing::at;
+    use crate::units::CpuTime;
 
     #[test]
     fn no_time_is_told_that_was_not_seen_however_long_it_is_quiet() {
@@ -116,5 +98,20 @@ mod tests {
         check(40..88, 120, 24);
         // Of ten days three hours are missing.
         check(40..43, 240, 240);
+    }
+
+    #[test]
+    fn the_hour_in_which_a_window_begins_does_not_stand_for_an_unseen_one() {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 30, |_, h| {
+            h.workload.cpu = Some(CpuTime::from_millis(60_000));
+        });
+        world.watch(1, 30, 10 * 60, |_, _| {});
+        world.watch(1, 11 * 60, 50 * 60 + 30, |_, _| {});
+        let finding = world.verdict().expect("it is idle");
+        assert_eq!(finding.window.length().as_secs(), 50 * 3600);
+        // One of the 26 hours before the last day, give or take a slot.
+        let coverage = finding.coverage.expect("a probe saw it");
+        assert!((955_000..970_000).contains(&coverage.ppm()), "{coverage}");
     }
 }

@@ -176,6 +176,20 @@ impl Work {
         Ok(())
     }
 
+    /// After a lost race: what another sweep committed may have made the state forget what
+    /// it accepted, so that a row of these may be in the lake already. The arrivals come
+    /// again, and the next sweep refuses those that are too late.
+    fn check_still_in_time(&self, rows: &[Placed]) -> Result<(), FoldError> {
+        let fleet = &self.stored.fleet;
+        let is_late = |placed: &Placed| {
+            !fleet.accepted_heartbeat(placed) && fleet.check_age(&placed.node, placed.end).is_err()
+        };
+        match rows.iter().any(is_late) {
+            true => Err(contended("heartbeats")),
+            false => Ok(()),
+        }
+    }
+
     /// Steps of objects that the state does not have.
     fn new_steps(&self, objects: &[Vec<PlacedStep>]) -> Vec<PlacedStep> {
         let mut seen = BTreeSet::new();
@@ -217,7 +231,10 @@ impl Folder<'_> {
                     work.next_heartbeats += 1;
                     return Ok(rows.len());
                 }
-                Appended::AlreadyThere(_) => work.catch_up_heartbeats(self).await?,
+                Appended::AlreadyThere(_) => {
+                    work.catch_up_heartbeats(self).await?;
+                    work.check_still_in_time(&rows)?;
+                }
             }
         }
         Err(contended("heartbeats"))

@@ -35,6 +35,9 @@ pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {
     rows.retain(|_| is_new.next().unwrap_or(false));
 }
 
+/// Fewer heartbeats than this are folded sooner than a thread starts.
+const ROWS_A_THREAD: usize = 200;
+
 /// Folds heartbeats into state and hours, each on a core of its own: neither asks for
 /// the other.
 pub fn fold_heartbeats(
@@ -42,6 +45,11 @@ pub fn fold_heartbeats(
     (fleet, hours): (&mut FleetState, &mut FleetHours),
     activity: &ActivityPolicy,
 ) {
+    if rows.len() < ROWS_A_THREAD {
+        hours.fold_heartbeats(rows, activity);
+        fleet.fold_heartbeats(rows, activity);
+        return;
+    }
     std::thread::scope(|scope| {
         scope.spawn(|| hours.fold_heartbeats(rows, activity));
         fleet.fold_heartbeats(rows, activity);

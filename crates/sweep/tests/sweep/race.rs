@@ -71,3 +71,32 @@ async fn what_arrives_during_a_sweep_is_left_to_the_next() {
     assert!(!summary.folding.stopped_early);
     assert_eq!(world.queue.messages().len(), 4);
 }
+
+/// As many probe starts as make the state forget what it accepted of the first.
+const MANY_STARTS: u64 = 70;
+
+#[tokio::test]
+async fn what_another_sweep_made_the_state_forget_is_not_committed_again() {
+    // The probe sent the first three again, because it got no answer.
+    let filled = || {
+        let world = World::new();
+        for start in (0..3).chain(0..3).chain(3..MANY_STARTS) {
+            world.clock.advance(Duration::from_secs(600));
+            world.send(1, &sample::first_of_start(1, start));
+        }
+        world
+    };
+    for call in 0..8 {
+        let world = filled();
+        let never = Fault::never();
+        let lake = TestLake::new(world.lake().await, &never, Some((call, &world)));
+        // It may lose the race and end with an error: what it took comes again.
+        let _ = world.sweep_over(&lake, &never).await;
+        world.queue.make_visible();
+        world.sweep(&never).await.expect("nothing fails it");
+        let rows = world.heartbeats().await;
+        let how = format!("another sweep before call {call}: {rows:?}");
+        assert_eq!(rows.len() as u64, MANY_STARTS, "{how}");
+        assert!(rows.values().all(|times| *times == 1), "{how}");
+    }
+}

@@ -115,6 +115,15 @@ pub(crate) fn running(number: u32, sequence: u64) -> String {
     encode_heartbeats(&sent(number, sequence), &[heartbeat]).expect("it fits")
 }
 
+/// The only heartbeat of a probe start.
+pub(crate) fn first_of_start(number: u32, start: u64) -> String {
+    let heartbeat = Heartbeat {
+        probe_start: ProbeStart::new(format!("start-{start:03}")).expect("a name"),
+        ..heartbeat(number, start, Work::Idle)
+    };
+    encode_heartbeats(&sent(number, start), &[heartbeat]).expect("it fits")
+}
+
 /// A heartbeat that lay in the spool for so many days.
 pub(crate) fn late_message(number: u32, days: u64) -> String {
     let sent = sent(number, days * 24 * 60);
