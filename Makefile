@@ -32,7 +32,6 @@ test: ## Run every test
 	cargo fmt --all --check
 	@$(MAKE) --no-print-directory terraform units security deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
-	@$(MAKE) --no-print-directory fuzz-short
 
 check: lint security ## Format, lints and the fast tests
 	cargo fmt --all --check
@@ -65,7 +64,7 @@ fuzz: ## Fuzz every reader of outside bytes with coverage; MINUTES=n in all (60)
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} scripts/fuzz $$(($(MINUTES) * 60))
 
 # With the packages of the other tests, so that only our own crates are compiled for it.
-fuzz-short:
+fuzz-short: ## Fuzz every reader for two minutes in all, with the build of the tests
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING)" scripts/fuzz 120
 
 deny: ## Check licences, sources and advisories of the dependencies
