@@ -95,7 +95,7 @@ fn a_quiet_instance_of_a_project_is_idle_and_is_stopped_by_gcloud() {
     assert_eq!(found["id"], "idle_node/europe-west6/11");
     assert_eq!(found["resource"]["name"], "quiet");
     assert_eq!(found["cost"]["basis"], "stated");
-    let command = "gcloud compute instances stop 'quiet' --project 'lab' --zone 'europe-west6-a'";
+    let command = "gcloud compute instances stop --project 'lab' --zone 'europe-west6-a' 'quiet'";
     assert_eq!(found["remedy"]["command"], command);
 }
 
