@@ -72,10 +72,13 @@ async fn sweep(cloud: &Cloud, shard: Shard, control: Control) -> Result<Summary,
     run::sweep(&ports, &config, &Deadline::within(now(), end), &now).await
 }
 
+/// A sweep that has not ended.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<Summary, SweepError>> + 'a>>;
+
 /// A sweep that runs, or how it ended.
 struct Running<'a> {
     control: Control,
-    work: Option<Pin<Box<dyn Future<Output = Result<Summary, SweepError>> + 'a>>>,
+    work: Option<Work<'a>>,
     ended: Option<Ended>,
 }
 
