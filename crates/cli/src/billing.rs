@@ -128,6 +128,7 @@ impl BillSource for BillingExport {
         let mut gaps = self.bill.bad_lines.gaps(&self.path);
         let mut gap = |scope: String, reason: &str| {
             gaps.push(Gap {
+                denied: None,
                 scope,
                 reason: reason.to_owned(),
             });

@@ -69,6 +69,7 @@ impl BadLines {
         let named = self.first.iter().take(NAMED);
         let mut gaps: Vec<Gap> = named
             .map(|BadLine { line, field, why }| Gap {
+                denied: None,
                 scope: format!("{file}:{line}: {field}"),
                 reason: why.clone(),
             })
@@ -76,6 +77,7 @@ impl BadLines {
         let more = self.count().saturating_sub(NAMED as u64);
         if more > 0 {
             gaps.push(Gap {
+                denied: None,
                 scope: file,
                 reason: format!("{more} more lines cannot be used"),
             });

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, Inventory};
+use ebb_domain::fleet::{Gap, Inventory, Refused};
 use ebb_domain::identity::{AccountId, NodeId, Region};
 
 use crate::ports::{
@@ -81,10 +81,7 @@ impl Accounts {
 }
 
 fn gap(account: &AccountId, scope: &str, error: &CloudError) -> Gap {
-    Gap {
-        scope: Gap::of_account(account, scope),
-        reason: error.to_string(),
-    }
+    Refused::from(error.clone()).gap(Gap::of_account(account, scope))
 }
 
 /// Nothing answered: the first refusal stands for all.

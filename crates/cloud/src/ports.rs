@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ebb_domain::catalogue::advisor::Advisor;
 use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
-use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, Refused, SpotTerms, SpotWish};
 use ebb_domain::identity::{InstanceType, NodeId, Region};
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::{Usd, UsdPerHour};
@@ -56,6 +56,17 @@ pub enum CloudError {
         /// The cloud's words, or the client's.
         message: String,
     },
+}
+
+impl From<CloudError> for Refused {
+    fn from(error: CloudError) -> Self {
+        let reason = error.to_string();
+        let denied = match error {
+            CloudError::Denied { operation, .. } => Some(operation),
+            _ => None,
+        };
+        Self { reason, denied }
+    }
 }
 
 /// A result of asking the cloud.

@@ -13,7 +13,7 @@ pub use batch::{
     task_id,
 };
 
-pub use gap::{ALL_ACCOUNTS, ALL_REGIONS, Gap};
+pub use gap::{ALL_ACCOUNTS, ALL_REGIONS, Gap, Refused};
 pub use host::MeteredMachine;
 pub use markets::{
     Commitment, CommitmentUse, Markets, MarketsAsked, OwnInterruptions, SpotScore, SpotTerms,

@@ -48,13 +48,22 @@ pub enum LakeError {
     },
 }
 
-/// The number of a batch. Numbers of a shard only grow; gaps are fine.
+/// What makes a batch itself and no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Batch {
     /// The shard whose nodes' rows it holds, and no others.
     pub shard: Shard,
-    /// Which batch of it.
+    /// Which batch of the shard. Numbers only grow; gaps are allowed.
     pub number: u64,
+    /// The newest version whose rows the committer knows; `None` before the first. A later
+    /// commit of another number of shards may hold rows of the same nodes.
+    pub known: Option<Version>,
+}
+
+impl Batch {
+    fn unknown_from(&self) -> Option<Version> {
+        Some(self.known.map_or(0, |known| known + 1))
+    }
 }
 
 /// Commits of a table to read.
@@ -113,7 +122,9 @@ impl Lake {
         rows: &[Placed],
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
-        self.append(&self.heartbeats, rows, batch).await
+        let unknown_from = batch.unknown_from();
+        self.append(&self.heartbeats, rows, (batch, unknown_from))
+            .await
     }
 
     /// Appends steps that ended as one commit; at most [`MAX_BATCH_ROWS`].
@@ -122,17 +133,19 @@ impl Lake {
         rows: &[PlacedStep],
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
-        self.append(&self.steps, rows, batch).await
+        let unknown_from = batch.unknown_from();
+        self.append(&self.steps, rows, (batch, unknown_from)).await
     }
 
     /// Appends what a sweep found as one commit; also when it found nothing, so
-    /// that [`Lake::findings_latest`] tells so.
+    /// that [`Lake::findings_latest`] tells so. What other numbers of shards committed makes
+    /// no difference.
     pub async fn append_findings(
         &self,
         rows: &[Judged],
         batch: &Batch,
     ) -> Result<Appended, LakeError> {
-        self.append(&self.findings, rows, batch).await
+        self.append(&self.findings, rows, (batch, None)).await
     }
 
     /// The number of the newest batch of a shard in one table; `None` before the
@@ -188,7 +201,7 @@ impl Lake {
         &self,
         log: &TableLog,
         rows: &[R],
-        batch: &Batch,
+        (batch, unknown_from): (&Batch, Option<Version>),
     ) -> Result<Appended, LakeError> {
         if rows.len() > MAX_BATCH_ROWS {
             return Err(LakeError::TooManyRows {
@@ -197,8 +210,9 @@ impl Lake {
             });
         }
         let batched = Batched {
-            app: app(batch.shard),
+            shard: batch.shard,
             number: batch.number,
+            unknown_from,
         };
         let appended = log.append(rows, &batched).await;
         appended.map_err(|e| self.failed(log, e))
@@ -217,7 +231,7 @@ impl Lake {
 const APP: &str = "ebb-sweep-";
 
 /// Whose transaction the batches of a shard are.
-fn app(Shard { index, of }: Shard) -> String {
+pub(crate) fn app(Shard { index, of }: Shard) -> String {
     match of {
         1 => format!("{APP}{index}"),
         _ => format!("{APP}{index}-of-{of}"),

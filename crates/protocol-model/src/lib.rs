@@ -31,8 +31,8 @@ pub enum Variant {
     DeleteRefusedFirst,
     /// A state is stored as folded further than it is.
     FoldedTooFar,
-    /// Sweeps of two numbers of shards may run at once.
-    OverlappingShardNumbers,
+    /// A commit does not look at what sweeps of another number of shards committed.
+    IgnoreOtherShards,
 }
 
 /// Bounds of what is checked.
@@ -273,6 +273,11 @@ impl Protocol {
         let (shards, number) = (sweep.shards, sweep.next_number);
         let mut own = world.lake.iter().filter(|c| c.shards == shards);
         let is_there = own.any(|c| c.number >= number);
+        let mut unknown = world.lake.iter().skip(sweep.memory.folded.into());
+        let has_unknown = unknown.any(|c| c.shards != shards);
+        if has_unknown && self.variant != Variant::IgnoreOtherShards {
+            return Step::LastBatch;
+        }
         if is_there && self.variant != Variant::IgnoreBatchNumbers {
             return Step::LastBatch;
         }
@@ -363,10 +368,7 @@ impl Model for Protocol {
         }
         let again = (0..next).filter(|heartbeat| world.visible & bit(*heartbeat) == 0);
         actions.extend(again.map(Action::Redeliver));
-        let is_quiet = world.sweeps.iter().all(Option::is_none);
-        if is_quiet || self.variant == Variant::OverlappingShardNumbers {
-            actions.push(Action::Reshard);
-        }
+        actions.push(Action::Reshard);
         let running = world.sweeps.iter().flatten().count();
         for (index, sweep) in world.sweeps.iter().enumerate() {
             match sweep {

@@ -53,7 +53,7 @@ fn each_wrong_protocol_is_refuted() {
     check(TWO_SWEEPS, Variant::IgnoreBatchNumbers, doubled);
     check(TWO_SWEEPS, Variant::AcceptForgotten, doubled);
     check(TWO_SWEEPS, Variant::CheckForgottenOnce, doubled);
-    check(TWO_SWEEPS, Variant::OverlappingShardNumbers, doubled);
+    check(TWO_SWEEPS, Variant::IgnoreOtherShards, doubled);
     check(THREE_HEARTBEATS, Variant::DeleteRefusedFirst, lost);
     let folds = "a state is what the lake folds to";
     check(TWO_SWEEPS, Variant::FoldedTooFar, folds);

@@ -84,6 +84,7 @@ impl BestKnown {
             Err(error) => Self {
                 catalogue: Catalogue::built_in().clone(),
                 unread: Some(Gap {
+                    denied: None,
                     scope: "refreshed prices".to_owned(),
                     reason: format!("{error}; the built-in prices hold"),
                 }),
@@ -137,6 +138,7 @@ pub async fn refresh(
     while let Some((region, (on_demand, spot, types, fargate, storage))) = answers.next().await {
         let mut gap = |what: &str, reason: String| {
             gaps.push(Gap {
+                denied: None,
                 scope: format!("{region}: {what}"),
                 reason,
             });

@@ -11,9 +11,8 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use ebb_cloud::ports::{CloudError, Objects, Queue};
+use ebb_cloud::ports::{CloudError, Objects, Queue, Received};
 use ebb_domain::fleet::Gap;
-use ebb_domain::heartbeat::Placed;
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::Shard;
 use ebb_lake::LakeError;
@@ -22,13 +21,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::deadline::Deadline;
-use crate::place::Refusal;
+use crate::place::{Opened, Refusal};
 use crate::stored::StoredError;
 use crate::truth::Truth;
 
 use guard::Guard;
 use intake::Intake;
 pub use intake::{Excess, Excesses, Quotas};
+use take::Taken;
 pub use work::Work;
 
 /// Why a fold could not go on. What it had not finished comes again.
@@ -142,11 +142,18 @@ impl Folding {
         *self.refused.entry(refusal.kind()).or_default() += 1;
     }
 
+    /// Counts heartbeats of which some were new.
+    fn count(&mut self, heartbeats: usize, new: usize) {
+        self.heartbeats += new as u64;
+        self.duplicates += (heartbeats - new) as u64;
+    }
+
     /// What arrived and is not in the report.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.over_quota.gaps();
         let crashed = self.refused.get(Refusal::Crashes.kind());
         gaps.extend(crashed.map(|count| Gap {
+            denied: None,
             scope: "ingestion".to_owned(),
             reason: format!(
                 "{count} arrivals made the sweep crash; they are in the dead-letter place"
@@ -154,6 +161,7 @@ impl Folding {
         }));
         if self.refused_steps > 0 {
             gaps.push(Gap {
+                denied: None,
                 scope: "ingestion".to_owned(),
                 reason: format!(
                     "{} steps had invalid fields and were left out",
@@ -227,56 +235,51 @@ impl Folder<'_> {
         }
     }
 
-    /// Heartbeats of this shard's nodes, and those of others': a probe that does not yet
-    /// know of a new number of shards sends to the queue that was its own before.
-    fn by_home(&self, mut rows: Vec<Placed>) -> (Vec<Placed>, BTreeMap<Shard, Vec<Placed>>) {
-        let mut by_home: BTreeMap<Shard, Vec<Placed>> = BTreeMap::new();
-        for placed in rows.extract_if(.., |placed| !self.shard.holds(&placed.node)) {
-            let home = Shard::of_node(&placed.node, self.shard.of);
-            by_home.entry(home).or_default().push(placed);
-        }
-        (rows, by_home)
-    }
-
-    /// Commits what another shard remembers, as that shard's own sweep would: whoever of
-    /// the two is first, the other knows it then. Its state is only looked at: that
-    /// shard's next sweep folds from the lake what it lacks.
-    async fn commit_for(
+    /// Takes messages of another shard's nodes by its state, and commits what is new as its
+    /// own sweep would: whoever of the two is first, the other knows it then. The state is
+    /// only looked at: that shard's next sweep folds from the lake what it lacks.
+    async fn take_for(
         &self,
-        (shard, rows): (Shard, Vec<Placed>),
+        (shard, messages): (Shard, Vec<(Received, Opened)>),
         others: &mut BTreeMap<Shard, Work>,
-    ) -> Result<usize, FoldError> {
+        folding: &mut Folding,
+    ) -> Result<Taken, FoldError> {
         let theirs = Folder { shard, ..*self };
         let mut work = match others.remove(&shard) {
             Some(work) => work,
             None => Work::open(&theirs).await?,
         };
-        let new = theirs.commit_heartbeats(&mut work, rows).await?;
+        let mut taken = Taken::default();
+        for (message, opened) in messages {
+            take::take_message(message, opened, (&mut work.stored, &mut taken));
+        }
+        let rows = std::mem::take(&mut taken.heartbeats);
+        folding.count(rows.len(), theirs.commit_heartbeats(&mut work, rows).await?);
         let held: usize = others.values().map(Work::nodes).sum();
         if held + work.nodes() > MAX_OTHERS_NODES {
             others.clear();
         }
         others.insert(shard, work);
-        Ok(new)
+        Ok(taken)
     }
 
     async fn batch(
         &self,
         (work, others): (&mut Work, &mut BTreeMap<Shard, Work>),
-        taken: take::Taken,
+        mut taken: Taken,
         folding: &mut Folding,
     ) -> Result<(), FoldError> {
-        let all = (taken.heartbeats.len(), taken.old_objects);
-        let (own, by_home) = self.by_home(taken.heartbeats);
-        let mut heartbeats = self.commit_heartbeats(work, own).await?;
-        for theirs in by_home {
-            heartbeats += self.commit_for(theirs, others).await?;
+        let rows = std::mem::take(&mut taken.heartbeats);
+        folding.count(rows.len(), self.commit_heartbeats(work, rows).await?);
+        for theirs in std::mem::take(&mut taken.elsewhere) {
+            let theirs = self.take_for(theirs, others, folding).await?;
+            taken.receipts.extend(theirs.receipts);
+            taken.bad_messages.extend(theirs.bad_messages);
         }
         let steps = self.commit_steps(work, &taken.steps).await?;
         folding.batches += 1;
-        folding.heartbeats += heartbeats as u64;
         folding.steps += steps as u64;
-        folding.duplicates += (all.0 - heartbeats) as u64 + all.1;
+        folding.duplicates += taken.old_objects;
         if !taken.receipts.is_empty() {
             self.queue.delete(&taken.receipts).await?;
         }

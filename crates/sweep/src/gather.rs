@@ -8,6 +8,7 @@ mod paid;
 mod sold;
 
 pub use listed::{Listed, Renew};
+pub(crate) use paid::BY_RESOURCE;
 pub use paid::{Paid, Wanted};
 pub use sold::Sold;
 
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
-use ebb_domain::fleet::{ALL_REGIONS, Gap, Inventory};
+use ebb_domain::fleet::{ALL_REGIONS, Inventory, Refused};
 use ebb_domain::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -74,10 +75,7 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
     if regions.is_empty() {
         match account.inventory.regions().await {
             Ok(enabled) => regions = enabled,
-            Err(error) => all.gaps.push(Gap {
-                scope: ALL_REGIONS.to_owned(),
-                reason: error.to_string(),
-            }),
+            Err(error) => all.gaps.push(Refused::from(error).gap(ALL_REGIONS)),
         }
     }
     all.gaps.extend(account.inventory.not_entered());
@@ -91,10 +89,10 @@ pub async fn inventory(account: &Account<'_>) -> Inventory {
     while let Some((region, answer)) = answers.next().await {
         match answer {
             Ok(inventory) => all.absorb(inventory),
-            Err(error) => all.gaps.push(Gap {
-                scope: format!("{region}: inventory"),
-                reason: error.to_string(),
-            }),
+            Err(error) => {
+                let gap = Refused::from(error).gap(format!("{region}: inventory"));
+                all.gaps.push(gap);
+            }
         }
     }
     all.gaps.sort();

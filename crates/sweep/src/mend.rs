@@ -2,6 +2,8 @@
 
 use ebb_domain::fleet::Gap;
 
+use crate::gather::BY_RESOURCE;
+
 /// How cost by resource is switched on.
 pub const COST_OPT_IN: &str = "in the console: Billing and Cost Management > Cost Management \
      preferences > Resource-level data at daily granularity (of EC2)";
@@ -17,19 +19,9 @@ pub fn statement(action: &str) -> String {
 
 /// What mends a gap of a report; `None` where there is no one line for it.
 pub fn of_gap(gap: &Gap) -> Option<String> {
-    let denied = gap
-        .reason
-        .split_once(" was denied")
-        .map(|(action, _)| action);
-    let is_action = |action: &&str| {
-        let parts = action.split_once(':');
-        let plain = |text: &str| {
-            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-        };
-        parts.is_some_and(|(service, verb)| plain(service) && plain(verb))
-    };
-    let is_bill = gap.scope == "bill by resource";
-    match denied.filter(is_action) {
+    let is_bill = gap.scope == BY_RESOURCE;
+    // Other clouds name their permissions without a colon.
+    match gap.denied.as_ref().filter(|action| action.contains(':')) {
         Some(action) if is_bill => Some(format!("{}   and {COST_OPT_IN}", statement(action))),
         Some(action) => Some(statement(action)),
         None => is_bill.then(|| COST_OPT_IN.to_owned()),
@@ -41,28 +33,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_denied_is_mended_by_a_statement_and_a_name_from_outside_makes_none() {
-        let check = |scope: &str, reason: &str, expect: Option<&str>| {
+    fn what_was_denied_is_mended_by_a_statement() {
+        let check = |scope: &str, denied: Option<&str>, expect: Option<&str>| {
             let gap = Gap {
                 scope: scope.to_owned(),
-                reason: reason.to_owned(),
+                reason: "us-east-1: ec2:DescribeVolumes was denied".to_owned(),
+                denied: denied.map(str::to_owned),
             };
-            let got = of_gap(&gap);
-            match (got.as_deref(), expect) {
+            match (of_gap(&gap).as_deref(), expect) {
                 (Some(got), Some(expect)) => assert!(got.contains(expect), "{got}"),
                 (got, expect) => assert_eq!(got, expect),
             }
         };
-        let denied = "ec2:DescribeVolumes was denied: no";
-        check(
-            "us-east-1: volumes",
-            denied,
-            Some(r#""Action": "ec2:DescribeVolumes""#),
-        );
-        let denied = "ce:GetCostAndUsageWithResources was denied: no";
-        check("bill by resource", denied, Some("Resource-level data"));
-        check("bill by resource", "failed", Some("Resource-level data"));
-        check("us-east-1: volumes", "throttled", None);
-        check("x", r#"a", "b:c" was denied"#, None);
+        let volumes = "us-east-1: ec2:DescribeVolumes";
+        let expect = r#""Action": "ec2:DescribeVolumes""#;
+        check(volumes, Some("ec2:DescribeVolumes"), Some(expect));
+        check(volumes, None, None);
+        check("p: zones", Some("compute.zones.list"), None);
+        let bill = Some("ce:GetCostAndUsageWithResources");
+        check(BY_RESOURCE, bill, Some("Resource-level data"));
+        check(BY_RESOURCE, bill, Some("ce:GetCostAndUsageWithResources"));
+        check(BY_RESOURCE, None, Some("Resource-level data"));
     }
 }

@@ -133,6 +133,7 @@ impl Remembered {
                 None
             }
             Err(error) => Some(Gap {
+                denied: None,
                 scope: "decisions about findings".to_owned(),
                 reason: format!("{}; those read before hold on", reason(&error)),
             }),
@@ -142,6 +143,7 @@ impl Remembered {
     /// Channels that failed last time, for the report.
     pub fn failed_channels(&self) -> impl Iterator<Item = Gap> {
         self.failed.iter().map(|(channel, why)| Gap {
+            denied: None,
             scope: format!("channel {channel}"),
             reason: format!("the last word could not be said: {why}"),
         })

@@ -369,6 +369,7 @@ async fn look(
 /// What the state had no room for.
 fn no_room(left_out: usize) -> Option<Gap> {
     (left_out > 0).then(|| Gap {
+        denied: None,
         scope: "what is remembered of nodes".to_owned(),
         reason: format!(
             "{left_out} that were heard of longest ago were left out for want of room: use more shards"
@@ -387,6 +388,7 @@ async fn finished(
     let window = truth.steps_between(day(from), day(now)).await;
     let window = window.map_err(FoldError::from)?;
     let gap = (window.left_out > 0).then(|| Gap {
+        denied: None,
         scope: "finished steps".to_owned(),
         reason: format!(
             "{} older ones were left out for want of memory",
@@ -408,7 +410,11 @@ async fn keep_findings(truth: &dyn Truth, report: &Report) -> Option<Failure> {
         })
         .collect();
     let number = u64::try_from(report.at.as_millisecond()).unwrap_or_default();
-    let shard = Shard::ONLY;
-    let appended = truth.append_findings(&rows, &Batch { shard, number }).await;
+    let batch = Batch {
+        shard: Shard::ONLY,
+        number,
+        known: None,
+    };
+    let appended = truth.append_findings(&rows, &batch).await;
     Some(Failure::of("lake", &appended.err()?))
 }

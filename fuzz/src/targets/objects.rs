@@ -305,6 +305,7 @@ pub(super) fn lake_logs() -> Vec<Vec<u8>> {
         let batch = ebb_lake::Batch {
             shard: Shard::ONLY,
             number: 1,
+            known: None,
         };
         lake.append_heartbeats(&rows, &batch)
             .await

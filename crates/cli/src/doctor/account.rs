@@ -7,9 +7,9 @@ use anyhow::Result;
 use ebb_cloud::aws::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics, AwsPrices, SPOT_ADVISOR};
 use ebb_cloud::permissions::{Adapter, PERMISSIONS};
 use ebb_cloud::ports::{
-    BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource, PriceSource,
+    BillSource, CloudResult, InventorySource, MarketSource, MetricsSource, PriceSource,
 };
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Inventory, Refused};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_sweep::mend::{COST_OPT_IN, statement};
 use futures::{StreamExt, stream};
@@ -123,15 +123,14 @@ async fn try_metrics(
         metrics.beside(region, &nodes),
         metrics.utilization(region, &alone, from, to),
     );
-    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
     [
-        ("cloudwatch:GetMetricData", words(told.err())),
-        ("cloudwatch:ListMetrics", words(listed.err())),
+        ("cloudwatch:GetMetricData", told.err().map(Refused::from)),
+        ("cloudwatch:ListMetrics", listed.err().map(Refused::from)),
     ]
 }
 
 /// An action, and why it was refused where it was.
-type Tried = (&'static str, Option<String>);
+type Tried = (&'static str, Option<Refused>);
 
 async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
     let (spot, zones, reserved) = futures::join!(
@@ -139,11 +138,19 @@ async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
         markets.zones(region),
         markets.reserved(region),
     );
-    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
     [
-        ("ec2:DescribeSpotPriceHistory", words(spot.err())),
-        ("ec2:DescribeInstanceTypeOfferings", words(zones.err())),
-        ("ec2:DescribeReservedInstances", words(reserved.err())),
+        (
+            "ec2:DescribeSpotPriceHistory",
+            spot.err().map(Refused::from),
+        ),
+        (
+            "ec2:DescribeInstanceTypeOfferings",
+            zones.err().map(Refused::from),
+        ),
+        (
+            "ec2:DescribeReservedInstances",
+            reserved.err().map(Refused::from),
+        ),
     ]
 }
 
@@ -151,10 +158,9 @@ async fn try_markets(markets: &AwsMarkets, region: &Region) -> [Tried; 3] {
 async fn try_prices(prices: &AwsPrices, region: &Region) -> [Tried; 2] {
     let one = BTreeSet::from([ONE_TYPE.to_owned()]);
     let (listed, types) = futures::join!(prices.fargate(region), prices.types(region, Some(&one)));
-    let words = |error: Option<CloudError>| error.map(|error| error.to_string());
     [
-        ("pricing:GetProducts", words(listed.err())),
-        ("ec2:DescribeInstanceTypes", words(types.err())),
+        ("pricing:GetProducts", listed.err().map(Refused::from)),
+        ("ec2:DescribeInstanceTypes", types.err().map(Refused::from)),
     ]
 }
 
@@ -183,11 +189,11 @@ fn paid(action: &'static str, what: &str, answer: CloudResult<usize>) -> Check {
 #[derive(Debug, Default)]
 struct Answers {
     allowed: BTreeMap<String, BTreeSet<Region>>,
-    refused: BTreeMap<String, BTreeMap<Region, String>>,
+    refused: BTreeMap<String, BTreeMap<Region, Refused>>,
 }
 
 impl Answers {
-    fn told(&mut self, action: &str, region: &Region, refusal: Option<String>) {
+    fn told(&mut self, action: &str, region: &Region, refusal: Option<Refused>) {
         let action = action.to_owned();
         match refusal {
             None => {
@@ -209,7 +215,7 @@ impl Answers {
         let found = match answer {
             Ok(found) => found,
             Err(error) => {
-                let why = error.to_string();
+                let why = Refused::from(error.clone());
                 for action in [
                     "ec2:DescribeInstances",
                     "ec2:DescribeVolumes",
@@ -227,7 +233,10 @@ impl Answers {
         let refused = |action: &str| {
             let scope = format!("{region}: {action}");
             let gap = found.gaps.iter().find(|gap| gap.scope == scope)?;
-            Some(gap.reason.clone())
+            Some(Refused {
+                reason: gap.reason.clone(),
+                denied: gap.denied.clone(),
+            })
         };
         let batch = &found.batch;
         let clusters = batch.environments.iter().any(|e| e.cluster_arn.is_some());
@@ -285,11 +294,11 @@ impl Answers {
                 n => Check::ok(action, format!("in {n} regions")),
             };
         };
-        let why = refused.values().next().map_or("", String::as_str);
+        let why = refused.values().next().map_or("", |why| &why.reason);
         let detail = format!("in {}: {why}", named(refused.keys()));
-        let mend = match refused.iter().find(|(_, why)| why.contains("denied")) {
-            Some(_) => statement(action),
-            None => "run it again; if it stays so, see what lies between here and AWS".to_owned(),
+        let mend = match refused.values().any(|why| why.denied.is_some()) {
+            true => statement(action),
+            false => "run it again; if it stays so, see what lies between here and AWS".to_owned(),
         };
         Check::missing(action, detail).mended_by(mend)
     }
@@ -307,6 +316,7 @@ fn named<'a>(mut regions: impl ExactSizeIterator<Item = &'a Region>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ebb_cloud::ports::CloudError;
     use ebb_domain::fleet::{Gap, JobQueue};
 
     use super::super::check::State;
@@ -329,6 +339,7 @@ mod tests {
         open.batch.queues.push(JobQueue::new("q", a.clone()));
         let denying = Inventory {
             gaps: vec![Gap {
+                denied: Some("batch:DescribeJobQueues".to_owned()),
                 scope: "us-east-1: batch:DescribeJobQueues".to_owned(),
                 reason: "denied: AccessDenied: no".to_owned(),
             }],

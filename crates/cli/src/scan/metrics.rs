@@ -69,6 +69,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let mut gaps = read.bad_lines.gaps(path);
     if !read.missing_columns.is_empty() {
         gaps.push(Gap {
+            denied: None,
             scope: format!("{file}: {}", read.missing_columns.join(", ")),
             reason: "no node is called idle without CPU and network; sizes are evaluated on \
                      what is there"
@@ -77,6 +78,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     }
     for id in read.per_core.iter().take(NAMED_MACHINES) {
         gaps.push(Gap {
+            denied: None,
             scope: format!("{file}: {id}"),
             reason: "not evaluated: CPU above 100 per cent; cpu_pct is of the whole machine, so \
                      divide per-core values by the number of cores"
@@ -85,6 +87,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     }
     if read.may_be_fractions {
         gaps.push(Gap {
+            denied: None,
             scope: format!("{file}: cpu_pct"),
             reason: "no value is above 1: it is in per cent (0 to 100); multiply fractions by 100"
                 .to_owned(),
@@ -92,6 +95,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     }
     for column in read.unread_columns.iter().take(NAMED_COLUMNS) {
         gaps.push(Gap {
+            denied: None,
             scope: format!("{file}: {column}"),
             reason: "a column of this name is not read".to_owned(),
         });
@@ -99,6 +103,7 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let more = read.unread_columns.len().saturating_sub(NAMED_COLUMNS);
     if more > 0 {
         gaps.push(Gap {
+            denied: None,
             scope: file,
             reason: format!("{more} more columns are not read"),
         });

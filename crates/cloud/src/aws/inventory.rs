@@ -263,9 +263,14 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
         CloudError::Missing { operation, what } => (operation, format!("{what} does not exist")),
         CloudError::Conflict { operation, what } => (operation, format!("{what} was changed")),
     };
+    let denied = match error {
+        CloudError::Denied { operation, .. } => Some(operation.clone()),
+        _ => None,
+    };
     Gap {
         scope: format!("{region}: {operation}"),
         reason,
+        denied,
     }
 }
 
@@ -291,6 +296,7 @@ mod tests {
         let shown = gap(&region(), &denied);
         assert_eq!(shown.scope, "eu-central-1: batch:DescribeJobs");
         assert_eq!(shown.reason, "denied: AccessDenied: no");
+        assert_eq!(shown.denied.as_deref(), Some("batch:DescribeJobs"));
     }
 
     #[test]

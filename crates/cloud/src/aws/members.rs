@@ -7,7 +7,7 @@ use std::sync::Arc;
 use aws_config::sts::AssumeRoleProvider;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
-use ebb_domain::fleet::{ALL_ACCOUNTS, Gap};
+use ebb_domain::fleet::{ALL_ACCOUNTS, Gap, Refused};
 use ebb_domain::identity::AccountId;
 
 use super::error::cloud_error;
@@ -105,10 +105,7 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
         Beside::Organization => match organization(home).await {
             Ok(ids) => ids,
             Err(error) => {
-                entered.gaps.push(Gap {
-                    scope: ALL_ACCOUNTS.to_owned(),
-                    reason: error.to_string(),
-                });
+                entered.gaps.push(Refused::from(error).gap(ALL_ACCOUNTS));
                 Vec::new()
             }
         },
@@ -139,6 +136,7 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
         match config {
             Ok(config) => entered.accounts.push((id, config)),
             Err(reason) => entered.gaps.push(Gap {
+                denied: None,
                 scope: Gap::not_entered(&id, ASSUME_ROLE),
                 reason,
             }),

@@ -66,6 +66,7 @@ impl InventorySource for GcpInventory {
                 .await
                 .map_err(|error| cloud_error(LIST, self.config.project(), &error))?;
             let unreachable = answer.unreachables.iter().map(|scope| Gap {
+                denied: None,
                 scope: format!("{}: {LIST}", last_part(scope)),
                 reason: "the zone did not answer".to_owned(),
             });
@@ -118,6 +119,7 @@ impl<'a> Gathered<'a> {
 
     fn gap(&mut self, what: &str, reason: String) {
         self.inventory.gaps.push(Gap {
+            denied: None,
             scope: format!("{}: {what}", self.project),
             reason,
         });

@@ -18,6 +18,46 @@ pub struct Gap {
     pub scope: String,
     /// Why there is no answer.
     pub reason: String,
+    /// The action that the credentials may not do, such as `ec2:DescribeVolumes`; `None`
+    /// where the reason is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+}
+
+/// Why a question has no answer, before it is known which gap that makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Refused {
+    /// Why, in words.
+    pub reason: String,
+    /// As [`Gap::denied`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+}
+
+impl Refused {
+    /// For a reason that no permission mends.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            denied: None,
+        }
+    }
+
+    /// Of this scope.
+    pub fn gap(self, scope: impl Into<String>) -> Gap {
+        Gap {
+            scope: scope.into(),
+            reason: self.reason,
+            denied: self.denied,
+        }
+    }
+
+    /// With more words after its own.
+    #[must_use]
+    pub fn and(mut self, words: &str) -> Self {
+        self.reason.push_str(words);
+        self
+    }
 }
 
 impl Gap {
@@ -79,6 +119,7 @@ mod tests {
         let of = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
         let check = |scope: &str, account: Option<u8>, expect: bool| {
             let gap = Gap {
+                denied: None,
                 scope: scope.to_owned(),
                 reason: "denied".to_owned(),
             };

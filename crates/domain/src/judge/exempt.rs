@@ -37,6 +37,7 @@ pub(super) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     let exemptions = facts.policy.exempt.iter();
     let ended = exemptions.filter(|exemption| exemption.has_ended(facts.now));
     ended.map(|exemption| Gap {
+        denied: None,
         scope: format!("policy: exemption of {exemption}"),
         reason: format!(
             "it has ended, so what it covered is judged again ({})",

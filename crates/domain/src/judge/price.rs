@@ -66,6 +66,7 @@ pub(super) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
     let more = types.len().saturating_sub(NAMED);
     named.extend((more > 0).then(|| format!("{more} more")));
     (!types.is_empty()).then(|| Gap {
+        denied: None,
         scope: "prices of machine types".to_owned(),
         reason: format!(
             "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \

@@ -325,6 +325,7 @@ fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
         let mut it = Followed::new();
         it.world.inventory.instances.clear();
         it.world.inventory.gaps.push(Gap {
+            denied: None,
             scope: scope.to_owned(),
             reason: "denied".to_owned(),
         });

@@ -186,6 +186,7 @@ mod tests {
         check("its volume is there", &has_volume, None);
         let mut blind = snapshot(100, |_| {});
         blind.inventory.gaps.push(Gap {
+            denied: None,
             scope: "us-east-1: ec2:DescribeVolumes".into(),
             reason: "AccessDenied".into(),
         });

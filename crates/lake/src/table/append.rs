@@ -1,6 +1,8 @@
 //! One batch of rows becomes one commit, once: the commit carries the batch's
 //! number as an application transaction, which the log keeps for good.
 
+use std::ops::RangeInclusive;
+
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::kernel::transaction::{CommitBuilder, CommitProperties, TransactionError};
 use deltalake_core::kernel::{Action, Transaction};
@@ -8,28 +10,34 @@ use deltalake_core::protocol::{DeltaOperation, SaveMode};
 use deltalake_core::writer::{DeltaWriter, RecordBatchWriter};
 use deltalake_core::{DeltaTable, DeltaTableError};
 
+use ebb_domain::state::Shard;
+
 use super::{TableError, TableLog, Version};
+use crate::lake::{app, shard_of};
 use crate::rows::{PARTITION, Record, RowsError};
 
 /// Other shards commit a few times a minute; losing this often in a row is a
 /// fault, not a race.
-pub(super) const ATTEMPTS: usize = 10;
+pub(super) const ATTEMPTS: usize = 30;
 
 /// How an append ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
     /// This call made this version.
     Committed(Version),
-    /// A batch of this number, or a later one of the same shard, is in the log at
-    /// this version: made by someone else or by an earlier run. Whether it holds
-    /// the same rows, only reading it tells.
+    /// Nothing is committed: the log, which was read up to this version, has a batch that
+    /// may hold the same rows. It is of this number or a later one, or of another number of
+    /// shards and not known to the committer. Only reading it tells.
     AlreadyThere(Version),
 }
 
-/// What makes a batch itself and no other.
+/// A batch, and which commits its committer does not know.
 pub(crate) struct Batched {
-    pub(crate) app: String,
+    pub(crate) shard: Shard,
     pub(crate) number: u64,
+    /// From this version on, batches of other numbers of shards must not hold rows of the
+    /// same nodes; `None` where that makes no difference.
+    pub(crate) unknown_from: Option<Version>,
 }
 
 impl TableLog {
@@ -41,21 +49,31 @@ impl TableLog {
         rows: &[R],
         batched: &Batched,
     ) -> Result<Appended, TableError> {
+        let app = app(batched.shard);
         let number = i64::try_from(batched.number).map_err(|_| TableError::Number {
-            app: batched.app.clone(),
+            app: app.clone(),
             number: batched.number,
         })?;
         let fields = R::fields().map_err(RowsError::from)?;
         let mut table = self.load_or_create(&fields).await?;
-        if let Some(version) = self.holding(&table, &batched.app, number).await? {
+        if let Some(version) = self.holding(&table, &app, number).await? {
             return Ok(Appended::AlreadyThere(version));
         }
         table = self.with_columns(table, &fields).await?;
         // Files that no commit names are invisible, so a crash from here on
         // leaves nothing but garbage.
         let files = write(&table, R::pack(rows)?).await?;
+        let mut checked = batched.unknown_from;
         for _ in 0..ATTEMPTS {
-            let transaction = Transaction::new(&batched.app, number);
+            let newest = table.snapshot().map_err(TableError::delta("committing"))?;
+            let newest = newest.version();
+            if let Some(from) = checked {
+                if self.has_rows_of(batched.shard, from..=newest).await? {
+                    return Ok(Appended::AlreadyThere(newest));
+                }
+                checked = Some(newest + 1);
+            }
+            let transaction = Transaction::new(&app, number);
             match self.commit(&table, files.clone(), transaction).await {
                 Ok(version) => return Ok(Appended::Committed(version)),
                 Err(error) => {
@@ -65,7 +83,7 @@ impl TableLog {
                         .load()
                         .await
                         .map_err(TableError::delta("loading the log"))?;
-                    if let Some(version) = self.holding(&table, &batched.app, number).await? {
+                    if let Some(version) = self.holding(&table, &app, number).await? {
                         return Ok(Appended::AlreadyThere(version));
                     }
                     if !is_race(&error) {
@@ -75,6 +93,25 @@ impl TableLog {
             }
         }
         Err(TableError::Contended { attempts: ATTEMPTS })
+    }
+
+    /// Whether one of these commits is a batch of another number of shards that may hold rows
+    /// of this shard's nodes.
+    async fn has_rows_of(
+        &self,
+        shard: Shard,
+        versions: RangeInclusive<Version>,
+    ) -> Result<bool, TableError> {
+        let own = app(shard);
+        for version in versions {
+            let batch = self.files_of(version).await?.batch;
+            let other = batch.filter(|batch| *batch != own);
+            let may_hold = |other: String| shard_of(&other).is_none_or(|other| other.meets(shard));
+            if other.is_some_and(may_hold) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The number of the newest batch of `app`; `None` before the first.
@@ -103,6 +140,7 @@ impl TableLog {
         Ok(newest.filter(|n| *n >= number).map(|_| snapshot.version()))
     }
 
+    /// Commits the version after that of `table`, and no later one.
     async fn commit(
         &self,
         table: &DeltaTable,
@@ -114,7 +152,9 @@ impl TableLog {
             partition_by: Some(vec![PARTITION.to_owned()]),
             predicate: None,
         };
-        let properties = CommitProperties::default().with_application_transaction(transaction);
+        let properties = CommitProperties::default()
+            .with_application_transaction(transaction)
+            .with_max_retries(0);
         let commit = CommitBuilder::from(properties)
             .with_actions(files)
             .build(Some(table.snapshot()?), self.log.clone(), operation)

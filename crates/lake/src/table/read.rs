@@ -162,7 +162,7 @@ impl TableLog {
         newest.map(Some).map_err(TableError::delta(doing))
     }
 
-    async fn files_of(&self, version: Version) -> Result<Commit, TableError> {
+    pub(super) async fn files_of(&self, version: Version) -> Result<Commit, TableError> {
         let doing = "reading a commit";
         let bytes = self.log.read_commit_entry(version).await;
         let bytes = bytes
@@ -248,10 +248,10 @@ impl<R> Share<'_, R> {
 
 /// What a commit brought.
 #[derive(Default)]
-struct Commit {
+pub(super) struct Commit {
     files: Vec<DataFile>,
     /// Whose transaction it is, where it carries a batch.
-    batch: Option<String>,
+    pub(super) batch: Option<String>,
 }
 
 /// A file of rows, as the log tells of it.

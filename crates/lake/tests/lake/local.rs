@@ -17,6 +17,7 @@ pub(crate) async fn lake(folder: &TempDir) -> Lake {
 
 pub(crate) const fn batch(number: u64) -> Batch {
     Batch {
+        known: None,
         shard: Shard::ONLY,
         number,
     }

@@ -67,7 +67,11 @@ async fn writers_of_different_shards_all_commit() {
     let folder = tempfile::tempdir().expect("a folder");
     let append = async |index: u16| {
         let shard = Shard { index, of: 5 };
-        let batch = Batch { shard, number: 1 };
+        let batch = Batch {
+            shard,
+            number: 1,
+            known: None,
+        };
         let rows = [heartbeat(u32::from(index), 0)];
         lake(&folder)
             .await
@@ -88,13 +92,45 @@ async fn writers_of_different_shards_all_commit() {
     assert_eq!((since.rows.len(), nodes.len()), (4, 4));
 }
 
+/// While the number of shards changes, sweeps of both numbers may run.
+#[tokio::test]
+async fn a_batch_waits_until_those_of_other_numbers_of_shards_are_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = lake(&folder).await;
+    let append = async |(index, of): (u16, u16), known: Option<u64>| {
+        let shard = Shard { index, of };
+        let batch = Batch {
+            shard,
+            number: 1,
+            known,
+        };
+        let appended = lake.append_heartbeats(&[heartbeat(1, 0)], &batch).await;
+        appended.expect("it answers")
+    };
+    assert_eq!(append((0, 2), None).await, Appended::Committed(1));
+    assert_eq!(append((1, 2), None).await, Appended::Committed(2));
+    for shard in [(0, 1), (0, 4), (2, 4), (1, 3)] {
+        let refused = Appended::AlreadyThere(2);
+        assert_eq!(append(shard, None).await, refused, "{shard:?}");
+        assert_eq!(append(shard, Some(0)).await, refused, "{shard:?}");
+    }
+    // The first of four has no node of the second of two.
+    assert_eq!(append((0, 4), Some(1)).await, Appended::Committed(3));
+    assert_eq!(append((0, 1), Some(2)).await, Appended::AlreadyThere(3));
+    assert_eq!(append((0, 1), Some(3)).await, Appended::Committed(4));
+}
+
 /// What lies in a file that is gone cannot have been read.
 #[tokio::test]
 async fn batches_of_other_shards_are_passed_over_unread() {
     let folder = tempfile::tempdir().expect("a folder");
     let lake = lake(&folder).await;
     let append = async |shard: Shard, node: u32| {
-        let batch = Batch { shard, number: 1 };
+        let batch = Batch {
+            shard,
+            number: 1,
+            known: Some(2),
+        };
         let appended = lake.append_heartbeats(&[heartbeat(node, 0)], &batch).await;
         assert!(matches!(appended, Ok(Appended::Committed(_))));
     };

@@ -111,6 +111,7 @@ fn what_was_not_looked_at_has_not_ended() {
     let hidden = |r: &mut Report| {
         let region = r.findings.remove(0).resource.region;
         r.gaps.push(Gap {
+            denied: None,
             scope: format!("{region}: inventory"),
             reason: "denied".to_owned(),
         });

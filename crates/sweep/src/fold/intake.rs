@@ -107,6 +107,7 @@ impl Excesses {
 impl Excess {
     fn gap(&self, name: &str) -> Gap {
         Gap {
+            denied: None,
             scope: format!("ingestion: {name}"),
             reason: format!(
                 "exceeded the quota of one sender: {} arrivals wait for the next sweep, {} messages were deleted unread",

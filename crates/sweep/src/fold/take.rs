@@ -1,8 +1,10 @@
 //! Opens a bounded batch of what arrived.
 
+use std::collections::BTreeMap;
+
 use ebb_cloud::ports::{CloudError, Listed, Object, Received};
 use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::FleetState;
+use ebb_domain::state::{FleetState, Shard};
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
 use ebb_signal::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
@@ -37,6 +39,9 @@ pub(super) struct Taken {
     /// When the oldest of it arrived; `None` when it is empty.
     pub(super) oldest: Option<Timestamp>,
     pub(super) heartbeats: Vec<Placed>,
+    /// Messages of other shards' nodes, to be checked against those shards' states: a probe
+    /// that does not yet know of a new number of shards sends to the queue that was its own.
+    pub(super) elsewhere: BTreeMap<Shard, Vec<(Received, Opened)>>,
     pub(super) steps: Vec<Vec<PlacedStep>>,
     /// What deletes the messages that were good.
     pub(super) receipts: Vec<String>,
@@ -54,6 +59,7 @@ impl Taken {
     pub(super) fn is_empty(&self) -> bool {
         self.receipts.is_empty()
             && self.keys.is_empty()
+            && self.elsewhere.is_empty()
             && self.bad_messages.is_empty()
             && self.bad_objects.is_empty()
     }
@@ -109,14 +115,30 @@ fn take_messages(
         taken.bytes += bytes;
         intake.opened(&message, bytes);
         folding.refused_steps += u64::from(opened.refused_steps);
-        take_message(message, opened, (&mut work.stored, taken));
+        taken.arrived(arrival(&message));
+        match opened.rows.first() {
+            Some(row) if !folder.shard.holds(&row.node) => {
+                let home = Shard::of_node(&row.node, folder.shard.of);
+                let of_home = taken.elsewhere.entry(home).or_default();
+                of_home.push((message, opened));
+            }
+            _ => take_message(message, opened, (&mut work.stored, taken)),
+        }
     }
 }
 
-fn take_message(received: Received, opened: Opened, (stored, taken): (&mut Stored, &mut Taken)) {
-    // One that does not say when it arrived may have waited for long.
-    let arrived = received.sent_at.unwrap_or(Timestamp::MIN);
-    taken.arrived(arrived);
+/// One that does not say when it arrived may have waited for long.
+fn arrival(received: &Received) -> Timestamp {
+    received.sent_at.unwrap_or(Timestamp::MIN)
+}
+
+/// Accepts or refuses a message by the state of its node's shard.
+pub(super) fn take_message(
+    received: Received,
+    opened: Opened,
+    (stored, taken): (&mut Stored, &mut Taken),
+) {
+    let arrived = arrival(&received);
     let mut refused = opened.refused;
     let mut rows = opened.rows;
     if let Some((first, role)) = rows.first().zip(opened.role)

@@ -2,15 +2,19 @@
 //! comes next, and whether the bucket has it as it is.
 //!
 //! A batch number is what two sweeps race for: who wants to commit the next number
-//! has folded every batch before it, so what it calls news is news.
+//! has folded every batch before it, so what it calls news is news. Sweeps of two numbers of
+//! shards do not share numbers: such a commit is refused while the lake has one of the other
+//! number that is not folded.
 
 use std::collections::BTreeSet;
 
 use ebb_cloud::ports::PutIf;
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::identity::NodeId;
 use ebb_domain::judge::Memory;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Table};
+use jiff::Timestamp;
 
 use super::{FoldError, Folder};
 use crate::stored::hours::Hours;
@@ -177,15 +181,16 @@ impl Work {
     }
 
     /// After a lost race: what another sweep committed may have made the state forget what
-    /// it accepted, so that a row of these may be in the lake already. The arrivals come
-    /// again, and the next sweep refuses those that are too late.
-    fn check_still_in_time(&self, rows: &[Placed]) -> Result<(), FoldError> {
+    /// it accepted, so that one of these new rows may be in the lake already. The arrivals
+    /// come again, and the next sweep refuses those that are too late.
+    fn check_still_in_time<'a>(
+        &self,
+        mut new: impl Iterator<Item = (&'a NodeId, Timestamp)>,
+        what: &'static str,
+    ) -> Result<(), FoldError> {
         let fleet = &self.stored.fleet;
-        let is_late = |placed: &Placed| {
-            !fleet.accepted_heartbeat(placed) && fleet.check_age(&placed.node, placed.end).is_err()
-        };
-        match rows.iter().any(is_late) {
-            true => Err(contended("heartbeats")),
+        match new.any(|(node, at)| fleet.check_age(node, at).is_err()) {
+            true => Err(contended(what)),
             false => Ok(()),
         }
     }
@@ -223,7 +228,11 @@ impl Folder<'_> {
             if rows.is_empty() {
                 return Ok(0);
             }
-            let batch = self.numbered(work.next_heartbeats);
+            let batch = Batch {
+                shard: self.shard,
+                number: work.next_heartbeats,
+                known: work.stored.folded.heartbeats,
+            };
             match self.truth.append_heartbeats(&rows, &batch).await? {
                 Appended::Committed(version) => {
                     work.read_heartbeats(Some(version), self).await?;
@@ -233,7 +242,9 @@ impl Folder<'_> {
                 }
                 Appended::AlreadyThere(_) => {
                     work.catch_up_heartbeats(self).await?;
-                    work.check_still_in_time(&rows)?;
+                    keep_new(&work.stored.fleet, &mut rows);
+                    let ends = rows.iter().map(|placed| (&placed.node, placed.end));
+                    work.check_still_in_time(ends, "heartbeats")?;
                 }
             }
         }
@@ -252,7 +263,11 @@ impl Folder<'_> {
             if rows.is_empty() {
                 return Ok(0);
             }
-            let batch = self.numbered(work.next_steps);
+            let batch = Batch {
+                shard: self.shard,
+                number: work.next_steps,
+                known: work.stored.folded.steps,
+            };
             match self.truth.append_steps(&rows, &batch).await? {
                 Appended::Committed(version) => {
                     work.read_steps(Some(version), self).await?;
@@ -264,7 +279,12 @@ impl Folder<'_> {
                     work.is_dirty = true;
                     return Ok(rows.len());
                 }
-                Appended::AlreadyThere(_) => work.catch_up_steps(self).await?,
+                Appended::AlreadyThere(_) => {
+                    work.catch_up_steps(self).await?;
+                    let new = work.new_steps(objects);
+                    let times = new.iter().map(|step| (&step.node, step.observed_at));
+                    work.check_still_in_time(times, "steps")?;
+                }
             }
         }
         Err(contended("steps"))
@@ -308,13 +328,6 @@ impl Folder<'_> {
             *work = Work::open(self).await?;
         }
         Err(contended("the state"))
-    }
-
-    fn numbered(&self, number: u64) -> Batch {
-        Batch {
-            shard: self.shard,
-            number,
-        }
     }
 }
 

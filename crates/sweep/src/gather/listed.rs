@@ -9,7 +9,7 @@ use ebb_cloud::ports::{CloudError, CloudResult, PriceSource};
 use ebb_domain::catalogue::{
     Catalogue, FargatePrices, Refreshed, RegionPrices, StoragePrices, TypeSpec,
 };
-use ebb_domain::fleet::{Gap, Inventory, Provider};
+use ebb_domain::fleet::{Gap, Inventory, Provider, Refused};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::units::UsdPerHour;
 use futures::{StreamExt, future, stream};
@@ -80,7 +80,7 @@ pub struct Listed {
 struct Tried {
     at: Timestamp,
     /// Why something is still not known.
-    refused: Option<String>,
+    refused: Option<Refused>,
 }
 
 impl Listed {
@@ -166,10 +166,7 @@ impl Listed {
     fn gaps(&self) -> impl Iterator<Item = Gap> {
         let all = |tried: &BTreeMap<Region, Tried>, what: &str| -> Vec<Gap> {
             let refused = tried.iter().filter_map(|(region, tried)| {
-                Some(Gap {
-                    scope: format!("{region}: {what}"),
-                    reason: tried.refused.clone()?,
-                })
+                Some(tried.refused.clone()?.gap(format!("{region}: {what}")))
             });
             refused.collect()
         };
@@ -201,17 +198,31 @@ fn take_prices(
         CloudResult<FargatePrices>,
         CloudResult<StoragePrices>,
     )>,
-) -> Result<(), String> {
-    let (on_demand, fargate, storage) = told.map_err(|error| error.to_string())?;
-    let on_demand = on_demand.map_err(|error| error.to_string())?;
-    let refusals = [
-        fargate.as_ref().err().map(|e| format!("of Fargate: {e}")),
-        storage.as_ref().err().map(|e| format!("of storage: {e}")),
-    ];
-    let refused: Vec<String> = refusals.into_iter().flatten().collect();
+) -> Result<(), Refused> {
+    let (on_demand, fargate, storage) = told?;
+    let on_demand = on_demand?;
     if on_demand.is_empty() {
-        return Err("the Price List has none".to_owned());
+        return Err(Refused::because("the Price List has none"));
     }
+    let refusals = [
+        fargate.as_ref().err().map(|error| ("of Fargate: ", error)),
+        storage.as_ref().err().map(|error| ("of storage: ", error)),
+    ];
+    let refusals = refusals.into_iter().flatten();
+    let refused = refusals.map(|(of, error)| {
+        let refused = Refused::from(error.clone());
+        Refused {
+            reason: format!("{of}{}", refused.reason),
+            ..refused
+        }
+    });
+    let refused = refused.reduce(|all, next| {
+        let denied = all.denied.clone().or(next.denied);
+        Refused {
+            denied,
+            ..all.and("; ").and(&next.reason)
+        }
+    });
     let told = RegionPrices {
         at: now,
         on_demand,
@@ -221,9 +232,9 @@ fn take_prices(
         storage: storage.unwrap_or_default(),
     };
     all.regions.insert(region.clone(), told);
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(refused.join("; ")),
+    match refused {
+        None => Ok(()),
+        Some(refused) => Err(refused),
     }
 }
 
@@ -231,8 +242,8 @@ fn take_types(
     all: &mut Refreshed,
     (names, now): (&BTreeSet<String>, Timestamp),
     told: CloudResult<Vec<TypeSpec>>,
-) -> Result<(), String> {
-    let told = told.map_err(|error| error.to_string())?;
+) -> Result<(), Refused> {
+    let told = told?;
     let is_told = |name: &&String| {
         let family = name.strip_suffix('*');
         told.iter().any(|spec| match family {
@@ -249,9 +260,9 @@ fn take_types(
     all.describe(told, now);
     match untold.is_empty() {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(Refused::because(format!(
             "EC2 does not tell there what {untold} has: no step is judged against it or placed on it"
-        )),
+        ))),
     }
 }
 

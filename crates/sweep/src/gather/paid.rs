@@ -13,7 +13,7 @@ use std::time::Duration;
 use ebb_cloud::ports::{
     METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_BILL_REQUEST, PRICE_PER_METRIC,
 };
-use ebb_domain::fleet::{Gap, InstanceState, Inventory};
+use ebb_domain::fleet::{Gap, InstanceState, Inventory, Refused};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use ebb_domain::policy::MetricsPolicy;
@@ -38,7 +38,7 @@ const METRICS_PER_IDLE_TIME: u32 = 6;
 /// a metric is paid for whatever its length.
 const METRICS_SLACK: Duration = Duration::from_secs(15 * 60);
 
-const BY_RESOURCE: &str = "bill by resource";
+pub(crate) const BY_RESOURCE: &str = "bill by resource";
 
 /// How the opt-in is switched on.
 const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
@@ -65,13 +65,18 @@ pub struct Paid {
     insights: Option<Insights>,
 }
 
+/// Nothing more may be asked today.
+fn spent() -> Refused {
+    Refused::because("today's budget for paid calls is spent")
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Bill {
     at: Timestamp,
     by_node: BTreeMap<NodeId, ResourceCost>,
     days: Vec<BilledDay>,
     /// Why there is nothing by resource.
-    refused: Option<String>,
+    refused: Option<Refused>,
     /// Accounts whose bill refused where another's answered.
     others: Vec<Gap>,
     /// Requests that it took, each of which was paid for.
@@ -141,16 +146,11 @@ impl Paid {
         };
         let paid = source.is_charged_for();
         let fresh = |bill: &Bill| paid && !is_older(bill.at, wanted.now, BILL_AGE);
-        let mut gap = |scope: &str, reason| {
-            gaps.push(Gap {
-                scope: scope.to_owned(),
-                reason,
-            });
-        };
+        let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
             // Asking again at every sweep would cost money for the same refusal.
-            if let Some(reason) = &kept.refused {
-                gap(BY_RESOURCE, reason.clone());
+            if let Some(refused) = &kept.refused {
+                gap(BY_RESOURCE, refused.clone());
             }
             gaps.extend(kept.others.iter().cloned());
             return;
@@ -161,10 +161,7 @@ impl Paid {
         let least = 2 + tags.len() as u64;
         let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
         if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
-            return gap(
-                BY_RESOURCE,
-                "today's budget for paid calls is spent".to_owned(),
-            );
+            return gap(BY_RESOURCE, spent());
         }
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
@@ -183,14 +180,14 @@ impl Paid {
         match by_node {
             Ok(by_node) => bill.by_node = by_node,
             Err(error) => {
-                let reason = format!("{error}; {OPT_IN}");
-                gap(BY_RESOURCE, reason.clone());
-                bill.refused = Some(reason);
+                let refused = Refused::from(error).and("; ").and(OPT_IN);
+                gap(BY_RESOURCE, refused.clone());
+                bill.refused = Some(refused);
             }
         }
         match days {
             Ok(days) => bill.days = days,
-            Err(error) => gap("bill by service", error.to_string()),
+            Err(error) => gap("bill by service", error.into()),
         }
         gaps.extend(source.gaps(wanted.now));
         gaps.extend(bill.others.iter().cloned());
@@ -233,10 +230,7 @@ impl Paid {
         let by_region = within(self.left(wanted.policy), due, beside);
         let asked: usize = by_region.values().map(BTreeMap::len).sum();
         if number > asked {
-            gaps.push(Gap {
-                scope: format!("metrics of {} nodes", number - asked),
-                reason: "today's budget for paid calls is spent".to_owned(),
-            });
+            gaps.push(spent().gap(format!("metrics of {} nodes", number - asked)));
         }
         let before = source.metrics_requested();
         let nodes = self.ask(source, wanted, by_region, gaps).await;
@@ -289,10 +283,10 @@ impl Paid {
         while let Some((region, answer)) = answers.next().await {
             match answer {
                 Ok(beside) => all.extend(beside),
-                Err(error) => gaps.push(Gap {
-                    scope: format!("{region}: metrics of credits and of agents"),
-                    reason: error.to_string(),
-                }),
+                Err(error) => {
+                    let scope = format!("{region}: metrics of credits and of agents");
+                    gaps.push(Refused::from(error).gap(scope));
+                }
             }
         }
         all
@@ -363,10 +357,7 @@ async fn utilization(
                 nodes,
                 series,
             }),
-            Err(error) => gaps.push(Gap {
-                scope: format!("{region}: metrics"),
-                reason: error.to_string(),
-            }),
+            Err(error) => gaps.push(Refused::from(error).gap(format!("{region}: metrics"))),
         }
     }
     all

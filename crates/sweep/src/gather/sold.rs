@@ -14,7 +14,7 @@ use std::time::Duration;
 use ebb_cloud::ports::{CloudResult, MarketSource};
 use ebb_domain::catalogue::Catalogue;
 use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, Markets, SpotTerms};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, Markets, Refused, SpotTerms};
 use ebb_domain::identity::{InstanceType, Region};
 use ebb_domain::profile::place::Offers;
 use ebb_domain::report::Report;
@@ -48,7 +48,7 @@ struct Asked<T> {
     /// When it was last asked for.
     at: Timestamp,
     told: Option<(Timestamp, T)>,
-    refused: Option<String>,
+    refused: Option<Refused>,
 }
 
 impl<T> Default for Asked<T> {
@@ -80,7 +80,7 @@ impl<T> Asked<T> {
         self.at = now;
         match ask.await {
             Ok(told) => (self.told, self.refused) = (Some((now, told)), None),
-            Err(error) => self.refused = Some(error.to_string()),
+            Err(error) => self.refused = Some(error.into()),
         }
     }
 
@@ -90,15 +90,12 @@ impl<T> Asked<T> {
     }
 
     fn gap(&self, scope: impl FnOnce() -> String) -> Option<Gap> {
-        let refused = self.refused.as_ref()?;
+        let refused = self.refused.clone()?;
         let last = match &self.told {
             Some((at, _)) => format!("; told last at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
             None => String::new(),
         };
-        Some(Gap {
-            scope: scope(),
-            reason: format!("{refused}{last}"),
-        })
+        Some(refused.and(&last).gap(scope()))
     }
 }
 

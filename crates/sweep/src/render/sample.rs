@@ -41,6 +41,7 @@ pub(crate) fn small() -> Report {
         ],
     );
     report.gaps.push(Gap {
+        denied: None,
         scope: "us-east-1: batch:DescribeJobs".to_owned(),
         reason: "AccessDenied: not authorized".to_owned(),
     });
@@ -70,6 +71,7 @@ pub(super) fn hostile() -> Report {
     });
     let mut report = report(vec![finding], vec![not_judged(evil, Some(evil), evil)]);
     report.gaps.push(Gap {
+        denied: None,
         scope: evil.to_owned(),
         reason: evil.to_owned(),
     });

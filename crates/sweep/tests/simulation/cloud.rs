@@ -37,6 +37,7 @@ impl Cloud {
         let clock = FakeClock::at(at_hour(0));
         let numbers = match flaw {
             Flaw::IgnoreBatchNumbers => Numbers::Ignored,
+            Flaw::IgnoreOtherShards => Numbers::OtherShardsIgnored,
             _ => Numbers::Checked,
         };
         let mut policy = Policy::default();
@@ -87,8 +88,9 @@ impl Cloud {
             .resize_with(of.into(), || FakeQueue::new(clock.clone()));
     }
 
+    /// The queue of a shard, which may be one of another number of shards.
     pub(crate) fn queue(&self, shard: Shard) -> &FakeQueue {
-        &self.queues[usize::from(shard.index)]
+        &self.queues[usize::from(shard.index) % self.queues.len()]
     }
 
     pub(crate) fn make_visible(&self) {

@@ -11,6 +11,8 @@ pub(crate) enum Flaw {
     ForgetStateWrite,
     /// Two sweeps may commit the same batch number.
     IgnoreBatchNumbers,
+    /// A commit does not look at what sweeps of another number of shards committed.
+    IgnoreOtherShards,
     /// What other sweeps committed is not folded before the next commit.
     SkipCatchUp,
     /// A node's memory of what was accepted is dropped with each load of the state.
@@ -24,10 +26,11 @@ pub(crate) enum Flaw {
 }
 
 impl Flaw {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::DeleteBeforeCommit,
         Self::ForgetStateWrite,
         Self::IgnoreBatchNumbers,
+        Self::IgnoreOtherShards,
         Self::SkipCatchUp,
         Self::EvictEarly,
         Self::ForgetNotifications,

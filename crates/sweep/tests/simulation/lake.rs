@@ -39,6 +39,15 @@ impl<R: Clone> Log<R> {
         own.map(|batch| batch.number).next()
     }
 
+    /// Whether there may be rows of this shard's nodes in commits of other numbers of shards
+    /// after a version.
+    fn has_unknown(&self, batch: &Batch) -> bool {
+        let first = batch.known.map_or(0, |known| known + 1);
+        let commits = self.0.iter().skip(usize::try_from(first).expect("few"));
+        let mut others = commits.filter_map(|commit| Some(commit.batch?.shard));
+        others.any(|other| other != batch.shard && other.meets(batch.shard))
+    }
+
     fn append(&mut self, rows: &[R], batch: &Batch, numbers: Numbers) -> Appended {
         if self.0.is_empty() {
             self.0.push(Commit {
@@ -48,7 +57,12 @@ impl<R: Clone> Log<R> {
         }
         let version = self.newest().unwrap_or_default();
         let is_there = self.last_batch(batch.shard) >= Some(batch.number);
-        if is_there && numbers == Numbers::Checked {
+        let is_refused = match numbers {
+            Numbers::Checked => is_there || self.has_unknown(batch),
+            Numbers::OtherShardsIgnored => is_there,
+            Numbers::Ignored => false,
+        };
+        if is_refused {
             return Appended::AlreadyThere(version);
         }
         self.0.push(Commit {
@@ -93,10 +107,11 @@ impl<R: Clone> Log<R> {
     }
 }
 
-/// Whether an append looks at the number of its batch.
+/// Whether an append looks at the number of its batch, and at other numbers of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
     Checked,
+    OtherShardsIgnored,
     Ignored,
 }
 
@@ -179,7 +194,10 @@ impl Truth for MemoryLake {
     }
 
     async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
-        Ok(self.tables().findings.append(rows, batch, self.numbers))
+        let mut tables = self.tables();
+        let known = tables.findings.newest();
+        let batch = Batch { known, ..*batch };
+        Ok(tables.findings.append(rows, &batch, self.numbers))
     }
 
     async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
@@ -207,7 +225,7 @@ mod tests {
     use crate::probe;
 
     /// Batches of two numbers of shards, repeats and gaps among them.
-    const BATCHES: [(u16, u16, u64); 10] = [
+    const BATCHES: [(u16, u16, u64); 12] = [
         (0, 1, 0),
         (0, 1, 0),
         (0, 1, 1),
@@ -218,6 +236,8 @@ mod tests {
         (0, 1, 1),
         (0, 1, 2),
         (2, 3, 0),
+        (3, 4, 0),
+        (2, 4, 0),
     ];
 
     async fn check_reads(real: &Lake, memory: &MemoryLake, newest: u64) {
@@ -252,10 +272,19 @@ mod tests {
         let theirs = real.heartbeats_since(all).await.expect("real");
         let ours = Truth::heartbeats_since(&memory, all).await;
         assert_eq!(ours.expect("in memory"), theirs, "before the first commit");
-        let mut newest = 0;
+        let mut newest: u64 = 0;
         for (n, (index, of, number)) in BATCHES.into_iter().enumerate() {
             let shard = Shard { index, of };
-            let batch = Batch { shard, number };
+            // Half of them know all that came before, and half the version of two before.
+            let known = match n % 2 {
+                0 => newest.checked_sub(2),
+                _ => Some(newest),
+            };
+            let batch = Batch {
+                shard,
+                number,
+                known,
+            };
             let rows = probe::placed_rows(n as u64);
             let theirs = real.append_heartbeats(&rows, &batch).await.expect("real");
             let ours = Truth::append_heartbeats(&memory, &rows, &batch).await;
@@ -273,7 +302,11 @@ mod tests {
         check_reads(&real, &memory, newest).await;
         let none: Vec<Placed> = Vec::new();
         let shard = Shard::ONLY;
-        let empty = Batch { shard, number: 9 };
+        let empty = Batch {
+            shard,
+            number: 9,
+            known: Some(newest),
+        };
         let theirs = real.append_heartbeats(&none, &empty).await.expect("real");
         let ours = Truth::append_heartbeats(&memory, &none, &empty).await;
         assert_eq!(ours.expect("in memory"), theirs, "a commit without rows");

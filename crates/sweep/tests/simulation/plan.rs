@@ -27,7 +27,13 @@ pub(crate) enum Event {
     /// Sweeps one after the other.
     Sweeps(Vec<SweepPlan>),
     /// Sweeps at once; the seed chooses which goes on at each call.
-    SweepsAtOnce { sweeps: Vec<SweepPlan>, seed: u64 },
+    SweepsAtOnce {
+        sweeps: Vec<SweepPlan>,
+        seed: u64,
+        /// Every second of them works with this number of shards, which was or will be the
+        /// number.
+        other_shards: Option<u16>,
+    },
     /// The probe starts again at each of these hours and loses what it was measuring.
     ProbeRestarts { node: u32, hours: u32 },
     /// The machine is down for so many hours; its spool stays.
@@ -111,6 +117,7 @@ impl Plan {
                 0 => Event::SweepsAtOnce {
                     sweeps,
                     seed: rng.u64(..),
+                    other_shards: (rng.u32(0..3) == 0).then(|| rng.u16(1..=MAX_SHARDS)),
                 },
                 _ => {
                     // More sweeps of the only shard are no more than a repeat.

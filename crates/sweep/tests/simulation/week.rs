@@ -322,8 +322,18 @@ impl Week {
             fault: plan.fault,
         };
         match event {
-            Event::SweepsAtOnce { sweeps, seed } => {
-                let starts: Vec<Start> = sweeps.iter().map(start).collect();
+            Event::SweepsAtOnce {
+                sweeps,
+                seed,
+                other_shards,
+            } => {
+                let mut starts: Vec<Start> = sweeps.iter().map(start).collect();
+                if let Some(of) = other_shards {
+                    for start in starts.iter_mut().step_by(2) {
+                        let index = start.shard.index % of;
+                        start.shard = Shard { index, of: *of };
+                    }
+                }
                 let rng = Rng::with_seed(*seed);
                 let before = self.notifications.begin(&self.cloud);
                 let all = sweeps::run_at_once(&self.cloud, &starts, rng).await;

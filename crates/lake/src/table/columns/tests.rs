@@ -8,6 +8,7 @@ use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::{Field, Fields};
 use ebb_cloud::store;
 use ebb_domain::heartbeat::Placed;
+use ebb_domain::state::Shard;
 use ebb_domain::step::{PlacedStep, StepDetail, StepEnd};
 
 use super::*;
@@ -47,8 +48,9 @@ fn log(folder: &tempfile::TempDir, table: Table) -> TableLog {
 
 fn batch(number: u64) -> Batched {
     Batched {
-        app: "0".to_owned(),
+        shard: Shard::ONLY,
         number,
+        unknown_from: None,
     }
 }
 

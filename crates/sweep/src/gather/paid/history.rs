@@ -81,6 +81,7 @@ impl Paid {
             false => "today's budget for paid calls is spent, or they were refused".to_owned(),
         };
         (lacking > 0).then(|| Gap {
+            denied: None,
             scope: format!(
                 "metrics of {} days of {lacking} nodes",
                 wanted.policy.history_days

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_cloud::ports::{METRICS_PER_FAMILY, MetricsSource};
-use ebb_domain::fleet::{Gap, TaskFamily};
+use ebb_domain::fleet::{Gap, Refused, TaskFamily};
 use ebb_domain::identity::Region;
 use ebb_domain::judge::MetricSeries;
 use futures::{StreamExt, stream};
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::history::{Joined, joined, kept, window};
-use super::{METRICS_PER_IDLE_TIME, Paid, Wanted, affordable, looked_back};
+use super::{METRICS_PER_IDLE_TIME, Paid, Wanted, affordable, looked_back, spent};
 use crate::gather::{Account, REGIONS_AT_ONCE, is_older};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,10 +53,8 @@ impl Paid {
         let number: usize = families.values().map(BTreeSet::len).sum();
         let takes = families.len() as u64 + number as u64 * METRICS_PER_FAMILY;
         if affordable(self.left(wanted.policy), takes) == 0 {
-            return vec![Gap {
-                scope: format!("metrics of {number} task families on Fargate"),
-                reason: "today's budget for paid calls is spent".to_owned(),
-            }];
+            let scope = format!("metrics of {number} task families on Fargate");
+            return vec![spent().gap(scope)];
         }
         let before = source.metrics_requested();
         let (old, old_history) = match self.insights.take() {
@@ -126,12 +124,9 @@ impl Insights {
         // A page of a list in each region, besides.
         if number + families.len() > affordable {
             let days = wanted.policy.history_days;
-            self.refused.push(Gap {
-                scope: format!("metrics of {days} days of {number} task families on Fargate"),
-                reason: "today's budget for paid calls is spent: how long they usually pause is \
-                         not known"
-                    .to_owned(),
-            });
+            let scope = format!("metrics of {days} days of {number} task families on Fargate");
+            let refused = spent().and(": how long they usually pause is not known");
+            self.refused.push(refused.gap(scope));
             return;
         }
         let answers = of_tasks(source, families, window, &mut self.refused).await;
@@ -171,10 +166,10 @@ async fn of_tasks(
     while let Some((region, families, answer)) = answers.next().await {
         match answer {
             Ok(told) => all.push(Answer { families, told }),
-            Err(error) => refused.push(Gap {
-                scope: format!("{region}: metrics of tasks"),
-                reason: error.to_string(),
-            }),
+            Err(error) => {
+                let scope = format!("{region}: metrics of tasks");
+                refused.push(Refused::from(error).gap(scope));
+            }
         }
     }
     all

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use ebb_domain::fleet::{Commitment, Gap};
+use ebb_domain::fleet::{Commitment, Gap, Refused};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Paid, Wanted, requests_for};
+use super::{Paid, Wanted, requests_for, spent};
 use crate::gather::{Account, is_older};
 
 /// They are bought for years, and a closed day changes seldom.
@@ -29,12 +29,7 @@ impl Paid {
         account: &Account<'_>,
         wanted: &Wanted<'_>,
     ) -> Vec<Gap> {
-        let gap = |reason: String| {
-            vec![Gap {
-                scope: "Savings Plans".to_owned(),
-                reason,
-            }]
-        };
+        let gap = |refused: Refused| vec![refused.gap("Savings Plans")];
         // Only AWS has such plans, and its bill is charged for.
         let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
             self.plans = None;
@@ -48,7 +43,7 @@ impl Paid {
             return kept.refused.clone();
         }
         if self.left(wanted.policy) < requests_for(source.least_plan_requests()) {
-            return gap("today's budget for paid calls is spent".to_owned());
+            return gap(spent());
         }
         let before = source.requests();
         let answer = source.plans(wanted.now).await;
@@ -57,7 +52,7 @@ impl Paid {
         let kept = self.plans.take().map(|kept| kept.told);
         let (told, refused) = match answer {
             Ok(told) => (told, source.take_gaps()),
-            Err(error) => (kept.unwrap_or_default(), gap(error.to_string())),
+            Err(error) => (kept.unwrap_or_default(), gap(error.into())),
         };
         let at = wanted.now;
         let plans = self.plans.insert(Plans { at, told, refused });

@@ -178,6 +178,7 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
             world.inventory.batch.tasks.insert(arn, Task::default());
         }
         world.inventory.gaps.extend(gap.map(|scope| Gap {
+            denied: None,
             scope: scope.to_owned(),
             reason: "AccessDenied".to_owned(),
         }));
@@ -239,6 +240,7 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
         let mut world = World::with([stranger(launched_s)]);
         if gap {
             world.inventory.gaps.push(Gap {
+                denied: None,
                 scope: "us-east-1: ecs:ListContainerInstances".to_owned(),
                 reason: "AccessDenied".to_owned(),
             });
