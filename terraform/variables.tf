@@ -402,7 +402,7 @@ variable "slack_channels" {
 }
 
 variable "slack_bot_token" {
-  description = "Bot token (chat:write) instead of slack_webhook_url: updates then go in the thread of what they are about."
+  description = "Bot token (scopes chat:write and channels:history, groups:history in private channels) instead of slack_webhook_url: updates then go in the thread of what they are about, and no message is posted twice."
   type        = string
   default     = null
   sensitive   = true

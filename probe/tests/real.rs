@@ -1,6 +1,5 @@
 //! The built probe on this machine's kernel, against what the kernel's own
-//! counters say. Where this machine does not let eBPF be loaded, each test says
-//! so and is skipped.
+//! counters say. A test that this machine cannot run is reported as ignored, with the reason.
 
 #[path = "real/canary.rs"]
 mod canary;
@@ -29,6 +28,7 @@ mod restarts;
 mod sampled;
 
 use std::ffi::OsString;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ebb_domain::step::{MemorySource, StepEnd, StepUsage};
@@ -36,8 +36,9 @@ use ebb_domain::units::{Bytes, Share};
 use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::rules::Rules;
+use ebb_test_support::{run, skip, tests};
 
-use machine::{Limit, Task, skipped, version_two};
+use machine::{Limit, Task, needs_ebpf, version_two};
 use probe::{Probe, Sink};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -74,11 +75,8 @@ fn run_task(limit: Option<Limit>, script: &str) -> (StepUsage, machine::Counted)
     (ended.clone(), counted)
 }
 
-#[test]
 fn a_thousand_short_processes_are_counted_one_by_one() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let script = "n=0; while [ $n -lt 1000 ]; do /bin/true; n=$((n+1)); done; exit 7";
     let (step, counted) = run_task(None, script);
     assert_eq!(step.processes, 1_001);
@@ -99,11 +97,8 @@ fn a_thousand_short_processes_are_counted_one_by_one() {
     }
 }
 
-#[test]
 fn a_busy_child_used_the_cpu_that_its_cgroup_counted() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let (step, counted) = run_task(None, "timeout 4 sh -c 'while :; do :; done'");
     let Some(cpu) = counted.cpu else {
         eprintln!("not compared: this machine counts no CPU by cgroup");
@@ -124,11 +119,8 @@ fn a_busy_child_used_the_cpu_that_its_cgroup_counted() {
     );
 }
 
-#[test]
 fn bytes_are_those_that_went_to_the_disk() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = folder.path().join("data").display().to_string();
     let write = format!("dd if=/dev/zero of={file} bs=1M count=64 oflag=direct 2>/dev/null");
@@ -155,11 +147,8 @@ fn bytes_are_those_that_went_to_the_disk() {
     }
 }
 
-#[test]
 fn the_peak_is_what_was_held_at_once_even_by_a_process_that_no_pass_saw() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     // `tail` holds all of its one line.
     let (step, _) = run_task(None, "head -c 200M /dev/zero | tail -n 1 >/dev/null");
     let peak = step.peak_memory.expect("seen at exit");
@@ -172,17 +161,13 @@ fn the_peak_is_what_was_held_at_once_even_by_a_process_that_no_pass_saw() {
     assert_ne!(peak.source, MemorySource::MaxRssUpperBound);
 }
 
-#[test]
 fn a_step_that_the_memory_killer_ended_says_so() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let limit = Limit {
         memory: Bytes::mib(32),
     };
     if let Err(reason) = limit.holds_here() {
-        eprintln!("skipped: {reason}");
-        return;
+        skip(reason);
     }
     // Long enough for a pass to read the limit.
     let (step, _) = run_task(
@@ -193,11 +178,8 @@ fn a_step_that_the_memory_killer_ended_says_so() {
     assert_eq!(step.requested.memory, Some(Bytes::mib(32)));
 }
 
-#[test]
 fn told_to_stop_it_says_the_last_and_ends_within_five_seconds() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let sink = Sink::new();
     let probe = Probe::start(&sink, &["--interval", "60"]);
     let task = Task::new(None);
@@ -216,11 +198,8 @@ fn told_to_stop_it_says_the_last_and_ends_within_five_seconds() {
     assert_eq!(ended.map(|step| step.end), Some(StepEnd::Exited(3)));
 }
 
-#[test]
 fn a_sink_that_fails_for_a_while_misses_nothing() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let sink = Sink::new();
     let probe = Probe::start(&sink, &["--interval", "1"]);
     std::thread::sleep(2 * SECOND);
@@ -241,11 +220,8 @@ fn a_sink_that_fails_for_a_while_misses_nothing() {
     assert_eq!(dropped, 0);
 }
 
-#[test]
 fn what_a_stopped_probe_could_not_send_the_next_one_sends() {
-    if skipped() {
-        return;
-    }
+    needs_ebpf();
     let sink = Sink::new();
     let first = Probe::start(&sink, &["--interval", "1"]);
     let task = Task::new(None);
@@ -272,14 +248,14 @@ fn what_a_stopped_probe_could_not_send_the_next_one_sends() {
     assert!(told.ended.iter().any(|step| step.id.key == task.id));
 }
 
-#[tokio::test(flavor = "current_thread")]
-async fn in_a_tree_of_version_two_a_task_is_told_as_well() {
-    if skipped() {
-        return;
-    }
+fn in_a_tree_of_version_two_a_task_is_told_as_well() {
+    needs_ebpf();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let _runs = runtime.as_ref().expect("a runtime").enter();
     let Some(hierarchy) = version_two() else {
-        eprintln!("skipped: no cgroup2 is mounted");
-        return;
+        skip("no cgroup2 is mounted");
     };
     let rules = Rules::built_in();
     let started = Collector::start(hierarchy.clone(), rules, SECOND);
@@ -297,11 +273,12 @@ async fn in_a_tree_of_version_two_a_task_is_told_as_well() {
 }
 
 /// Whether a pass is left out is for this machine to say; what is told is not.
-#[tokio::test(flavor = "current_thread")]
-async fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
-    if skipped() {
-        return;
-    }
+fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not() {
+    needs_ebpf();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let _runs = runtime.as_ref().expect("a runtime").enter();
     let hierarchy = Hierarchy::find().expect("asked before");
     let rules = Rules::built_in();
     let mut collector = Collector::start(hierarchy, rules, SECOND).expect("the kernel half loads");
@@ -331,4 +308,48 @@ async fn what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not(
     let states = &step.detail.states;
     let seen: Duration = states.values().map(|seen| seen.time).sum();
     assert!(seen >= 4 * SECOND, "{states:?}");
+}
+
+fn main() -> ExitCode {
+    #[cfg_attr(not(feature = "aws"), expect(unused_mut, reason = "the cloud needs it"))]
+    let mut tests = tests![
+        a_thousand_short_processes_are_counted_one_by_one,
+        a_busy_child_used_the_cpu_that_its_cgroup_counted,
+        bytes_are_those_that_went_to_the_disk,
+        the_peak_is_what_was_held_at_once_even_by_a_process_that_no_pass_saw,
+        a_step_that_the_memory_killer_ended_says_so,
+        told_to_stop_it_says_the_last_and_ends_within_five_seconds,
+        a_sink_that_fails_for_a_while_misses_nothing,
+        what_a_stopped_probe_could_not_send_the_next_one_sends,
+        in_a_tree_of_version_two_a_task_is_told_as_well,
+        what_waits_is_told_for_all_the_time_whether_passes_are_left_out_or_not,
+        canary::a_secret_is_in_nothing_that_the_probe_writes_or_sends,
+        canary::a_secret_is_masked_where_arguments_and_files_are_sent,
+        canary::the_search_finds_the_secret,
+        exact::cpu_and_memory_are_those_that_wait4_tells,
+        exact::direct_writes_and_reads_are_exact_to_the_byte,
+        exact::a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then,
+        exact::each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory,
+        exact::processes_of_under_a_millisecond_are_all_counted,
+        exact::a_step_says_what_it_waited_for,
+        exact::a_step_says_in_which_namespaces_it_was_apart,
+        faults::on_a_full_disk_the_oldest_give_way_and_every_loss_is_counted,
+        faults::on_a_read_only_disk_records_wait_in_memory_and_those_of_the_disk_are_sent_once,
+        faults::a_probe_without_a_disk_sends_every_heartbeat_and_says_so,
+        faults::every_file_of_the_probe_is_readable_by_its_owner_only,
+        faults::a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error,
+        gpu::each_gpu_tells_how_busy_it_was_and_for_whom,
+        gpu::a_driver_that_hangs_is_asked_anew_and_counted,
+        gpu::a_step_is_told_what_its_process_did_on_gpus,
+        label::a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on,
+        names::jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments,
+        network::tcp_payload_is_that_of_the_sockets_of_each_step,
+        restarts::after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused,
+        sampled::without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so,
+    ];
+    #[cfg(feature = "aws")]
+    tests.extend(tests![
+        cloud::heartbeats_and_steps_arrive_under_the_attested_name,
+    ]);
+    run(tests)
 }

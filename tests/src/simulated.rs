@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use ebb_test_support::skip;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,19 +19,18 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Starts `tests/sim/NAME` and waits until it has filled its simulators; `None`,
-    /// with the reason told, where there is no Python for it.
+    /// Starts `tests/sim/NAME` and waits until it has filled its simulators. Skips the test
+    /// where there is no Python for it.
     ///
     /// # Errors
     /// When it does not start, or ends without a word.
-    pub fn start(name: &str) -> Result<Option<Self>> {
+    pub fn start(name: &str) -> Result<Self> {
         let python = crate::python().context("no HOME")?;
         if !python.exists() {
-            println!(
-                "skipped: no {} (scripts/setup test makes it)",
+            skip(format_args!(
+                "no {} (scripts/setup test makes it)",
                 python.display()
-            );
-            return Ok(None);
+            ));
         }
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sim");
         let mut child = Command::new(python)
@@ -46,7 +46,7 @@ impl Simulated {
         let line = lines.find_map(|line| line.strip_prefix("told ").map(str::to_owned));
         let line = line.with_context(|| format!("{name} ended without a word"))?;
         let told = serde_json::from_str(&line).context("what it told")?;
-        Ok(Some(Self { child, told }))
+        Ok(Self { child, told })
     }
 
     /// The text under a key of what was told.

@@ -15,6 +15,7 @@ mod plans;
 mod prices;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use ebb_domain::policy::Policy;
 use ebb_domain::units::Usd;
 use ebb_sweep::gather::{self, Account};
 use ebb_sweep::scan;
+use ebb_test_support::{run, tests};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -115,11 +117,15 @@ fn of_the_second(account: &Simulated, found: &Inventory) -> Result<BTreeMap<Stri
     Ok(count)
 }
 
-#[tokio::test]
-async fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Result<()> {
-    let Some(account) = Simulated::start("accounts.py")? else {
-        return Ok(());
-    };
+fn what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(refused_and_whole())
+}
+
+async fn refused_and_whole() -> Result<()> {
+    let account = Simulated::start("accounts.py")?;
     let second = account.text("second");
     let faults = json!({"pages": 2, "faults": [
         {"kind": "refuse", "region": "eu-west-1", "account": second},
@@ -303,4 +309,11 @@ fn joined(account: &Simulated, found: &Inventory) -> Result<()> {
             .all(|snapshot| snapshot.images.is_some())
     );
     Ok(())
+}
+
+fn main() -> ExitCode {
+    run(tests![
+        what_refuses_throttles_or_hangs_is_said_and_the_rest_is_whole,
+        examples::the_documented_examples_of_each_call_are_understood
+    ])
 }

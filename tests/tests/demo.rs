@@ -5,9 +5,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,24 +21,22 @@ const CALLS: &[&str] = &["--skip-terraform"];
 const CALLS_WITHOUT_PROBE: &[&str] = &["--skip-terraform", "--skip-probe"];
 const TWO_SHARDS_WITHOUT_PROBE: &[&str] = &["--shards", "2", "--skip-probe"];
 
-/// The demo with `arguments`; `None`, and words, where this machine cannot run it.
-fn demo(arguments: &[&str]) -> Option<Command> {
+/// The demo with `arguments`. Skips the test where this machine cannot run it.
+fn demo(arguments: &[&str]) -> Command {
     let cache = ebb_tests::cache().unwrap_or_default();
     if !ebb_tests::python().is_some_and(|python| python.exists()) {
-        eprintln!("skipped: no Python environment (scripts/setup test makes it)");
-        return None;
+        skip("no Python environment (scripts/setup test makes it)");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has_terraform =
         std::env::split_paths(&path).any(|folder| folder.join("terraform").exists());
     let has_terraform = has_terraform || cache.join("bin/terraform").exists();
     if !arguments.contains(&"--skip-terraform") && !has_terraform {
-        eprintln!("skipped: no terraform (scripts/setup test says how to get it)");
-        return None;
+        skip("no terraform (scripts/setup test says how to get it)");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-demo"));
     command.args(arguments).stdin(Stdio::null());
-    Some(command)
+    command
 }
 
 /// What a finished run said, and the folder that it left.
@@ -47,10 +46,10 @@ struct Played {
     folder: TempDir,
 }
 
-fn play(seed: u64, arguments: &[&str]) -> Option<Played> {
+fn play(seed: u64, arguments: &[&str]) -> Played {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = demo(arguments)?;
+    let mut command = demo(arguments);
     let ended = command
         .args(["--seed", &seed.to_string(), "--work"])
         .arg(folder.path().join("run"))
@@ -63,11 +62,11 @@ fn play(seed: u64, arguments: &[&str]) -> Option<Played> {
             "{port} still answers\n{said}"
         );
     }
-    Some(Played {
+    Played {
         said,
         status: ended.status.code(),
         folder,
-    })
+    }
 }
 
 fn words(ended: &Output) -> String {
@@ -112,11 +111,8 @@ fn check_again(folder: &Path) -> (Option<i32>, String) {
     (ended.status.code(), words(&ended))
 }
 
-#[test]
 fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
-    let Some(played) = play(1, TERRAFORM) else {
-        return;
-    };
+    let played = play(1, TERRAFORM);
     played.ends_with(0).says("nothing else was called waste");
     let page = fs::read_to_string(played.file("report.html")).expect("a page");
     assert!(
@@ -124,8 +120,7 @@ fn all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe() {
         "the page says that its input is simulated"
     );
     if played.said.contains("real probe: skipped") {
-        eprintln!("skipped: what only the real probe sees");
-        return;
+        skip("all but what only the real probe sees was checked");
     }
     played
         .says("stuck_batch_job (no_progress)")
@@ -151,37 +146,28 @@ fn a_manifest_that_does_not_fit_is_told(played: &Played) {
     check(&more, 1, "idle_node: i-0none: planted, and not found");
 }
 
-#[test]
 fn other_seeds_plant_other_waste_and_that_is_found() {
     for (seed, arguments) in [(2, CALLS_WITHOUT_PROBE), (3, TWO_SHARDS_WITHOUT_PROBE)] {
-        let Some(played) = play(seed, arguments) else {
-            return;
-        };
+        let played = play(seed, arguments);
         played.ends_with(0).says("nothing else was called waste");
         played.says("skipped  overprovisioned_step: demo-overasked");
         a_manifest_that_does_not_fit_is_told(&played);
     }
 }
 
-#[test]
 fn where_no_waste_is_none_is_found_and_people_hear_hello_and_no_more() {
     let arguments: Vec<&str> = CALLS.iter().copied().chain(["--no-waste"]).collect();
-    let Some(played) = play(4, &arguments) else {
-        return;
-    };
+    let played = play(4, &arguments);
     played
         .ends_with(0)
         .says("no waste was planted, and none was found");
     played.says("Slack took 1 message(s) and SES 1 email(s)");
 }
 
-#[test]
 fn an_end_before_its_time_takes_everything_down() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(mut command) = demo(CALLS_WITHOUT_PROBE) else {
-        return;
-    };
+    let mut command = demo(CALLS_WITHOUT_PROBE);
     command.arg("--work").arg(folder.path().join("run"));
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -201,4 +187,13 @@ fn an_end_before_its_time_takes_everything_down() {
             "{port} still answers"
         );
     }
+}
+
+fn main() -> ExitCode {
+    run(tests![
+        all_that_was_planted_is_found_with_the_real_provider_and_the_real_probe,
+        other_seeds_plant_other_waste_and_that_is_found,
+        where_no_waste_is_none_is_found_and_people_hear_hello_and_no_more,
+        an_end_before_its_time_takes_everything_down
+    ])
 }

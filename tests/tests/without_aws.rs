@@ -5,13 +5,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_domain::heartbeat::Origin;
 use ebb_domain::report::Report;
+use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 
 /// Five heartbeats are a message; what is left is pushed at the end.
@@ -30,12 +31,12 @@ const KEYS: [(&str, &str); 4] = [
 ];
 
 /// A program of the workspace, beside the one that this package builds.
-fn program(name: &str) -> Option<PathBuf> {
+fn program(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_ebb-demo")).with_file_name(name);
     if !path.exists() {
-        println!("skipped: {} is not built", path.display());
+        skip(format_args!("{} is not built", path.display()));
     }
-    path.exists().then_some(path)
+    path
 }
 
 /// Ended with its test.
@@ -83,9 +84,7 @@ impl Place {
 
 /// The probe watches for some seconds; two sweeps judge what it told, once.
 fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Result<()> {
-    let (Some(probe), Some(ebb)) = (program("ebb-probe"), program("ebb")) else {
-        return Ok(());
-    };
+    let (probe, ebb) = (program("ebb-probe"), program("ebb"));
     let folder = tempfile::tempdir()?;
     let (config, policy) = (
         folder.path().join("probe.toml"),
@@ -128,7 +127,6 @@ fn watched_and_swept(place: &Place, report: impl Fn() -> Result<Vec<u8>>) -> Res
     Ok(())
 }
 
-#[test]
 fn a_host_that_pushes_to_a_folder_is_judged_from_there() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = Place {
@@ -159,11 +157,13 @@ fn asked(port: u16, line: &str) -> Result<Vec<u8>> {
 }
 
 /// Started, and with an empty bucket.
-fn with_bucket(script: &str) -> Result<Option<(Running, u16)>> {
+fn with_bucket(script: &str) -> Result<(Running, u16)> {
     let python = ebb_tests::python().context("no HOME")?;
     if !python.exists() {
-        println!("skipped: no {}", python.display());
-        return Ok(None);
+        skip(format_args!(
+            "no {} (scripts/setup test makes it)",
+            python.display()
+        ));
     }
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let server = Command::new(python)
@@ -183,14 +183,11 @@ fn with_bucket(script: &str) -> Result<Option<(Running, u16)>> {
         sleep(Duration::from_millis(200));
     }
     asked(port, "PUT /ebb-place")?;
-    Ok(Some((server, port)))
+    Ok((server, port))
 }
 
-#[test]
 fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
-    let Some((_server, port)) = with_bucket("moto_server.py")? else {
-        return Ok(());
-    };
+    let (_server, port) = with_bucket("moto_server.py")?;
     let keys = KEYS.map(|(name, value)| (name, value.to_owned()));
     let endpoint = ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}"));
     let place = Place {
@@ -201,11 +198,8 @@ fn a_host_that_pushes_to_s3_is_judged_from_there() -> Result<()> {
     watched_and_swept(&place, || asked(port, &report))
 }
 
-#[test]
 fn a_host_that_pushes_to_google_cloud_storage_is_judged_from_there() -> Result<()> {
-    let Some((_server, port)) = with_bucket("gcs_server.py")? else {
-        return Ok(());
-    };
+    let (_server, port) = with_bucket("gcs_server.py")?;
     let folder = tempfile::tempdir()?;
     let account = folder.path().join("account.json");
     let nobody = serde_json::json!({
@@ -220,4 +214,12 @@ fn a_host_that_pushes_to_google_cloud_storage_is_judged_from_there() -> Result<(
     };
     let report = format!("GET /ebb-place/site/{REPORT}");
     watched_and_swept(&place, || asked(port, &report))
+}
+
+fn main() -> ExitCode {
+    run(tests![
+        a_host_that_pushes_to_a_folder_is_judged_from_there,
+        a_host_that_pushes_to_s3_is_judged_from_there,
+        a_host_that_pushes_to_google_cloud_storage_is_judged_from_there
+    ])
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use ebb_cloud::ports::{BillSource, CloudResult};
-use ebb_domain::fleet::Gap;
+use ebb_domain::fleet::{Commitment, Gap};
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::Usd;
@@ -150,6 +150,22 @@ impl BillSource for BillingExport {
             );
         }
         gaps
+    }
+
+    async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        Ok(Vec::new())
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        0
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn requests(&self) -> u64 {
+        0
     }
 }
 

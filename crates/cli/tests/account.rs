@@ -1,10 +1,10 @@
 //! A scan of an account over the real SDKs: the simulated one, filled by its seed.
-#![cfg(feature = "aws")]
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 
+use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 
 /// Starts the simulators, fills them, tells where they are in one line, and ends
@@ -115,12 +115,8 @@ fn found<'a>(report: &'a Value, kind: &str) -> Vec<&'a str> {
         .collect()
 }
 
-#[test]
 fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
-    let account = match Account::start() {
-        Ok(account) => account,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
+    let account = Account::start().unwrap_or_else(|reason| skip(reason));
     let folder = tempfile::tempdir().expect("a folder");
     let policy = folder.path().join("policy.toml");
     // The simulated metrics reach back two hours.
@@ -186,4 +182,10 @@ fn an_account_is_scanned_with_the_users_credentials_and_without_a_probe() {
         ],
         "{sections:#}"
     );
+}
+
+fn main() -> ExitCode {
+    run(tests![
+        an_account_is_scanned_with_the_users_credentials_and_without_a_probe
+    ])
 }

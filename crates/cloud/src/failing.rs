@@ -206,6 +206,10 @@ impl<T: MetricsSource> MetricsSource for Failing<T> {
     fn metrics_requested(&self) -> u64 {
         self.inner.metrics_requested()
     }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        self.inner.take_gaps()
+    }
 }
 
 #[async_trait]
@@ -258,6 +262,22 @@ impl<T: BillSource> BillSource for Failing<T> {
 
     fn requests(&self) -> u64 {
         self.inner.requests()
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        self.inner.least_plan_requests()
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        self.inner.take_gaps()
+    }
+
+    fn is_charged_for(&self) -> bool {
+        self.inner.is_charged_for()
+    }
+
+    fn gaps(&self, to: Timestamp) -> Vec<Gap> {
+        self.inner.gaps(to)
     }
 }
 

@@ -84,9 +84,7 @@ pub trait InventorySource: Send + Sync {
 
     /// What was to be looked at and could not even be asked, such as an account whose
     /// role may not be assumed.
-    fn not_entered(&self) -> Vec<Gap> {
-        Vec::new()
-    }
+    fn not_entered(&self) -> Vec<Gap>;
 }
 
 /// Reads what machines are sold for beside the list price. None of it is charged for.
@@ -150,40 +148,26 @@ pub trait BillSource: Send + Sync {
 
     /// The same days in all, by service and by these cost allocation tags; nothing from
     /// a source that does not tell.
-    async fn by_day(&self, _to: Timestamp, _tags: &[String]) -> CloudResult<Vec<BilledDay>> {
-        Ok(Vec::new())
-    }
+    async fn by_day(&self, to: Timestamp, tags: &[String]) -> CloudResult<Vec<BilledDay>>;
 
     /// The Savings Plans that last, and how much of each was used on the last days that
     /// are over; nothing from a source that does not tell.
-    async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
-        Ok(Vec::new())
-    }
+    async fn plans(&self, to: Timestamp) -> CloudResult<Vec<Commitment>>;
 
     /// Requests that [`BillSource::plans`] takes at the least.
-    fn least_plan_requests(&self) -> u64 {
-        1
-    }
+    fn least_plan_requests(&self) -> u64;
 
     /// What refused while the rest of a call answered, since this was asked last.
-    fn take_gaps(&self) -> Vec<Gap> {
-        Vec::new()
-    }
+    fn take_gaps(&self) -> Vec<Gap>;
 
     /// Requests made so far, which is what is paid for.
-    fn requests(&self) -> u64 {
-        0
-    }
+    fn requests(&self) -> u64;
 
     /// False where asking is free, so that no budget is needed and nothing is kept.
-    fn is_charged_for(&self) -> bool {
-        true
-    }
+    fn is_charged_for(&self) -> bool;
 
     /// What of the bill could not be read, by the parts that it came in.
-    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
-        Vec::new()
-    }
+    fn gaps(&self, to: Timestamp) -> Vec<Gap>;
 }
 
 /// The key of what the bill charges to no resource.

@@ -6,7 +6,5 @@ mod findings;
 mod local;
 #[path = "lake/once.rs"]
 mod once;
-#[path = "lake/s3.rs"]
-mod s3;
 #[path = "lake/sample.rs"]
 mod sample;

@@ -2,7 +2,7 @@
 //! stands behind, made in memory and answered after the time that a call takes. Calls are
 //! counted as the real adapter makes them, page by page. Prints what it measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use ebb_cloud::ports::{
     period_seconds,
 };
 use ebb_domain::fleet::{
-    ContainerInstance, Instance, InstanceState, Inventory, Job, JobId, JobQueue, JobStatus, Market,
-    Task, Volume,
+    Commitment, ContainerInstance, Gap, Instance, InstanceState, Inventory, Job, JobId, JobQueue,
+    JobStatus, Market, Task, TaskFamily, Volume,
 };
 use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
-use ebb_domain::judge::{MetricPoint, MetricSeries, ResourceCost};
+use ebb_domain::judge::{BilledDay, MetricPoint, MetricSeries, ResourceCost};
 use ebb_domain::policy::MetricsPolicy;
 use ebb_domain::state::FleetState;
 use ebb_domain::units::{Share, Usd};
@@ -102,6 +102,10 @@ impl InventorySource for Made {
         self.calls.fetch_add(beside, Ordering::Relaxed);
         self.call(listed + pages(jobs, JOBS_A_PAGE)).await;
         Ok(made(self.number, region, nodes, jobs))
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
     }
 }
 
@@ -194,6 +198,28 @@ impl MetricsSource for Made {
     fn metrics_requested(&self) -> u64 {
         self.metrics.load(Ordering::Relaxed)
     }
+
+    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        Ok(NodeMetrics::new())
+    }
+
+    async fn of_tasks(
+        &self,
+        _region: &Region,
+        _families: &BTreeSet<TaskFamily>,
+        _from: Timestamp,
+        _to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        Ok(BTreeMap::new())
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn least_pages(&self) -> u64 {
+        0
+    }
 }
 
 fn series(from: Timestamp, to: Timestamp) -> MetricSeries {
@@ -232,6 +258,30 @@ impl BillSource for Made {
 
     fn requests(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
+    }
+
+    async fn by_day(&self, _to: Timestamp, _tags: &[String]) -> CloudResult<Vec<BilledDay>> {
+        Ok(Vec::new())
+    }
+
+    async fn plans(&self, _to: Timestamp) -> CloudResult<Vec<Commitment>> {
+        Ok(Vec::new())
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        1
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn is_charged_for(&self) -> bool {
+        true
+    }
+
+    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
+        Vec::new()
     }
 }
 

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use ebb_cloud::ports::{CloudError, CloudResult, InventorySource};
 use ebb_cloud::store::{ObjectQueue, StoreError, StoreObjects};
-use ebb_domain::fleet::Inventory;
+use ebb_domain::fleet::{Gap, Inventory};
 use ebb_domain::identity::Region;
 use ebb_lake::{Lake, LakeError};
 use thiserror::Error;
@@ -83,5 +83,9 @@ impl InventorySource for NoCloud {
             operation: "inventory".to_owned(),
             what: region.to_string(),
         })
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
     }
 }

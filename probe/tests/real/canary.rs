@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use crate::machine::{Task, skipped};
+use crate::machine::{Task, needs_ebpf};
 use crate::probe::{Probe, Sink, files};
 use crate::{SECOND, program};
 
@@ -194,20 +194,14 @@ impl Haystack {
     }
 }
 
-#[test]
-fn a_secret_is_in_nothing_that_the_probe_writes_or_sends() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_secret_is_in_nothing_that_the_probe_writes_or_sends() {
+    needs_ebpf();
     let secret = SECRET_BY_DEFAULT;
     watch(secret, "", &every_argument(secret));
 }
 
-#[test]
-fn a_secret_is_masked_where_arguments_and_files_are_sent() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_secret_is_masked_where_arguments_and_files_are_sent() {
+    needs_ebpf();
     let secret = SECRET_WITH_ARGUMENTS;
     watch(
         secret,
@@ -348,8 +342,7 @@ fn ring(file: &OwnedFd, bytes: usize) -> Vec<u8> {
     held
 }
 
-#[test]
-fn the_search_finds_the_secret() {
+pub(crate) fn the_search_finds_the_secret() {
     let all = Haystack(vec![
         ("a".to_owned(), format!("x{SECRET_BY_DEFAULT}").into_bytes()),
         ("b".to_owned(), b"nothing".to_vec()),

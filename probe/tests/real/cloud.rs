@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ebb_domain::step::StepEnd;
+use ebb_test_support::skip;
 use serde::Deserialize;
 
-use crate::machine::{Task, skipped};
+use crate::machine::{Task, needs_ebpf};
 use crate::probe::Probe;
 
 #[derive(Deserialize)]
@@ -140,18 +141,9 @@ fn observes_while_aws_does_not_answer(node: &Node<'_>) {
     probe.kill();
 }
 
-#[test]
-fn heartbeats_and_steps_arrive_under_the_attested_name() {
-    if skipped() {
-        return;
-    }
-    let cloud = match Cloud::start() {
-        Ok(cloud) => cloud,
-        Err(reason) => {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-    };
+pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
+    needs_ebpf();
+    let cloud = Cloud::start().unwrap_or_else(|reason| skip(reason));
     let account: Account = cloud.ask("make");
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let config = folder.path().join("probe.toml");

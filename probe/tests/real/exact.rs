@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ebb_domain::step::{MemorySource, Namespace, Namespaces, StepEnd, StepUsage, TaskState};
 use ebb_domain::units::Bytes;
+use ebb_test_support::skip;
 use serde::Deserialize;
 
-use crate::machine::{Limit, Task, skipped};
+use crate::machine::{Limit, Task, needs_ebpf};
 use crate::probe::{Probe, Sink};
 
 /// Runs a script in a task's cgroups, and says what the kernel says of it and its
@@ -86,11 +87,8 @@ fn near(got: f64, expect: f64, part: f64, at_most: f64) -> bool {
     (got - expect).abs() <= (expect * part).max(at_most)
 }
 
-#[test]
-fn cpu_and_memory_are_those_that_wait4_tells() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn cpu_and_memory_are_those_that_wait4_tells() {
+    needs_ebpf();
     let busy = format!(
         "i=0; while [ $i -lt {} ]; do i=$((i+1)); done; \
          dd if=/dev/urandom of=/dev/null bs=1M count={} 2>/dev/null",
@@ -134,11 +132,8 @@ fn cpu_and_memory_are_those_that_wait4_tells() {
     assert!(faults > 1_000, "150 MB came page by page: {faults}");
 }
 
-#[test]
-fn direct_writes_and_reads_are_exact_to_the_byte() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn direct_writes_and_reads_are_exact_to_the_byte() {
+    needs_ebpf();
     const MIB: u32 = 48;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = folder.path().join("data").display().to_string();
@@ -151,8 +146,7 @@ fn direct_writes_and_reads_are_exact_to_the_byte() {
     // giving them out writes is no payload.
     let done = Command::new("sh").args(["-c", &script]).status();
     if !done.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: the disk of {file} takes no direct writes");
-        return;
+        skip(format_args!("the disk of {file} takes no direct writes"));
     }
     let expect = Bytes::mib(MIB.into());
     // A machine short of memory reads pages of programs again, now and then.
@@ -179,11 +173,8 @@ fn direct_writes_and_reads_are_exact_to_the_byte() {
     assert!(near, "{asked:?}");
 }
 
-#[test]
-fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_then() {
+    needs_ebpf();
     let spins = "exec perl -e '1 while time - $^T < 25'";
     let writes = "exec perl -e '$| = 1; my $told = 0; while ((my $now = time - $^T) < 25) \
         { if ($now != $told) { $told = $now; print qq(line\n) } }' >/dev/null";
@@ -200,11 +191,8 @@ fn a_step_of_which_nothing_comes_is_told_from_one_that_writes_a_line_now_and_the
     assert!(spun > pass && wrote < pass, "{spun:?}, {wrote:?}");
 }
 
-#[test]
-fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
+    needs_ebpf();
     let limit = Limit {
         memory: Bytes::mib(32),
     };
@@ -240,11 +228,8 @@ fn each_ends_as_it_ended_and_only_the_victim_ran_out_of_memory() {
     }
 }
 
-#[test]
-fn processes_of_under_a_millisecond_are_all_counted() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn processes_of_under_a_millisecond_are_all_counted() {
+    needs_ebpf();
     let count = parted(50_000);
     let (steps, lost) = run(&[(None, &FORKS.replace("COUNT", &count.to_string()))]);
     let (step, _) = &steps[0];
@@ -252,11 +237,8 @@ fn processes_of_under_a_millisecond_are_all_counted() {
     assert_eq!(lost, 0);
 }
 
-#[test]
-fn a_step_says_what_it_waited_for() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_step_says_what_it_waited_for() {
+    needs_ebpf();
     let accept = "timeout 6 perl -MIO::Socket -e \
         'IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\")->accept'";
     let cases = [
@@ -271,8 +253,7 @@ fn a_step_says_what_it_waited_for() {
     for ((script, expect), (step, _)) in cases.iter().zip(&steps) {
         let seen = &step.detail.states;
         if seen.is_empty() {
-            eprintln!("skipped: this kernel lets no stacks be read");
-            return;
+            skip("this kernel lets no stacks be read");
         }
         let of = |state| seen.get(state).map_or(0, |seen| seen.samples);
         let busy = of(&TaskState::Running) + of(&TaskState::Runnable);
@@ -287,11 +268,8 @@ fn a_step_says_what_it_waited_for() {
     }
 }
 
-#[test]
-fn a_step_says_in_which_namespaces_it_was_apart() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_step_says_in_which_namespaces_it_was_apart() {
+    needs_ebpf();
     let cases = [
         ("exec sleep 3", 0),
         // One that no pass sees.

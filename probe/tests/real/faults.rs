@@ -11,9 +11,10 @@ use ebb_domain::units::Bytes;
 use ebb_probe::cgroup::reading::{self, Wanted};
 use ebb_probe::cgroup::{Hierarchy, Paths};
 use ebb_probe::spool::Spool;
+use ebb_test_support::skip;
 
 use crate::SECOND;
-use crate::machine::skipped;
+use crate::machine::needs_ebpf;
 use crate::probe::{Probe, Sink};
 
 /// A small disk of its own.
@@ -58,15 +59,9 @@ impl Drop for Disk {
     }
 }
 
-#[test]
-fn on_a_full_disk_the_oldest_give_way_and_every_loss_is_counted() {
-    let disk = match Disk::new(256) {
-        Ok(disk) => disk,
-        Err(reason) => {
-            eprintln!("skipped: no disk of its own: {reason}");
-            return;
-        }
-    };
+pub(crate) fn on_a_full_disk_the_oldest_give_way_and_every_loss_is_counted() {
+    let disk =
+        Disk::new(256).unwrap_or_else(|reason| skip(format_args!("no disk of its own: {reason}")));
     // The spool's limit is larger than the disk, and memory takes more.
     let mut spool = Spool::open(disk.path().join("spool"), Bytes::mib(8));
     let record = |n: u8| vec![n; 40_000];
@@ -103,15 +98,9 @@ fn files_in(disk: &Disk) -> usize {
     listed.count()
 }
 
-#[test]
-fn on_a_read_only_disk_records_wait_in_memory_and_those_of_the_disk_are_sent_once() {
-    let disk = match Disk::new(1_024) {
-        Ok(disk) => disk,
-        Err(reason) => {
-            eprintln!("skipped: no disk of its own: {reason}");
-            return;
-        }
-    };
+pub(crate) fn on_a_read_only_disk_records_wait_in_memory_and_those_of_the_disk_are_sent_once() {
+    let disk = Disk::new(1_024)
+        .unwrap_or_else(|reason| skip(format_args!("no disk of its own: {reason}")));
     let open = || Spool::open(disk.path().join("spool"), Bytes::mib(8));
     open().push(b"earlier".to_vec());
     disk.mount_again("ro").expect("root may");
@@ -131,11 +120,8 @@ fn on_a_read_only_disk_records_wait_in_memory_and_those_of_the_disk_are_sent_onc
 }
 
 /// A probe whose disk is full or read-only keeps running and loses nothing.
-#[test]
-fn a_probe_without_a_disk_sends_every_heartbeat_and_says_so() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_probe_without_a_disk_sends_every_heartbeat_and_says_so() {
+    needs_ebpf();
     for read_only in [false, true] {
         let disk = Disk::new(256).expect("root mounts");
         fs::create_dir(disk.path().join("spool")).expect("made");
@@ -170,11 +156,8 @@ fn a_probe_without_a_disk_sends_every_heartbeat_and_says_so() {
     }
 }
 
-#[test]
-fn every_file_of_the_probe_is_readable_by_its_owner_only() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn every_file_of_the_probe_is_readable_by_its_owner_only() {
+    needs_ebpf();
     let sink = Sink::new();
     let mut command = Command::new("sh");
     command
@@ -207,11 +190,8 @@ fn everything_below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-#[test]
-fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_cgroup_that_goes_while_it_is_read_is_unknown_and_no_error() {
+    needs_ebpf();
     let hierarchy = Hierarchy::find().expect("asked before");
     let name = format!("ebb-goes-{}", std::process::id());
     let folder = hierarchy.mount.join(&name);

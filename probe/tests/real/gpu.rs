@@ -13,8 +13,9 @@ use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::gpu::Gpus;
 use ebb_probe::rules::Rules;
+use ebb_test_support::skip;
 
-use crate::machine::{Task, skipped};
+use crate::machine::{Task, needs_ebpf};
 
 /// The helper and the mock, built once; in words why they cannot be.
 static BUILT: LazyLock<Result<(PathBuf, PathBuf), String>> = LazyLock::new(|| {
@@ -42,14 +43,8 @@ struct Mock {
 }
 
 impl Mock {
-    fn set_up() -> Option<Self> {
-        let (helper, mock) = match BUILT.as_ref() {
-            Ok(built) => built,
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return None;
-            }
-        };
+    fn set_up() -> Self {
+        let (helper, mock) = BUILT.as_ref().unwrap_or_else(|reason| skip(reason));
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("ebb-gpu");
         let user = folder.path().join("user");
@@ -64,7 +59,7 @@ impl Mock {
         fs::set_permissions(&program, mode).expect("its own file");
         let mock = Self { folder, program };
         mock.used_by(0);
-        Some(mock)
+        mock
     }
 
     fn used_by(&self, pid: i64) {
@@ -92,9 +87,8 @@ fn next_look(gpus: &mut Gpus, second: &mut u64) -> (GpuLook, Duration) {
     panic!("no answer: {gpus:?}");
 }
 
-#[test]
-fn each_gpu_tells_how_busy_it_was_and_for_whom() {
-    let Some(mock) = Mock::set_up() else { return };
+pub(crate) fn each_gpu_tells_how_busy_it_was_and_for_whom() {
+    let mock = Mock::set_up();
     mock.used_by(4_321);
     let (mut gpus, mut second) = (mock.gpus(), 0);
     let (look, _) = next_look(&mut gpus, &mut second);
@@ -115,9 +109,8 @@ fn each_gpu_tells_how_busy_it_was_and_for_whom() {
     assert_eq!(interval.gpus[0].processes, Some(1));
 }
 
-#[test]
-fn a_driver_that_hangs_is_asked_anew_and_counted() {
-    let Some(mock) = Mock::set_up() else { return };
+pub(crate) fn a_driver_that_hangs_is_asked_anew_and_counted() {
+    let mock = Mock::set_up();
     let (mut gpus, mut second) = (mock.gpus(), 0);
     next_look(&mut gpus, &mut second);
     mock.used_by(-1);
@@ -131,12 +124,9 @@ fn a_driver_that_hangs_is_asked_anew_and_counted() {
     next_look(&mut gpus, &mut second);
 }
 
-#[test]
-fn a_step_is_told_what_its_process_did_on_gpus() {
-    if skipped() {
-        return;
-    }
-    let Some(mock) = Mock::set_up() else { return };
+pub(crate) fn a_step_is_told_what_its_process_did_on_gpus() {
+    needs_ebpf();
+    let mock = Mock::set_up();
     let hierarchy = Hierarchy::find().expect("asked before");
     let period = Duration::from_secs(1);
     let collector = tokio::runtime::Builder::new_current_thread()

@@ -4,15 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::machine::{Task, skipped};
+use crate::machine::{Task, needs_ebpf};
 use crate::probe::{Probe, Sink};
 use crate::{SECOND, program};
 
-#[test]
-fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn a_step_is_told_with_the_labels_that_it_was_handed_and_with_what_was_switched_on() {
+    needs_ebpf();
     let sink = Sink::new();
     let socket = sink.folder().join("label.sock");
     let config = sink.folder().join("probe.toml");

@@ -8,23 +8,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ebb_domain::units::{Bytes, CpuTime};
 use ebb_probe::cgroup::{Hierarchy, Version};
+use ebb_test_support::skip;
 
 const V1: &str = "/sys/fs/cgroup";
 
-/// True where this machine lets no eBPF be loaded; says why.
-pub(crate) fn skipped() -> bool {
-    let reason = if !rustix::process::geteuid().is_root() {
-        "not root"
-    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
-        "this kernel has no type information (/sys/kernel/btf/vmlinux)"
-    } else if let Err(error) = Hierarchy::find() {
-        eprintln!("skipped: {error}");
-        return true;
-    } else {
-        return false;
-    };
-    eprintln!("skipped: {reason}");
-    true
+/// Skips the test where this machine lets no eBPF be loaded.
+pub(crate) fn needs_ebpf() {
+    if !rustix::process::geteuid().is_root() {
+        skip("not root");
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        skip("this kernel has no type information (/sys/kernel/btf/vmlinux)");
+    }
+    if let Err(error) = Hierarchy::find() {
+        skip(error);
+    }
 }
 
 /// The tree of version 2, which a machine may have beside those of version 1.

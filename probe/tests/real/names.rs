@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::{run_task, skipped};
+use crate::{needs_ebpf, run_task};
 
 /// The programs that are there of those that build and run a jar.
 fn jar(folder: &Path) -> Result<(), String> {
@@ -26,11 +26,9 @@ fn jar(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn jars_classes_and_scripts_are_told_by_their_base_names_and_nothing_else_of_the_arguments()
+ {
+    needs_ebpf();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let at = folder.path().display();
     fs::write(

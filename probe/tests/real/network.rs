@@ -4,9 +4,10 @@ use std::process::{Command, Stdio};
 
 use ebb_domain::step::StepNetwork;
 use ebb_domain::units::Bytes;
+use ebb_test_support::skip;
 
 use crate::exact::run;
-use crate::machine::skipped;
+use crate::machine::needs_ebpf;
 
 const ASKED: u64 = 40_000_000;
 const ANSWERED: u64 = 10_000_000;
@@ -79,18 +80,9 @@ impl Drop for Cable {
     }
 }
 
-#[test]
-fn tcp_payload_is_that_of_the_sockets_of_each_step() {
-    if skipped() {
-        return;
-    }
-    let _cable = match Cable::lay() {
-        Ok(cable) => cable,
-        Err(reason) => {
-            eprintln!("skipped: {reason}");
-            return;
-        }
-    };
+pub(crate) fn tcp_payload_is_that_of_the_sockets_of_each_step() {
+    needs_ebpf();
+    let _cable = Cable::lay().unwrap_or_else(|reason| skip(reason));
     let numbers = |script: &str| {
         let script = script.replace("ASKED", &ASKED.to_string());
         script.replace("ANSWERED", &ANSWERED.to_string())

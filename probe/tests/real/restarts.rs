@@ -9,7 +9,7 @@ use ebb_domain::state::FleetState;
 use ebb_signal::HeartbeatMessage;
 
 use crate::SECOND;
-use crate::machine::skipped;
+use crate::machine::needs_ebpf;
 use crate::probe::{Probe, Sink};
 
 /// More than the 64 starts that a node's state remembers.
@@ -47,11 +47,8 @@ impl Swept {
     }
 }
 
-#[test]
-fn after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn after_seventy_kills_every_heartbeat_is_one_row_or_counted_as_refused() {
+    needs_ebpf();
     let sink = Sink::new();
     for start in 0..STARTS {
         let probe = Probe::start(&sink, &["--interval", "1"]);

@@ -6,15 +6,12 @@ use std::time::Duration;
 use ebb_domain::step::{StepEnd, StepUsage};
 use ebb_domain::units::CpuTime;
 
-use crate::machine::{Task, skipped};
+use crate::machine::{Task, needs_ebpf};
 use crate::probe::{Probe, Sink};
 use crate::program;
 
-#[test]
-fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
-    if skipped() {
-        return;
-    }
+pub(crate) fn without_ebpf_procfs_is_sampled_and_every_heartbeat_says_so() {
+    needs_ebpf();
     let sink = Sink::new();
     let mut command = Command::new("setpriv");
     command

@@ -10,13 +10,16 @@ use super::check::Check;
 const OLDEST: (u32, u32) = (5, 10);
 
 /// Capabilities that the probe's unit grants, by their number in
-/// `linux/capability.h`: eBPF, tracing, other people's processes and files.
-const CAPABILITIES: [(u32, &str); 4] = [
-    (39, "CAP_BPF"),
-    (38, "CAP_PERFMON"),
-    (19, "CAP_SYS_PTRACE"),
-    (2, "CAP_DAC_READ_SEARCH"),
+/// `linux/capability.h`: eBPF, tracing, other people's processes and files. The last part says
+/// whether `CAP_SYS_ADMIN` includes it, as before Linux 5.8; `ebb-probe check` decides alike.
+const CAPABILITIES: [(u32, &str, bool); 4] = [
+    (39, "CAP_BPF", true),
+    (38, "CAP_PERFMON", true),
+    (19, "CAP_SYS_PTRACE", false),
+    (2, "CAP_DAC_READ_SEARCH", false),
 ];
+
+const CAP_SYS_ADMIN: u32 = 21;
 
 /// What this machine says of itself; `None` where it could not be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -113,10 +116,13 @@ fn capabilities(machine: &Machine) -> Check {
     let Some(held) = machine.capabilities else {
         return Check::not_checked(NAME, "/proc/self/status does not tell");
     };
-    let lacks = CAPABILITIES.iter().filter(|(bit, _)| held >> bit & 1 == 0);
-    let lacks: Vec<&str> = lacks.map(|(_, name)| *name).collect();
+    let has = |bit: u32| held >> bit & 1 == 1;
+    let lacks = CAPABILITIES
+        .iter()
+        .filter(|(bit, _, in_admin)| !has(*bit) && !(*in_admin && has(CAP_SYS_ADMIN)));
+    let lacks: Vec<&str> = lacks.map(|(_, name, _)| *name).collect();
     if lacks.is_empty() {
-        return Check::ok(NAME, CAPABILITIES.map(|(_, name)| name).join(", "));
+        return Check::ok(NAME, CAPABILITIES.map(|(_, name, _)| name).join(", "));
     }
     Check::missing(NAME, format!("this user lacks {}", lacks.join(", ")))
         .mended_by("sudo ebb doctor machine   (the probe's systemd unit grants them to it)")
@@ -208,6 +214,15 @@ mod tests {
             2,
             State::Missing,
             "this user lacks CAP_BPF, CAP_PERFMON",
+        );
+        let old_root = Machine {
+            capabilities: Some(1 << 2 | 1 << 19 | 1 << CAP_SYS_ADMIN),
+            ..able()
+        };
+        assert!(
+            checks(&old_root)
+                .iter()
+                .all(|check| check.state == State::Ok)
         );
         let unknown = Machine {
             capabilities: None,

@@ -118,4 +118,12 @@ impl BillSource for Accounts {
     fn requests(&self) -> u64 {
         self.with_bills().map(|(_, bill)| bill.requests()).sum()
     }
+
+    fn is_charged_for(&self) -> bool {
+        true
+    }
+
+    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
+        Vec::new()
+    }
 }

@@ -12,7 +12,7 @@ use aws_sdk_costexplorer::types::{
     DateInterval, Dimension, DimensionValues, Expression, Granularity, GroupDefinition,
     GroupDefinitionType, ResultByTime,
 };
-use ebb_domain::fleet::Commitment;
+use ebb_domain::fleet::{Commitment, Gap};
 use ebb_domain::identity::NodeId;
 use ebb_domain::judge::{BilledDay, ResourceCost};
 use ebb_domain::units::Usd;
@@ -164,6 +164,22 @@ impl BillSource for AwsBill {
 
     fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        1
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn is_charged_for(&self) -> bool {
+        true
+    }
+
+    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
+        Vec::new()
     }
 }
 

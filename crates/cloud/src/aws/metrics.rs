@@ -14,7 +14,7 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use beside::Beside;
-use ebb_domain::fleet::TaskFamily;
+use ebb_domain::fleet::{Gap, TaskFamily};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
@@ -124,6 +124,10 @@ impl MetricsSource for AwsMetrics {
 
     fn metrics_requested(&self) -> u64 {
         self.requested.load(Ordering::Relaxed)
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Commitment, Inventory, TaskFamily};
+use ebb_domain::fleet::{Commitment, Gap, Inventory, TaskFamily};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
 use jiff::Timestamp;
@@ -48,6 +48,10 @@ impl InventorySource for FakeInventory {
         };
         let by_region = self.by_region.lock();
         by_region.get(region).cloned().ok_or_else(refused)?
+    }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
     }
 }
 
@@ -152,6 +156,10 @@ impl MetricsSource for FakeMetrics {
     fn metrics_requested(&self) -> u64 {
         self.0.lock().requested
     }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
 }
 
 /// A bill, or the refusal of an account that has not opted in.
@@ -206,5 +214,21 @@ impl BillSource for FakeBill {
 
     fn requests(&self) -> u64 {
         *self.requests.lock()
+    }
+
+    fn least_plan_requests(&self) -> u64 {
+        1
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn is_charged_for(&self) -> bool {
+        true
+    }
+
+    fn gaps(&self, _to: Timestamp) -> Vec<Gap> {
+        Vec::new()
     }
 }

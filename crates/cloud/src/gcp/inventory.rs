@@ -95,6 +95,10 @@ impl InventorySource for GcpInventory {
         }
         gathered.with_types(&self.config).await
     }
+
+    fn not_entered(&self) -> Vec<Gap> {
+        Vec::new()
+    }
 }
 
 /// What was told so far.

@@ -1,9 +1,10 @@
 //! Utilization of instances, as Cloud Monitoring aligns it to periods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use ebb_domain::fleet::{Gap, TaskFamily};
 use ebb_domain::identity::{NodeId, Region};
 use ebb_domain::judge::{MetricPoint, MetricSeries};
 use ebb_domain::units::Share;
@@ -197,6 +198,28 @@ impl MetricsSource for GcpMetrics {
     ///
     /// Source: "Google Cloud Observability pricing", Monitoring API calls.
     fn metrics_requested(&self) -> u64 {
+        0
+    }
+
+    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
+        Ok(NodeMetrics::new())
+    }
+
+    async fn of_tasks(
+        &self,
+        _region: &Region,
+        _families: &BTreeSet<TaskFamily>,
+        _from: Timestamp,
+        _to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
+        Ok(BTreeMap::new())
+    }
+
+    fn take_gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    fn least_pages(&self) -> u64 {
         0
     }
 }

@@ -73,9 +73,7 @@ pub type NodeMetrics = BTreeMap<NodeId, Vec<Stream>>;
 pub trait MetricsSource: Send + Sync {
     /// What these nodes have beside what all have and told within the last hours; nodes
     /// that have nothing may be left out. Nothing from a source that has no such metrics.
-    async fn beside(&self, _region: &Region, _nodes: &[NodeId]) -> CloudResult<NodeMetrics> {
-        Ok(NodeMetrics::new())
-    }
+    async fn beside(&self, region: &Region, nodes: &[NodeId]) -> CloudResult<NodeMetrics>;
 
     /// Series by node, from `from` to `to`, in periods of [`period_seconds`]; a node without
     /// data is left out.
@@ -92,23 +90,17 @@ pub trait MetricsSource: Send + Sync {
     /// list at the least. Nothing from a source that has no such metrics.
     async fn of_tasks(
         &self,
-        _region: &Region,
-        _families: &BTreeSet<TaskFamily>,
-        _from: Timestamp,
-        _to: Timestamp,
-    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>> {
-        Ok(BTreeMap::new())
-    }
+        region: &Region,
+        families: &BTreeSet<TaskFamily>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> CloudResult<BTreeMap<TaskFamily, MetricSeries>>;
 
     /// What refused while the rest of a call answered, since this was asked last.
-    fn take_gaps(&self) -> Vec<Gap> {
-        Vec::new()
-    }
+    fn take_gaps(&self) -> Vec<Gap>;
 
     /// Pages of lists that [`MetricsSource::beside`] takes of a region at the least.
-    fn least_pages(&self) -> u64 {
-        0
-    }
+    fn least_pages(&self) -> u64;
 
     /// Metrics and pages of lists asked for so far, which is what is paid for.
     fn metrics_requested(&self) -> u64;

@@ -1,22 +1,26 @@
-//! The same on S3 as MiniStack plays it: conditional puts decide races there.
+//! The lake on S3 as MiniStack plays it: conditional puts decide races there.
 //! The store reads its endpoint from the environment, so this test runs itself
 //! again with the environment set.
 
+#[expect(dead_code, reason = "the samples of the other tests of the lake")]
+#[path = "lake/sample.rs"]
+mod sample;
+
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ebb_domain::heartbeat::Placed;
-use ebb_lake::{Appended, Commits, Lake};
+use ebb_domain::state::Shard;
+use ebb_lake::{Appended, Batch, Commits, Lake};
+use ebb_test_support::{run, skip, tests};
 
-use crate::local::batch;
-use crate::sample::{bare_heartbeat, heartbeat};
+use sample::{bare_heartbeat, heartbeat};
 
-const NAME: &str = "s3::a_lake_on_s3_commits_once_and_reads_back";
+const NAME: &str = "a_lake_on_s3_commits_once_and_reads_back";
 const BUCKET: &str = "ebb-lake-test";
 
-#[test]
 fn a_lake_on_s3_commits_once_and_reads_back() {
     if std::env::var_os("EBB_TEST_ON_S3").is_some() {
         for mut runtime in [
@@ -28,10 +32,7 @@ fn a_lake_on_s3_commits_once_and_reads_back() {
         }
         return;
     }
-    let server = match Server::start() {
-        Ok(server) => server,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
+    let server = Server::start().unwrap_or_else(|reason| skip(reason));
     let status = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", NAME, "--nocapture"])
         .env("EBB_TEST_ON_S3", "1")
@@ -152,4 +153,16 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+const fn batch(number: u64) -> Batch {
+    Batch {
+        shard: Shard::ONLY,
+        number,
+        known: None,
+    }
+}
+
+fn main() -> ExitCode {
+    run(tests![a_lake_on_s3_commits_once_and_reads_back])
 }

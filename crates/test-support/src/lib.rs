@@ -1,0 +1,132 @@
+//! Tests that need what not every machine has: root, a kernel feature, Python, Terraform. A
+//! test that calls [`skip`] is reported as ignored, with the reason, and not as passed.
+//!
+//! A test target with `harness = false` lists its functions, so that one that is forgotten is
+//! reported by the compiler as unused:
+//!
+//! ```
+//! fn two_and_two_are_four() {
+//!     assert_eq!(2 + 2, 4);
+//! }
+//!
+//! fn needs_a_moon() {
+//!     ebb_test_support::skip("there is no moon");
+//! }
+//!
+//! let tests = ebb_test_support::tests![two_and_two_are_four, needs_a_moon];
+//! assert!(!ebb_test_support::conclude(tests, ["test"]).has_failed());
+//! ```
+
+use std::any::Any;
+use std::fmt::{Debug, Display};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook, take_hook};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+
+/// Why a test cannot run here.
+struct Skip(String);
+
+/// Ends the test: this machine cannot run it.
+pub fn skip(reason: impl Display) -> ! {
+    panic_any(Skip(reason.to_string()))
+}
+
+/// What a test returns.
+pub trait Outcome {
+    /// Panics where the test failed.
+    fn check(self);
+}
+
+impl Outcome for () {
+    fn check(self) {}
+}
+
+impl<E: Debug> Outcome for Result<(), E> {
+    fn check(self) {
+        if let Err(error) = self {
+            panic!("{error:?}");
+        }
+    }
+}
+
+/// A name and what runs under it.
+pub type Test = (&'static str, fn());
+
+/// The tests of these functions, named by their paths.
+#[macro_export]
+macro_rules! tests {
+    ($($path:path),* $(,)?) => {
+        vec![$((stringify!($path), (|| $crate::Outcome::check($path())) as fn())),*]
+    };
+}
+
+fn skipped(payload: &(dyn Any + Send)) -> Option<&Skip> {
+    payload.downcast_ref()
+}
+
+fn run_one(test: fn()) -> Result<Completion, Failed> {
+    match catch_unwind(AssertUnwindSafe(test)) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(payload) => match skipped(payload.as_ref()) {
+            Some(Skip(reason)) => Ok(Completion::ignored_with(reason)),
+            None => resume_unwind(payload),
+        },
+    }
+}
+
+/// Runs tests under these arguments, which are those of the built-in harness.
+pub fn conclude<'a>(tests: Vec<Test>, arguments: impl IntoIterator<Item = &'a str>) -> Conclusion {
+    run_with(tests, &Arguments::from_iter(arguments))
+}
+
+fn run_with(tests: Vec<Test>, arguments: &Arguments) -> Conclusion {
+    let report = take_hook();
+    set_hook(Box::new(move |panic| {
+        if skipped(panic.payload()).is_none() {
+            report(panic);
+        }
+    }));
+    let trials = tests.into_iter().map(|(name, test)| {
+        let name = name.replace(' ', "");
+        Trial::ignorable_test(name, move || run_one(test))
+    });
+    libtest_mimic::run(arguments, trials.collect())
+}
+
+/// Runs tests as the program's arguments say.
+pub fn run(tests: Vec<Test>) -> ExitCode {
+    run_with(tests, &Arguments::from_args()).exit_code()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes() {}
+
+    fn fails() {
+        assert_eq!(std::hint::black_box(1), 2);
+    }
+
+    fn is_skipped() {
+        skip("no moon");
+    }
+
+    fn errs() -> Result<(), String> {
+        Err("no sun".to_owned())
+    }
+
+    #[test]
+    fn a_skipped_test_is_ignored_and_neither_passed_nor_failed() {
+        let all = tests![self::passes, fails, is_skipped, errs];
+        assert_eq!(all[0].0, "self::passes");
+        let conclusion = conclude(all, ["test", "--test-threads", "1"]);
+        let counts = (
+            conclusion.num_passed,
+            conclusion.num_failed,
+            conclusion.num_ignored,
+        );
+        assert_eq!(counts, (1, 2, 1));
+    }
+}
