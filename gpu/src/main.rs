@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::io::{BufRead, Write, stdin, stdout};
 
 use anyhow::Context;
-use ebb_domain::gpu::{GpuDevice, GpuLook, GpuProcess};
-use ebb_domain::units::{Bytes, Share};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook, GpuProcess};
+use ebb_telemetry::units::{Bytes, Share};
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;

@@ -7,7 +7,7 @@ pub mod path;
 pub mod pod;
 pub mod script;
 
-use ebb_domain::step::{RunName, StepId, StepKind};
+use ebb_telemetry::step::{RunName, StepId, StepKind};
 
 use self::script::Script;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
@@ -154,7 +154,7 @@ fn tree_key(ProcessKey { pid, start }: ProcessKey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::heartbeat::BootClock;
+    use ebb_telemetry::time::BootClock;
 
     use super::*;
 

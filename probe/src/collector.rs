@@ -7,7 +7,7 @@ mod source;
 use std::io;
 use std::time::Duration;
 
-use ebb_domain::step::{Handed, StepUsage};
+use ebb_telemetry::step::{Handed, StepUsage};
 use thiserror::Error;
 
 use self::quiet::Done;

@@ -10,9 +10,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::state::Shard;
-use ebb_domain::units::Bytes;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::units::Bytes;
 use serde::Deserialize;
 use thiserror::Error;
 

@@ -5,7 +5,7 @@
 mod known_sender;
 
 use ebb_cloud::store::{ObjectQueue, StoreObjects};
-use ebb_domain::identity::NodeId;
+use ebb_telemetry::identity::NodeId;
 
 use crate::config::Config;
 use crate::daemon::report::Run;
@@ -40,7 +40,7 @@ pub enum Fallback {
 async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connected> {
     use anyhow::Context;
     use ebb_cloud::aws::{AwsConfig, AwsObjects, AwsQueue, caller};
-    use ebb_domain::identity::attested;
+    use ebb_telemetry::identity::attested;
 
     let cloud = config.cloud()?;
     let aws = AwsConfig::load(config.region.as_ref()).await;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ebb_domain::units::Bytes;
+use ebb_telemetry::units::Bytes;
 use tokio::sync::{Notify, mpsc};
 
 use self::last_run::{LastRun, PastEnds};

@@ -19,9 +19,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, NodeDetail, Usage};
-use ebb_domain::step::{PeakMemory, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::heartbeat::{Coverage, NodeDetail, Usage};
+use ebb_telemetry::step::{PeakMemory, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use self::accounting::Used;
 use self::processes::{Entry, Place, Processes, Stage};

@@ -10,9 +10,9 @@ mod waits;
 use std::fmt;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::{Asked, Namespaces, TaskState};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::step::{Asked, Namespaces, TaskState};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::attribute::script::Script;
 pub use programs::{KernelError, KernelHalf};

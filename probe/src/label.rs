@@ -10,7 +10,7 @@ pub use asker::Asker;
 pub use client::{hand, parse_labels};
 pub use socket::{Request, Socket};
 
-use ebb_domain::step::Handed;
+use ebb_telemetry::step::Handed;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use ebb_domain::safe_text;
 use ebb_probe::args::Args;
 use ebb_probe::program;
+use ebb_telemetry::safe_text;
 
 fn main() -> ExitCode {
     let args = Args::parse();

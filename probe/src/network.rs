@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ebb_domain::units::Bytes;
+use ebb_telemetry::units::Bytes;
 
 use crate::kernel_file;
 

@@ -10,9 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ebb_domain::heartbeat::{BootClock, Hardware, ProbeCost, Sent};
-use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Hardware, ProbeCost};
+use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use thiserror::Error;

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{GpuUse, Heartbeat, NodeDetail, Usage};
-use ebb_domain::step::{Namespaces, StepDetail, StepEnd, StepUsage};
-use ebb_domain::units::CpuTime;
+use ebb_telemetry::heartbeat::{GpuUse, Heartbeat, NodeDetail, Usage};
+use ebb_telemetry::step::{Namespaces, StepDetail, StepEnd, StepUsage};
+use ebb_telemetry::units::CpuTime;
 use serde::Serialize;
 
 use crate::cgroup::Hierarchy;

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Pressure;
-use ebb_domain::units::Bytes;
+use ebb_telemetry::heartbeat::Pressure;
+use ebb_telemetry::units::Bytes;
 
 use crate::kernel_file;
 

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::cgroup::Hierarchy;
 use crate::kernel::{

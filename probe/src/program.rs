@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use ebb_domain::safe_text;
+use ebb_telemetry::safe_text;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 

@@ -17,8 +17,8 @@ pub use sink::{CloudSink, Sink, SinkError};
 use std::cell::RefCell;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Sent;
-use ebb_domain::step::StepBatch;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::step::StepBatch;
 use tokio::sync::Notify;
 
 use self::outbox::Message;

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use ebb_domain::units::Bytes;
+use ebb_telemetry::units::Bytes;
 
 use crate::durable::{self, DiskError, UNFINISHED_SUFFIX, failed};
 

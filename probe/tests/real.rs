@@ -31,11 +31,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ebb_domain::step::{MemorySource, StepEnd, StepUsage};
-use ebb_domain::units::{Bytes, Share};
 use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::rules::Rules;
+use ebb_telemetry::step::{MemorySource, StepEnd, StepUsage};
+use ebb_telemetry::units::{Bytes, Share};
 use ebb_test_support::{run, skip, tests};
 
 use machine::{Limit, Task, needs_ebpf, version_two};

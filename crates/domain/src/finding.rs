@@ -11,9 +11,10 @@ pub use evidence::{
 };
 pub use kind::FindingKind;
 
+pub use ebb_telemetry::time::Window;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -96,38 +97,6 @@ impl Resource {
             origin,
             tags: BTreeMap::new(),
         }
-    }
-}
-
-/// The time that was really observed; never longer than the resource lived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Window {
-    /// Its begin.
-    pub from: Timestamp,
-    /// Its end.
-    pub to: Timestamp,
-}
-
-impl Window {
-    /// Its length; zero when it ends before it begins.
-    pub fn length(&self) -> Duration {
-        self.to
-            .duration_since(self.from)
-            .try_into()
-            .unwrap_or(Duration::ZERO)
-    }
-
-    /// Its length, of which less than a day counts as a day: what was seen for an hour is
-    /// not known to come again every hour, and is not told as if it would.
-    pub(crate) fn at_least_a_day(&self) -> Duration {
-        const DAY: Duration = Duration::from_secs(86_400);
-        self.length().max(DAY)
-    }
-
-    /// How often it goes into a month, taken for [a day at least](Self::at_least_a_day).
-    pub(crate) fn times_a_month(&self) -> f64 {
-        const MONTH: Duration = Duration::from_secs(UsdPerHour::HOURS_A_MONTH * 3600);
-        MONTH.as_secs_f64() / self.at_least_a_day().as_secs_f64()
     }
 }
 

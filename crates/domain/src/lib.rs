@@ -1,15 +1,11 @@
 //! What Ebb decides, and the words it decides in. Everything here is pure:
 //! no clock, environment, network, file or randomness; facts in, decision out.
 
-pub mod activity;
 pub mod catalogue;
 pub mod decision;
 pub mod finding;
 pub mod fleet;
-pub mod gpu;
-pub mod heartbeat;
 pub mod hours;
-pub mod identity;
 pub mod judge;
 pub mod ledger;
 pub mod life;
@@ -19,12 +15,26 @@ pub mod profile;
 pub mod report;
 pub mod rules;
 pub mod runs;
-pub mod safe_text;
+
 pub mod savings;
 pub mod shell;
 pub mod sizing;
 pub mod state;
-pub mod step;
 pub mod targets;
 pub mod timeline;
-pub mod units;
+
+pub use ebb_telemetry::{activity, gpu_sample as gpu, identity, safe_text, step};
+
+/// Telemetry by its earlier paths.
+pub mod heartbeat {
+    pub use ebb_telemetry::arrival::*;
+    pub use ebb_telemetry::heartbeat::*;
+    pub use ebb_telemetry::origin::Origin;
+    pub use ebb_telemetry::time::BootClock;
+}
+
+/// Telemetry by its earlier paths.
+pub mod units {
+    pub use ebb_telemetry::money::{Usd, UsdPerHour, grouped};
+    pub use ebb_telemetry::units::*;
+}

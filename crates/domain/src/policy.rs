@@ -30,13 +30,15 @@ pub use sizing::SizingPolicy;
 pub use step::StepPolicy;
 pub use storage::StoragePolicy;
 
+pub use ebb_telemetry::activity::ActivityPolicy;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::units::{Bytes, CpuTime, Share, Usd};
+use crate::units::{Share, Usd};
 
 /// Why a policy file was refused.
 #[derive(Debug, Error)]
@@ -130,65 +132,6 @@ pub struct Policy {
     pub hours: HoursPolicy,
     /// When people are not told.
     pub quiet: QuietPolicy,
-}
-
-/// What counts as activity. The floors are for the whole node and a minute, and
-/// are scaled to the length of an interval.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ActivityPolicy {
-    /// The grain of activity in seconds. A minute: the finest at which cloud
-    /// machines are managed, and the interval of a heartbeat.
-    pub tick_seconds: u32,
-    /// Workload CPU a minute below which a node does nothing, in milliseconds:
-    /// 2 % of one core, above what a shell prompt or a poll loop uses.
-    pub cpu_floor_ms: u64,
-    /// Workload disk bytes a minute: above log writing, below any real read.
-    pub disk_floor_bytes: u64,
-    /// Network bytes a minute: 1,000 a second, below which OptScale calls a machine
-    /// abandoned. Agents' own are left out here, so what passes it is somebody's.
-    pub network_floor_bytes: u64,
-    /// GPU utilization in parts per million: 1 %, the counter's own grain.
-    pub gpu_floor_ppm: u32,
-}
-
-impl Default for ActivityPolicy {
-    fn default() -> Self {
-        Self {
-            tick_seconds: 60,
-            cpu_floor_ms: 1_200,
-            disk_floor_bytes: 1_000_000,
-            network_floor_bytes: 60_000,
-            gpu_floor_ppm: 10_000,
-        }
-    }
-}
-
-impl ActivityPolicy {
-    /// The grain of activity.
-    pub fn tick(&self) -> Duration {
-        Duration::from_secs(self.tick_seconds.into())
-    }
-
-    /// CPU a minute.
-    pub fn cpu_floor(&self) -> CpuTime {
-        CpuTime::from_millis(self.cpu_floor_ms)
-    }
-
-    /// Disk bytes a minute.
-    pub fn disk_floor(&self) -> Bytes {
-        Bytes(self.disk_floor_bytes)
-    }
-
-    /// Network bytes a minute.
-    pub fn network_floor(&self) -> Bytes {
-        Bytes(self.network_floor_bytes)
-    }
-
-    /// GPU utilization.
-    pub fn gpu_floor(&self) -> Share {
-        Share::from_ppm(self.gpu_floor_ppm)
-    }
 }
 
 /// When a node is idle.

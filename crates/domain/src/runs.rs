@@ -5,6 +5,8 @@ mod family;
 #[cfg(test)]
 mod tests;
 
+pub use ebb_telemetry::tags::RUN_TAG;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -20,9 +22,6 @@ use crate::profile::gather::{Profiles, SeenRun};
 use crate::step::{Handed, StepEnd};
 use crate::targets::PIPELINE_TAG;
 use crate::units::CpuTime;
-
-/// The tag by which a job names its run.
-pub const RUN_TAG: &str = "ebb:run";
 
 /// The run of steps that no other is known of.
 pub const UNASSIGNED: &str = "unassigned";

@@ -10,24 +10,24 @@
 //! hear of begins a new life with the next that does: what was before is dropped.
 //! As no closed week can be filled, dropping it sooner or later comes to the same.
 
+#[cfg(test)]
+pub(crate) use ebb_telemetry::testing;
+pub(crate) use ebb_telemetry::time::nanos;
+
 mod kept;
-pub(crate) mod nanos;
 mod node;
 mod ranges;
 mod run;
 mod sequences;
-mod shard;
-#[cfg(test)]
-pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod ticks;
 mod weeks;
 
+pub use ebb_telemetry::shard::Shard;
 pub use node::{Latest, NodeState};
 pub use run::{Run, Stream};
 pub use sequences::Sequences;
-pub use shard::Shard;
 pub use ticks::Ticks;
 
 use weeks::Weeks;

@@ -12,6 +12,8 @@ pub(crate) mod node;
 #[cfg(test)]
 mod tests;
 
+pub use ebb_telemetry::tags::PIPELINE_TAG;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -27,9 +29,6 @@ use crate::profile::gather::Profiles;
 use crate::profile::place::Basis;
 use crate::sizing::SizedRequest;
 use crate::units::{Bytes, MilliCores, Usd, UsdPerHour};
-
-/// The tag by which a job, or the machine that it runs on, names its pipeline.
-pub const PIPELINE_TAG: &str = "ebb:pipeline";
 
 /// Pipelines, and as many environments, that a report tells of: those that machines
 /// were busy with longest.

@@ -9,9 +9,11 @@ pub(crate) use step::steps;
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage};
-use ebb_domain::safe_text::clean;
-use ebb_domain::units::Share;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::clean;
+use ebb_telemetry::units::Share;
 
 use crate::proto;
 use crate::read::MAX_TEXT_BYTES;

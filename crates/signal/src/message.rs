@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use base64_simd::STANDARD;
-use ebb_domain::heartbeat::{Heartbeat, Sent};
-use ebb_domain::step::{StepBatch, StepUsage};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::step::{StepBatch, StepUsage};
 use prost::Message;
 use zstd::bulk::Decompressor;
 

@@ -10,9 +10,12 @@ mod step;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Sent};
-use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_domain::step::StepUsage;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, NodeDetail};
+use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepUsage;
+use ebb_telemetry::time::BootClock;
 use jiff::Timestamp;
 
 use self::fields::{Again, Fields, List};

@@ -14,17 +14,19 @@ mod one_three;
 use std::time::Duration;
 
 use base64_simd::STANDARD;
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, GpuUse, Hardware, Heartbeat, NetworkDetail, NodeDetail, Origin, Pressure,
-    ProbeCost, Sent, Usage,
+use ebb_signal::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{
+    Coverage, GpuUse, Hardware, Heartbeat, NetworkDetail, NodeDetail, Pressure, ProbeCost, Usage,
 };
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::step::{
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{
     MemorySource, Parallelism, PeakMemory, Requested, RunName, Sampled, StepBatch, StepDetail,
     StepEnd, StepGpu, StepId, StepKind, StepNetwork, StepUsage, TaskState, ToolUsage,
 };
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_signal::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 use proptest::prelude::*;
 

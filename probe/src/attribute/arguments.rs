@@ -1,7 +1,7 @@
 //! The arguments of a step's first process, as they leave the node where `export_args` is
 //! set: masked, and cut. Pure.
 
-use ebb_domain::step::Opened;
+use ebb_telemetry::step::Opened;
 
 use crate::rules::{MASKED, Rules};
 

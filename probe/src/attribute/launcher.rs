@@ -1,6 +1,6 @@
 //! Steps that a launcher on this node starts, and the run that it is. Pure.
 
-use ebb_domain::step::{RunName, StepId, StepKind};
+use ebb_telemetry::step::{RunName, StepId, StepKind};
 
 use super::{Facts, Parent, Step, tree, tree_key};
 use crate::kernel::WorkFolder;

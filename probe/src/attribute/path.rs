@@ -1,7 +1,7 @@
 //! From a cgroup's path to the step that it is, by the forms that container
 //! runtimes, batch systems and systemd give their paths. Pure.
 
-use ebb_domain::step::{StepId, StepKind};
+use ebb_telemetry::step::{StepId, StepKind};
 
 /// A step that a cgroup stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]

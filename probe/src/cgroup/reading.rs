@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use ebb_domain::step::{Reclaim, Requested};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_telemetry::step::{Reclaim, Requested};
+use ebb_telemetry::units::{Bytes, MilliCores};
 
 use super::{Hierarchy, Version, below};
 use crate::kernel_file;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::units::{CpuTime, MilliCores};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{CpuTime, MilliCores};
 
 use crate::kernel_file::Line;
 use crate::node;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use ebb_cloud::ports::{CloudError, CloudResult};
-use ebb_domain::identity::{BootId, attested};
+use ebb_telemetry::identity::{BootId, attested};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, DiskError, failed};

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ebb_domain::identity::{BootId, NodeId};
+use ebb_telemetry::identity::{BootId, NodeId};
 use serde::{Deserialize, Serialize};
 
 use super::report::Run;
@@ -133,7 +133,7 @@ fn past_ends(before: Option<&Mark>, run: &Run) -> PastEnds {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::identity::ProbeStart;
+    use ebb_telemetry::identity::ProbeStart;
 
     use super::*;
 

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
-use ebb_domain::activity::{self, Activity};
-use ebb_domain::heartbeat::{BootClock, Heartbeat, Origin};
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::step::{StepBatch, StepUsage};
 use ebb_signal::MAX_STEPS_A_HEARTBEAT;
+use ebb_telemetry::activity;
+use ebb_telemetry::activity::Activity;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{StepBatch, StepUsage};
+use ebb_telemetry::time::BootClock;
 
 use crate::interval::Interval;
 use crate::node::Machine;
@@ -167,9 +170,9 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
-    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
-    use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+    use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost, Usage};
+    use ebb_telemetry::step::{Requested, StepDetail, StepEnd, StepId, StepKind};
+    use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
     use jiff::Timestamp;
 
     use super::*;

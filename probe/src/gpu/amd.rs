@@ -14,9 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_domain::gpu::{GpuDevice, GpuLook, GpuProcess};
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::units::{Bytes, Share};
+use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook, GpuProcess};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, Share};
 
 use self::client::{Client, ClientId, Engines};
 use crate::kernel_file;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_domain::gpu::GpuLook;
+use ebb_telemetry::gpu_sample::GpuLook;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// One answer at most; 64 GPUs with many processes take a tenth.

@@ -1,7 +1,7 @@
 //! Counts what processes used since they were last counted, for their step and
 //! their side of the node.
 
-use ebb_domain::step::Namespaces;
+use ebb_telemetry::step::Namespaces;
 
 use super::processes::{Place, Stage};
 use super::{Fold, detail, side};

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::step::{Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::step::{
+    Namespaces, Parallelism, Reclaim, Sampled, StepDetail, TaskState, Unmoved,
+};
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use crate::kernel::Finer;
 
@@ -180,7 +182,7 @@ fn divided(cpu: CpuTime, user: CpuTime, system: CpuTime) -> Option<(CpuTime, Cpu
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::step::Asked;
+    use ebb_telemetry::step::Asked;
 
     use super::*;
 

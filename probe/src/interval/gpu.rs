@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::gpu::GpuLook;
-use ebb_domain::step::StepGpu;
-use ebb_domain::units::{Bytes, Share};
+use ebb_telemetry::gpu_sample::GpuLook;
+use ebb_telemetry::step::StepGpu;
+use ebb_telemetry::units::{Bytes, Share};
 
 use super::Fold;
 use super::processes::Place;

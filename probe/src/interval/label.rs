@@ -1,6 +1,6 @@
 //! What a scheduler hands to a step.
 
-use ebb_domain::step::Handed;
+use ebb_telemetry::step::Handed;
 
 use super::Fold;
 use super::processes::{Place, Stage};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use ebb_domain::step;
+use ebb_telemetry::step;
 
 use super::Fold;
 use super::processes::{Place, Stage};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ebb_domain::step::StepKind;
+use ebb_telemetry::step::StepKind;
 
 use super::Fold;
 use super::steps::State;
@@ -42,7 +42,7 @@ impl Fold {
 mod tests {
     use std::time::Duration;
 
-    use ebb_domain::heartbeat::BootClock;
+    use ebb_telemetry::time::BootClock;
 
     use super::*;
     use crate::cgroup::Paths;

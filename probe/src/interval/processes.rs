@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use ebb_domain::step::{MemorySource, PeakMemory, TaskState};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::step::{MemorySource, PeakMemory, TaskState};
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use super::steps::StepNumber;
 use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
@@ -216,7 +216,7 @@ impl Processes {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::heartbeat::BootClock;
+    use ebb_telemetry::time::BootClock;
 
     use super::*;
 

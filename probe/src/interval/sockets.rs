@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use ebb_domain::heartbeat::NetworkDetail;
-use ebb_domain::step::StepNetwork;
-use ebb_domain::units::Bytes;
+use ebb_telemetry::heartbeat::NetworkDetail;
+use ebb_telemetry::step::StepNetwork;
+use ebb_telemetry::units::Bytes;
 
 use super::processes::Place;
 use super::tally::Side;
@@ -221,7 +221,7 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::heartbeat::BootClock;
+    use ebb_telemetry::time::BootClock;
 
     use super::*;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Usage};
-use ebb_domain::units::{Bytes, CpuTime, Share};
+use ebb_telemetry::heartbeat::{Coverage, Usage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, Share};
 
 use super::sockets::Traffic;
 use crate::kernel::Totals;

@@ -2,8 +2,8 @@
 
 mod quiet;
 
-use ebb_domain::step::{Handed, MemorySource, StepEnd, StepKind, TaskState};
-use ebb_domain::units::{CpuTime, MilliCores, Share};
+use ebb_telemetry::step::{Handed, MemorySource, StepEnd, StepKind, TaskState};
+use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
 use super::*;
 use crate::kernel::{Comm, DiskBytes, Finer, Resident, Totals};

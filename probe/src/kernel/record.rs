@@ -7,9 +7,9 @@ mod tests;
 use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::{Asked, Namespaces};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::step::{Asked, Namespaces};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use super::{
     CgroupId, Comm, DiskBytes, ExitStatus, Finer, Process, ProcessEvent, ProcessKey, Socket,

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::record::{self, Task};
 use super::waits::Waits;
 use super::{Finer, Resident, TaskKind, TaskSample, Totals};
-use ebb_domain::step::TaskState;
+use ebb_telemetry::step::TaskState;
 
 /// Sums one pass by process. A process whose leader was not seen is left out: its
 /// ended threads' share is unknown. So is one that has ended and waits for its

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ebb_domain::step::TaskState;
+use ebb_telemetry::step::TaskState;
 
 /// Addresses that are remembered: a kernel has a few hundred places to wait at.
 const MAX_ADDRESSES: usize = 4_096;

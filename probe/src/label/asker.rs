@@ -132,7 +132,7 @@ mod tests {
     use std::os::unix::net::UnixStream as Plain;
     use std::process::{Command, Stdio};
 
-    use ebb_domain::heartbeat::BootClock;
+    use ebb_telemetry::time::BootClock;
     use tokio::net::UnixListener;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use ebb_domain::step::Handed;
+use ebb_telemetry::step::Handed;
 
 use super::{Wire, check};
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 
-use ebb_domain::heartbeat::Hardware;
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_telemetry::heartbeat::Hardware;
+use ebb_telemetry::units::{Bytes, MilliCores};
 
 use super::{NodeError, text};
 use crate::kernel_file;

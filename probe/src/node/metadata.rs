@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ebb_domain::identity::{IdentityError, NodeId};
+use ebb_telemetry::identity::{IdentityError, NodeId};
 use thiserror::Error;
 
 /// The same at every cloud.

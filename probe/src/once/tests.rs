@@ -1,9 +1,11 @@
 //! The table of an interval, from made-up ones.
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Origin, ProbeCost};
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::step::{Requested, Sampled, StepId, StepKind, TaskState};
-use ebb_domain::units::{Bytes, MilliCores, Share};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, ProbeCost};
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{Requested, Sampled, StepId, StepKind, TaskState};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, MilliCores, Share};
 
 use super::*;
 

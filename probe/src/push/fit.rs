@@ -4,9 +4,10 @@
 
 use std::cmp::Reverse;
 
-use ebb_domain::heartbeat::{Heartbeat, NodeDetail, Sent};
-use ebb_domain::step::{StepBatch, StepDetail, StepKind, StepUsage};
 use ebb_signal::{EncodeError, MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Heartbeat, NodeDetail};
+use ebb_telemetry::step::{StepBatch, StepDetail, StepKind, StepUsage};
 
 /// What was left out of a message because it was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -228,13 +229,14 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use ebb_domain::heartbeat::{BootClock, GpuUse};
-    use ebb_domain::step::{
+    use ebb_signal::{decode_heartbeats, decode_steps};
+    use ebb_telemetry::heartbeat::GpuUse;
+    use ebb_telemetry::step::{
         Handed, MemorySource, Opened, PeakMemory, Requested, RunName, Sampled, StepEnd, StepGpu,
         StepId, StepNetwork, TaskState, ToolUsage,
     };
-    use ebb_domain::units::{Bytes, CpuTime, MilliCores};
-    use ebb_signal::{decode_heartbeats, decode_steps};
+    use ebb_telemetry::time::BootClock;
+    use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
     use proptest::prelude::*;
 
     use super::super::tests::{batch, heartbeat, sent};

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ebb_cloud::webhook::{BadWebhookUrl, HttpWebhook};
-use ebb_domain::heartbeat::Heartbeat;
+use ebb_telemetry::heartbeat::Heartbeat;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

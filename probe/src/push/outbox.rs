@@ -2,11 +2,12 @@
 
 use std::io;
 
-use ebb_domain::heartbeat::{Heartbeat, Sent};
-use ebb_domain::identity::NodeId;
-use ebb_domain::step::StepBatch;
-use ebb_domain::units::Bytes;
 use ebb_signal::MAX_HEARTBEATS;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::step::StepBatch;
+use ebb_telemetry::units::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::fit::{self, LeftOut};

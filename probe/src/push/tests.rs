@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Usage};
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
 use super::*;
@@ -300,7 +302,7 @@ async fn a_network_that_swallows_all_for_an_hour_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_wall_clock_that_is_set_back_moves_no_interval() {
-    use ebb_domain::heartbeat::{Arrival, Placed};
+    use ebb_telemetry::arrival::{Arrival, Placed};
     let minute = |n: u64| BootClock::from_nanos(n * 60_000_000_000);
     let wall = |seconds| Timestamp::from_second(seconds).expect("a time of this century");
     // Between the two intervals it went back by a day.
@@ -411,9 +413,9 @@ async fn what_a_message_had_no_room_for_is_counted_once_it_is_sent() {
     assert_eq!(outbox.borrow().left_out(), expect);
 }
 
-fn step(n: u64) -> ebb_domain::step::StepUsage {
-    use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage};
-    use ebb_domain::units::CpuTime;
+fn step(n: u64) -> ebb_telemetry::step::StepUsage {
+    use ebb_telemetry::step::{Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage};
+    use ebb_telemetry::units::CpuTime;
 
     StepUsage {
         id: StepId {

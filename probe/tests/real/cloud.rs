@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ebb_domain::step::StepEnd;
+use ebb_telemetry::step::StepEnd;
 use ebb_test_support::skip;
 use serde::Deserialize;
 

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ebb_domain::step::{MemorySource, Namespace, Namespaces, StepEnd, StepUsage, TaskState};
-use ebb_domain::units::Bytes;
+use ebb_telemetry::step::{MemorySource, Namespace, Namespaces, StepEnd, StepUsage, TaskState};
+use ebb_telemetry::units::Bytes;
 use ebb_test_support::skip;
 use serde::Deserialize;
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ebb_domain::units::Bytes;
 use ebb_probe::cgroup::reading::{self, Wanted};
 use ebb_probe::cgroup::{Hierarchy, Paths};
 use ebb_probe::spool::Spool;
+use ebb_telemetry::units::Bytes;
 use ebb_test_support::skip;
 
 use crate::SECOND;

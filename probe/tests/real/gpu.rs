@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use ebb_domain::gpu::GpuLook;
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::units::{Bytes, Share};
 use ebb_probe::cgroup::Hierarchy;
 use ebb_probe::collector::Collector;
 use ebb_probe::gpu::Gpus;
 use ebb_probe::rules::Rules;
+use ebb_telemetry::gpu_sample::GpuLook;
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, Share};
 use ebb_test_support::skip;
 
 use crate::machine::{Task, needs_ebpf};

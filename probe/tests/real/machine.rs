@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ebb_domain::units::{Bytes, CpuTime};
 use ebb_probe::cgroup::{Hierarchy, Version};
+use ebb_telemetry::units::{Bytes, CpuTime};
 use ebb_test_support::skip;
 
 const V1: &str = "/sys/fs/cgroup";

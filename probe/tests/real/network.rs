@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use ebb_domain::step::StepNetwork;
-use ebb_domain::units::Bytes;
+use ebb_telemetry::step::StepNetwork;
+use ebb_telemetry::units::Bytes;
 use ebb_test_support::skip;
 
 use crate::exact::run;
@@ -96,7 +96,7 @@ pub(crate) fn tcp_payload_is_that_of_the_sockets_of_each_step() {
     let (steps, lost) = run(&[(None, &server), (None, &client)]);
     assert_eq!(lost, 0);
     let check = |at: usize, received: u64, sent: u64| {
-        let step: &ebb_domain::step::StepUsage = &steps[at].0;
+        let step: &ebb_telemetry::step::StepUsage = &steps[at].0;
         let network: StepNetwork = step.detail.network.expect("its sockets were seen");
         let near = |got: Bytes, expect: u64| got.0.abs_diff(expect) * 100 <= expect;
         assert!(

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ebb_domain::heartbeat::Heartbeat;
-use ebb_domain::step::StepUsage;
 use ebb_signal::HeartbeatMessage;
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::step::StepUsage;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::heartbeat::{Arrival, Placed};
-use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::FleetState;
 use ebb_signal::HeartbeatMessage;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::{Arrival, Placed};
 
 use crate::SECOND;
 use crate::machine::needs_ebpf;

@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use ebb_domain::step::{StepEnd, StepUsage};
-use ebb_domain::units::CpuTime;
+use ebb_telemetry::step::{StepEnd, StepUsage};
+use ebb_telemetry::units::CpuTime;
 
 use crate::machine::{Task, needs_ebpf};
 use crate::probe::{Probe, Sink};

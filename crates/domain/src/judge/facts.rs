@@ -1,5 +1,7 @@
 //! What a verdict rests on.
 
+pub use ebb_telemetry::origin::{SIMULATED_TAG, labelled};
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -8,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::{Memory, MetricSeries};
 use crate::catalogue::Catalogue;
 use crate::fleet::{Instance, Inventory, Job};
-use crate::heartbeat::Origin;
 use crate::hours::FleetHours;
 use crate::identity::NodeId;
 use crate::policy::Policy;
@@ -68,17 +69,6 @@ pub struct BilledDay {
     pub by_service: BTreeMap<String, Usd>,
     /// By cost allocation tag and its value; `""` where a resource has none.
     pub by_tag: BTreeMap<String, BTreeMap<String, Usd>>,
-}
-
-/// The tag that marks what a generator made, so that every reader says so.
-pub const SIMULATED_TAG: &str = "ebb:simulated";
-
-/// Whether tags label their resource as simulated.
-pub(crate) fn labelled(tags: &BTreeMap<String, String>) -> Origin {
-    match tags.get(SIMULATED_TAG).map(String::as_str) {
-        Some("true") => Origin::Simulated,
-        _ => Origin::Measured,
-    }
 }
 
 impl Facts<'_> {

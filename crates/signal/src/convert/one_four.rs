@@ -1,6 +1,6 @@
 //! What version 1.4 added to a step.
 
-use ebb_domain::step::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::step::{Asked, Reclaim, Unmoved};
 
 use super::{nanos, number};
 use crate::proto;

@@ -1,8 +1,8 @@
 //! What version 1.3 added to a step: what a scheduler handed it, and what its node tells
 //! only where that is switched on.
 
-use ebb_domain::safe_text::clean;
-use ebb_domain::step::{Handed, Opened};
+use ebb_telemetry::safe_text::clean;
+use ebb_telemetry::step::{Handed, Opened};
 
 use super::number;
 use crate::proto;

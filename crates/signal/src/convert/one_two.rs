@@ -1,8 +1,8 @@
 //! What version 1.2 added: of the node, and of a step's network, GPUs and run.
 
-use ebb_domain::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
-use ebb_domain::step::{RunName, StepGpu, StepNetwork};
-use ebb_domain::units::Share;
+use ebb_telemetry::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
+use ebb_telemetry::step::{RunName, StepGpu, StepNetwork};
+use ebb_telemetry::units::Share;
 
 use super::{name, nanos, number};
 use crate::proto;

@@ -2,8 +2,8 @@
 
 mod detail;
 
-use ebb_domain::heartbeat::Sent;
-use ebb_domain::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
 
 use super::{name, number, origin_out};
 use crate::proto;

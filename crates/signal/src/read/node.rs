@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{
+use ebb_telemetry::heartbeat::{
     Coverage, GpuUse, Hardware, NetworkDetail, NodeDetail, Pressure, ProbeCost, Usage,
 };
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 
 use super::fields::{Fields, List};
 use super::text;

@@ -2,12 +2,12 @@
 
 mod detail;
 
-use ebb_domain::heartbeat::BootClock;
-use ebb_domain::step::{
+use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
     StepUsage, ToolUsage,
 };
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use super::fields::{Fields, List};
 use super::{Room, named, origin, required, sent, text_again, wrong};

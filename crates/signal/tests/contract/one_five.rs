@@ -1,6 +1,6 @@
 //! What version 1.5 added.
 
-use ebb_domain::step::Namespaces;
+use ebb_telemetry::step::Namespaces;
 
 use super::one_four::{heartbeat_of_one_four, with_storable_numbers};
 use super::*;

@@ -1,6 +1,6 @@
 //! What version 1.4 added.
 
-use ebb_domain::step::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::step::{Asked, Reclaim, Unmoved};
 
 use super::one_three::heartbeat_of_one_three;
 use super::*;

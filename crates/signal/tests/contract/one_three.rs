@@ -1,6 +1,6 @@
 //! What version 1.3 added.
 
-use ebb_domain::step::{Handed, Opened};
+use ebb_telemetry::step::{Handed, Opened};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::units::Bytes;
+use ebb_telemetry::units::Bytes;
 
 /// Nanoseconds that each engine worked for a client, since the client began.
 pub(super) type Engines = BTreeMap<String, u64>;

@@ -1,6 +1,6 @@
 //! Passes that were left out, because next to nothing ran since the last.
 
-use ebb_domain::step::{Busy, Sampled, TaskState};
+use ebb_telemetry::step::{Busy, Sampled, TaskState};
 
 use super::*;
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::heartbeat::{BootClock, Heartbeat, Origin, Usage};
-use ebb_domain::identity::NodeId;
-use ebb_domain::step::{StepKind, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime, Share};
+use ebb_telemetry::heartbeat::{Heartbeat, Usage};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{StepKind, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};

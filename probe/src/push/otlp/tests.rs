@@ -1,8 +1,11 @@
 //! Against a small server on this machine that keeps what it is sent.
 
-use ebb_domain::heartbeat::{BootClock, Usage};
-use ebb_domain::step::{Requested, StepDetail, StepEnd, StepId, StepKind, StepNetwork, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime, Share};
+use ebb_telemetry::heartbeat::Usage;
+use ebb_telemetry::step::{
+    Requested, StepDetail, StepEnd, StepId, StepKind, StepNetwork, StepUsage,
+};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, Share};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

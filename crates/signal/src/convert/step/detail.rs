@@ -1,6 +1,6 @@
 //! What versions 1.1 to 1.5 added to a step.
 
-use ebb_domain::step::{Namespaces, Parallelism, StepDetail, TaskState};
+use ebb_telemetry::step::{Namespaces, Parallelism, StepDetail, TaskState};
 
 use super::super::{nanos, number};
 use crate::proto;

@@ -5,11 +5,11 @@ mod one_four;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::step::{
+use ebb_telemetry::step::{
     Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled,
     StepDetail, StepGpu, StepNetwork, TaskState,
 };
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 use super::super::fields::{Fields, List};
 use super::super::{text, text_of};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ebb_domain::step::{Asked, Reclaim, Unmoved};
-use ebb_domain::units::Bytes;
+use ebb_telemetry::step::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::units::Bytes;
 
 use crate::error::DecodeError;
 use crate::read::fields::Fields;

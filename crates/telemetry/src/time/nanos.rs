@@ -3,14 +3,16 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-pub(crate) fn serialize<S: Serializer>(at: &Timestamp, out: S) -> Result<S::Ok, S::Error> {
+/// Writes a time.
+pub fn serialize<S: Serializer>(at: &Timestamp, out: S) -> Result<S::Ok, S::Error> {
     if out.is_human_readable() {
         return at.serialize(out);
     }
     at.as_nanosecond().serialize(out)
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+/// Reads a time.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
     if from.is_human_readable() {
         return Timestamp::deserialize(from);
     }
@@ -19,22 +21,19 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestam
 }
 
 /// The same for a time that may be unknown.
-pub(crate) mod option {
+pub mod option {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
 
     #[derive(Serialize, Deserialize)]
     struct At(#[serde(with = "super")] Timestamp);
 
-    pub(crate) fn serialize<S: Serializer>(
-        at: &Option<Timestamp>,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    /// Writes a time or its absence.
+    pub fn serialize<S: Serializer>(at: &Option<Timestamp>, out: S) -> Result<S::Ok, S::Error> {
         at.map(At).serialize(out)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Timestamp>, D::Error> {
+    /// Reads a time or its absence.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
         Ok(Option::<At>::deserialize(from)?.map(|at| at.0))
     }
 }

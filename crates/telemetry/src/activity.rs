@@ -3,8 +3,68 @@
 use std::time::Duration;
 
 use crate::heartbeat::Heartbeat;
-use crate::policy::ActivityPolicy;
-use crate::units::Share;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, CpuTime, Share};
+
+/// What counts as activity. The floors are for the whole node and a minute, and
+/// are scaled to the length of an interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ActivityPolicy {
+    /// The grain of activity in seconds. A minute: the finest at which cloud
+    /// machines are managed, and the interval of a heartbeat.
+    pub tick_seconds: u32,
+    /// Workload CPU a minute below which a node does nothing, in milliseconds:
+    /// 2 % of one core, above what a shell prompt or a poll loop uses.
+    pub cpu_floor_ms: u64,
+    /// Workload disk bytes a minute: above log writing, below any real read.
+    pub disk_floor_bytes: u64,
+    /// Network bytes a minute: 1,000 a second, below which OptScale calls a machine
+    /// abandoned. Agents' own are left out here, so what passes it is somebody's.
+    pub network_floor_bytes: u64,
+    /// GPU utilization in parts per million: 1 %, the counter's own grain.
+    pub gpu_floor_ppm: u32,
+}
+
+impl Default for ActivityPolicy {
+    fn default() -> Self {
+        Self {
+            tick_seconds: 60,
+            cpu_floor_ms: 1_200,
+            disk_floor_bytes: 1_000_000,
+            network_floor_bytes: 60_000,
+            gpu_floor_ppm: 10_000,
+        }
+    }
+}
+
+impl ActivityPolicy {
+    /// The grain of activity.
+    pub fn tick(&self) -> Duration {
+        Duration::from_secs(self.tick_seconds.into())
+    }
+
+    /// CPU a minute.
+    pub fn cpu_floor(&self) -> CpuTime {
+        CpuTime::from_millis(self.cpu_floor_ms)
+    }
+
+    /// Disk bytes a minute.
+    pub fn disk_floor(&self) -> Bytes {
+        Bytes(self.disk_floor_bytes)
+    }
+
+    /// Network bytes a minute.
+    pub fn network_floor(&self) -> Bytes {
+        Bytes(self.network_floor_bytes)
+    }
+
+    /// GPU utilization.
+    pub fn gpu_floor(&self) -> Share {
+        Share::from_ppm(self.gpu_floor_ppm)
+    }
+}
 
 /// What made an interval active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,8 +129,9 @@ fn scaled(a_minute: u64, length: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heartbeat::{BootClock, Usage};
-    use crate::state::testing::heartbeat;
+    use crate::heartbeat::Usage;
+    use crate::testing::heartbeat;
+    use crate::time::BootClock;
     use crate::units::{Bytes, CpuTime};
 
     #[test]

@@ -84,7 +84,7 @@ impl Parallelism {
     }
 
     /// The class of so many cores kept busy.
-    pub(crate) fn class_of(cores: MilliCores) -> usize {
+    pub fn class_of(cores: MilliCores) -> usize {
         PARALLELISM_BOUNDS.partition_point(|most| *most < cores)
     }
 

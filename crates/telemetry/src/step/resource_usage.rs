@@ -1,18 +1,13 @@
 //! What else is known of a step beside its totals: how its CPU time divides, what
 //! it waited for, and how parallel it was. An older probe tells none of it.
 
-mod namespaces;
-mod parallelism;
-
-pub use namespaces::{Namespace, Namespaces};
-pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Namespaces, Parallelism};
 use crate::units::{Bytes, CpuTime};
 
 /// Totals since the step's start; `None` where the kernel or the probe does not

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::units::grouped;
+use crate::money::grouped;
 
 /// On one line, with nothing in it that moves a cursor or turns the direction
 /// of writing: names and reasons come from tags and job definitions, which

@@ -2,23 +2,27 @@
 
 use jiff::Timestamp;
 
-use crate::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Usage,
-};
+use crate::arrival::Placed;
+use crate::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
 use crate::identity::{BootId, NodeId, ProbeStart};
+use crate::origin::Origin;
 use crate::step::{PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, StepUsage};
+use crate::time::BootClock;
 use crate::units::{Bytes, CpuTime, MilliCores, Share};
 
-pub(crate) fn at(seconds: u64) -> Timestamp {
+/// A time so many seconds after a fixed one.
+pub fn at(seconds: u64) -> Timestamp {
     let since = i64::try_from(seconds).expect("a small number");
     Timestamp::from_second(1_790_000_040 + since).expect("a time of this century")
 }
 
-pub(crate) fn clock(seconds: u64) -> BootClock {
+/// The boot clock after so many seconds.
+pub fn clock(seconds: u64) -> BootClock {
     BootClock::from_nanos(seconds * 1_000_000_000)
 }
 
-pub(crate) fn node(n: u8) -> NodeId {
+/// The node of a number.
+pub fn node(n: u8) -> NodeId {
     NodeId::new(format!("i-{n:08x}")).expect("a node id")
 }
 
@@ -31,7 +35,7 @@ fn probe_start() -> ProbeStart {
 }
 
 /// A quiet heartbeat that saw all it could on a machine without a GPU.
-pub(crate) fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
+pub fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
     let all = Some(Share::ALL);
     Heartbeat {
         node: node(0),
@@ -72,7 +76,7 @@ pub(crate) fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
 
 /// Heartbeat number `sequence` of a node, for the minute that follows as many
 /// minutes of its boot; every seventh is active, and each carries one step.
-pub(crate) fn placed(n: u8, sequence: u64) -> Placed {
+pub fn placed(n: u8, sequence: u64) -> Placed {
     let mut h = heartbeat(clock(sequence * 60), clock(sequence * 60 + 60));
     h.node = node(n);
     h.sequence = sequence;
@@ -88,7 +92,7 @@ pub(crate) fn placed(n: u8, sequence: u64) -> Placed {
 }
 
 /// A step that started with boot and ran until `observed`.
-pub(crate) fn usage(key: u64, observed: BootClock) -> StepUsage {
+pub fn usage(key: u64, observed: BootClock) -> StepUsage {
     StepUsage {
         id: StepId {
             kind: StepKind::EcsTask,
@@ -112,7 +116,7 @@ pub(crate) fn usage(key: u64, observed: BootClock) -> StepUsage {
 }
 
 /// Step number `sequence` of a node, ended.
-pub(crate) fn placed_step(n: u8, sequence: u64) -> PlacedStep {
+pub fn placed_step(n: u8, sequence: u64) -> PlacedStep {
     let end = clock(sequence * 60 + 30);
     let usage = StepUsage {
         end: StepEnd::Exited(0),

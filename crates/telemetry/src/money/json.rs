@@ -53,7 +53,7 @@ impl Visitor<'_> for Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::UsdPerHour;
+    use crate::money::UsdPerHour;
 
     #[test]
     fn dollars_are_a_decimal_string_and_an_integer_is_millionths() {

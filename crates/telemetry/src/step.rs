@@ -1,19 +1,24 @@
 //! A step: one unit of pipeline work on one node, and what it used so far.
 
-mod detail;
+mod namespaces;
+mod parallelism;
+mod resource_usage;
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::heartbeat::{BootClock, Origin};
 use crate::identity::{BootId, NodeId, ProbeStart};
+use crate::origin::Origin;
+use crate::time::BootClock;
 use crate::units::{Bytes, CpuTime, MilliCores};
 
-pub use detail::{
-    Asked, Busy, Handed, Namespace, Namespaces, Opened, PARALLELISM_BOUNDS, PARALLELISM_CLASSES,
-    Parallelism, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState, Unmoved,
+pub use namespaces::{Namespace, Namespaces};
+pub use parallelism::{Busy, PARALLELISM_BOUNDS, PARALLELISM_CLASSES, Parallelism};
+pub use resource_usage::{
+    Asked, Handed, Opened, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState,
+    Unmoved,
 };
 
 /// What kind of thing a step is; it says how far its name can be trusted.
@@ -197,7 +202,7 @@ impl StepUsage {
     }
 
     /// The executable that used the most CPU, of those that are told.
-    pub(crate) fn busiest_tool(&self) -> Option<&ToolUsage> {
+    pub fn busiest_tool(&self) -> Option<&ToolUsage> {
         self.tools.iter().max_by_key(|tool| tool.cpu)
     }
 }
@@ -233,13 +238,13 @@ pub struct PlacedStep {
     /// Measured or made up.
     pub origin: Origin,
     /// When it started.
-    #[serde(with = "crate::state::nanos")]
+    #[serde(with = "crate::time::nanos")]
     pub started_at: Timestamp,
     /// What the totals are as of.
-    #[serde(with = "crate::state::nanos")]
+    #[serde(with = "crate::time::nanos")]
     pub observed_at: Timestamp,
     /// When it last made progress.
-    #[serde(with = "crate::state::nanos")]
+    #[serde(with = "crate::time::nanos")]
     pub last_progress_at: Timestamp,
     /// What it used.
     pub usage: StepUsage,

@@ -1,9 +1,5 @@
 //! Quantities with their units. Nothing here knows what is measured.
 
-mod money;
-
-pub use money::{Usd, UsdPerHour, grouped};
-
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,0 +1,17 @@
+//! What probes measure: units, names, intervals of a node and usage of a step.
+
+pub mod activity;
+pub mod arrival;
+pub mod gpu_sample;
+pub mod heartbeat;
+pub mod identity;
+pub mod money;
+pub mod origin;
+pub mod safe_text;
+pub mod shard;
+pub mod step;
+pub mod tags;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod time;
+pub mod units;
