@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use ebb_domain::heartbeat::{BootClock, Heartbeat, Sent};
 use ebb_domain::step::StepBatch;
 use ebb_domain::units::Share;
-use ebb_signal::{HeartbeatMessage, StepObject, decode_heartbeats, decode_steps};
+use ebb_wire::{HeartbeatMessage, StepObject, decode_heartbeats, decode_steps};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -27,18 +27,18 @@ const EDITS: [usize; 8] = [0, 0, 1, 1, 2, 2, 3, 12];
 
 /// The golden heartbeat messages.
 pub(crate) const GOLDEN_HEARTBEATS: [&str; 7] = [
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.0.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.1.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.2.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.3.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.4.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.5.txt"),
-    include_str!("../../crates/signal/tests/golden/heartbeat-1.6.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.0.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.1.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.2.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.3.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.4.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.5.txt"),
+    include_str!("../../crates/wire/tests/golden/heartbeat-1.6.txt"),
 ];
 
 /// The golden object of finished steps.
 pub(crate) fn golden_steps() -> Vec<u8> {
-    let text = include_str!("../../crates/signal/tests/golden/steps-1.0.base64");
+    let text = include_str!("../../crates/wire/tests/golden/steps-1.0.base64");
     let text: String = text.split_whitespace().collect();
     BASE64_STANDARD.decode(text).expect("base64")
 }

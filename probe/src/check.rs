@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use ebb_signal::encode_heartbeats;
+use ebb_wire::encode_heartbeats;
 
 use crate::cgroup::Hierarchy;
 use crate::config::Config;

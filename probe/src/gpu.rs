@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ebb_signal::MAX_GPUS;
 use ebb_telemetry::gpu_sample::{GpuDevice, GpuLook};
 use ebb_telemetry::heartbeat::GpuUse;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::Share;
+use ebb_wire::MAX_GPUS;
 
 use self::amd::Amd;
 use self::nvidia::Nvidia;

@@ -10,18 +10,18 @@ use serde_json::Value;
 /// [`ANY`] may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-domain", &[]),
-    ("ebb-signal", &["ebb-domain"]),
-    ("ebb-lake", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
+    ("ebb-wire", &["ebb-domain"]),
+    ("ebb-lake", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
     ("ebb-cloud", &["ebb-domain"]),
     ("ebb-gpu", &["ebb-domain"]),
-    ("ebb-probe", &["ebb-domain", "ebb-signal", "ebb-cloud"]),
+    ("ebb-probe", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
     ("ebb-workflows", &["ebb-domain"]),
     ("ebb-protocol-model", &[]),
     (
         "ebb-sweep",
         &[
             "ebb-domain",
-            "ebb-signal",
+            "ebb-wire",
             "ebb-lake",
             "ebb-cloud",
             "ebb-workflows",
@@ -178,9 +178,9 @@ fn a_wrong_edge_is_told() {
     check("ebb-tests", "ebb-probe", &[], None);
     check(
         "ebb-domain",
-        "ebb-signal",
+        "ebb-wire",
         &[],
-        Some("ebb-domain depends on ebb-signal, which ARCHITECTURE.md does not allow"),
+        Some("ebb-domain depends on ebb-wire, which ARCHITECTURE.md does not allow"),
     );
     check(
         "ebb-probe",

@@ -14,7 +14,7 @@ use ebb_cloud::ports::{Object, Received};
 use ebb_domain::heartbeat::{Arrival, Heartbeat, PlaceError, Placed, Sent};
 use ebb_domain::identity::{NodeId, RoleId, attested};
 use ebb_domain::step::{PlacedStep, StepBatch, StepUsage};
-use ebb_signal::{decode_heartbeats, decode_steps};
+use ebb_wire::{decode_heartbeats, decode_steps};
 
 /// Where nodes put their finished steps, and nothing else may lie.
 pub const INGEST_PREFIX: &str = "ingest/v1/";

@@ -1,5 +1,5 @@
 //! What one node did in one interval, as its probe tells it. How it travels is
-//! `ebb-signal`'s business; when it happened on AWS's clock is [`Placed`].
+//! `ebb-wire`'s business; when it happened on AWS's clock is [`Placed`].
 
 mod node_signals;
 

@@ -10,10 +10,10 @@ use ebb_domain::policy::Policy;
 use ebb_domain::state::FleetState;
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{check_heartbeat, check_step};
-use ebb_signal::{StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use ebb_sweep::place::{self, StepKey};
 use ebb_sweep::scan::Known;
 use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
+use ebb_wire::{StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 
 use super::{first_line, zstd};

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use ebb_signal::MAX_STEPS_A_HEARTBEAT;
 use ebb_telemetry::activity;
 use ebb_telemetry::activity::Activity;
 use ebb_telemetry::activity::ActivityPolicy;
@@ -12,6 +11,7 @@ use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::{StepBatch, StepUsage};
 use ebb_telemetry::time::BootClock;
+use ebb_wire::MAX_STEPS_A_HEARTBEAT;
 
 use crate::interval::Interval;
 use crate::node::Machine;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use ebb_signal::MAX_TOOLS_A_STEP;
 use ebb_telemetry::step::{
     Handed, MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepKind,
     StepUsage, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
+use ebb_wire::MAX_TOOLS_A_STEP;
 
 use super::detail::Detail;
 use super::opened::Opened;

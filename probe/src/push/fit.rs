@@ -4,10 +4,10 @@
 
 use std::cmp::Reverse;
 
-use ebb_signal::{EncodeError, MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::{Heartbeat, NodeDetail};
 use ebb_telemetry::step::{StepBatch, StepDetail, StepKind, StepUsage};
+use ebb_wire::{EncodeError, MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
 
 /// What was left out of a message because it was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,7 +88,7 @@ pub(super) fn heartbeats(
 ) -> Result<Fitted<String>, EncodeError> {
     let most = heartbeats.len().min(MAX_HEARTBEATS);
     for count in (1..=most).rev() {
-        match ebb_signal::encode_heartbeats(sent, &heartbeats[..count]) {
+        match ebb_wire::encode_heartbeats(sent, &heartbeats[..count]) {
             Ok(body) => {
                 let left_out = LeftOut::default();
                 return Ok(Fitted {
@@ -110,7 +110,7 @@ pub(super) fn heartbeats(
             (Some(whole), Some(shorter)) => left_out(&whole.steps, &shorter.steps),
             _ => LeftOut::default(),
         };
-        (ebb_signal::encode_heartbeats(sent, &shorter), left_out)
+        (ebb_wire::encode_heartbeats(sent, &shorter), left_out)
     })
 }
 
@@ -119,7 +119,7 @@ pub(super) fn heartbeats(
 /// # Errors
 /// If the encoder fails for a reason other than size.
 pub(super) fn steps(sent: &Sent, batch: &StepBatch) -> Result<Fitted<Vec<u8>>, EncodeError> {
-    match ebb_signal::encode_steps(sent, batch) {
+    match ebb_wire::encode_steps(sent, batch) {
         Ok(body) => {
             let left_out = LeftOut::default();
             return Ok(Fitted {
@@ -135,7 +135,7 @@ pub(super) fn steps(sent: &Sent, batch: &StepBatch) -> Result<Fitted<Vec<u8>>, E
     fitted(|cut| {
         cut_steps(&mut shorter.steps, cut);
         let left_out = left_out(&batch.steps, &shorter.steps);
-        (ebb_signal::encode_steps(sent, &shorter), left_out)
+        (ebb_wire::encode_steps(sent, &shorter), left_out)
     })
 }
 
@@ -229,7 +229,6 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use ebb_signal::{decode_heartbeats, decode_steps};
     use ebb_telemetry::heartbeat::GpuUse;
     use ebb_telemetry::step::{
         Handed, MemorySource, Opened, PeakMemory, Requested, RunName, Sampled, StepEnd, StepGpu,
@@ -237,6 +236,7 @@ mod tests {
     };
     use ebb_telemetry::time::BootClock;
     use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
+    use ebb_wire::{decode_heartbeats, decode_steps};
     use proptest::prelude::*;
 
     use super::super::tests::{batch, heartbeat, sent};

@@ -72,7 +72,7 @@ impl Collector {
 #[async_trait::async_trait(?Send)]
 impl Sink for Collector {
     async fn heartbeats(&self, body: &str) -> Result<(), SinkError> {
-        let message = ebb_signal::decode_heartbeats(body)?;
+        let message = ebb_wire::decode_heartbeats(body)?;
         let mut sums = self.taken.borrow().clone();
         let told = |heartbeat: &Heartbeat| {
             let mut gathered = Gathered::default();
@@ -89,7 +89,7 @@ impl Sink for Collector {
     }
 
     async fn steps(&self, _: &str, object: Vec<u8>) -> Result<(), SinkError> {
-        let ebb_signal::StepObject { sent, batch, .. } = ebb_signal::decode_steps(&object)?;
+        let ebb_wire::StepObject { sent, batch, .. } = ebb_wire::decode_steps(&object)?;
         if batch.boot != sent.boot {
             // When it was is no longer known.
             tracing::warn!(

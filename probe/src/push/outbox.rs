@@ -2,12 +2,12 @@
 
 use std::io;
 
-use ebb_signal::MAX_HEARTBEATS;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::step::StepBatch;
 use ebb_telemetry::units::Bytes;
+use ebb_wire::MAX_HEARTBEATS;
 use serde::de::DeserializeOwned;
 
 use super::fit::{self, LeftOut};

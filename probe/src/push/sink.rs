@@ -2,7 +2,7 @@
 //! store that plays both.
 
 use ebb_cloud::ports::{CloudError, Objects, PutOptions, Queue};
-use ebb_signal::DecodeError;
+use ebb_wire::DecodeError;
 use thiserror::Error;
 
 /// Why a record did not go.

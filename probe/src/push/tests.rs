@@ -45,7 +45,7 @@ impl Sink for TestSink {
             std::future::pending::<()>().await;
         }
         self.fail()?;
-        let message = ebb_signal::decode_heartbeats(body).expect("readable");
+        let message = ebb_wire::decode_heartbeats(body).expect("readable");
         let sequences = message.heartbeats.iter().map(|h| h.sequence).collect();
         self.sequences.borrow_mut().push(sequences);
         Ok(())
@@ -318,8 +318,8 @@ async fn a_wall_clock_that_is_set_back_moves_no_interval() {
         wall: wall(1_789_913_660),
         ..sent()
     };
-    let body = ebb_signal::encode_heartbeats(&sent, &beats).expect("it fits");
-    let message = ebb_signal::decode_heartbeats(&body).expect("it reads");
+    let body = ebb_wire::encode_heartbeats(&sent, &beats).expect("it fits");
+    let message = ebb_wire::decode_heartbeats(&body).expect("it reads");
     let arrived = wall(1_790_000_100);
     let ends = message.heartbeats.into_iter().map(|beat| {
         let arrival = Arrival {

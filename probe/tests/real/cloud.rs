@@ -178,7 +178,7 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
     let mut sequences = Vec::new();
     for message in &arrived.messages {
         assert_eq!(message.sender, account.user_id);
-        let decoded = ebb_signal::decode_heartbeats(&message.body).expect("a message");
+        let decoded = ebb_wire::decode_heartbeats(&message.body).expect("a message");
         for heartbeat in decoded.heartbeats {
             assert_eq!(heartbeat.node.as_str(), account.node);
             sequences.push(heartbeat.sequence);
@@ -193,7 +193,7 @@ pub(crate) fn heartbeats_and_steps_arrive_under_the_attested_name() {
         let own = format!("ingest/v1/{}/", account.user_id);
         assert!(key.starts_with(&own), "{key}");
         let object = STANDARD.decode(object).expect("base64");
-        let batch = ebb_signal::decode_steps(&object).expect("an object").batch;
+        let batch = ebb_wire::decode_steps(&object).expect("an object").batch;
         assert_eq!(batch.node.as_str(), account.node);
         let of_task = batch.steps.iter().filter(|step| step.id.key == task.id);
         ended.extend(of_task.map(|step| step.end));

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ebb_signal::HeartbeatMessage;
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::step::StepUsage;
+use ebb_wire::HeartbeatMessage;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -147,7 +147,7 @@ impl Sink {
         let paths = files(&self.folder().join("heartbeats"), ".msg").into_iter();
         let read = |path: PathBuf| {
             let body = fs::read_to_string(&path).expect("readable");
-            ebb_signal::decode_heartbeats(&body).expect("a message")
+            ebb_wire::decode_heartbeats(&body).expect("a message")
         };
         paths.map(read).collect()
     }
@@ -166,7 +166,7 @@ impl Sink {
         }
         for path in files(&self.folder().join("ingest"), ".steps.zst") {
             let object = fs::read(&path).expect("readable");
-            let steps = ebb_signal::decode_steps(&object).expect("an object");
+            let steps = ebb_wire::decode_steps(&object).expect("an object");
             told.ended.extend(steps.batch.steps);
         }
         told

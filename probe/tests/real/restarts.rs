@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_domain::state::FleetState;
-use ebb_signal::HeartbeatMessage;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::{Arrival, Placed};
+use ebb_wire::HeartbeatMessage;
 
 use crate::SECOND;
 use crate::machine::needs_ebpf;

@@ -8,7 +8,7 @@ use ebb_cloud::ports::{Objects, PutOptions, Queue};
 use ebb_domain::heartbeat::{Heartbeat, Sent};
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_probe::config::Cloud;
-use ebb_signal::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
+use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use ebb_domain::heartbeat::Placed;
 use ebb_domain::state::{FleetState, Shard};
 use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
-use ebb_signal::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
+use ebb_wire::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use ebb_domain::heartbeat::PlaceError;
 use ebb_domain::identity::{BootId, IdentityError, RoleId};
-use ebb_signal::DecodeError;
+use ebb_wire::DecodeError;
 use thiserror::Error;
 
 use crate::reason::reason;

@@ -8,7 +8,7 @@ use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::policy::ActivityPolicy;
 use ebb_domain::state::{FleetState, Sequences};
-use ebb_signal::MAX_HEARTBEATS;
+use ebb_wire::MAX_HEARTBEATS;
 
 /// Leaves those heartbeats that neither the state nor an earlier one of these has.
 pub fn keep_new(fleet: &FleetState, rows: &mut Vec<Placed>) {

@@ -8,9 +8,9 @@ use ebb_domain::hours::FleetHours;
 use ebb_domain::identity::{BootId, NodeId, ProbeStart, attested};
 use ebb_domain::state::FleetState;
 use ebb_lake::Judged;
-use ebb_signal::decode_heartbeats;
 use ebb_sweep::stored;
 use ebb_sweep::stored::hours::Hours;
+use ebb_wire::decode_heartbeats;
 use serde_json::Value;
 
 use crate::cloud::Cloud;

@@ -8,7 +8,7 @@ use ebb_domain::heartbeat::{
 use ebb_domain::identity::{BootId, NodeId, ProbeStart};
 use ebb_domain::step::{Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_signal::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
+use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
 use jiff::{SignedDuration, Timestamp};
 
 /// The begin of every simulated week.

@@ -6,9 +6,9 @@ use ebb_domain::identity::ProbeStart;
 use ebb_domain::report::Report;
 use ebb_domain::step::{StepBatch, StepEnd, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores};
-use ebb_signal::{encode_heartbeats, encode_steps};
 use ebb_sweep::fold::{Excess, Limits, Quotas};
 use ebb_sweep::publish::LATEST_JSON;
+use ebb_wire::{encode_heartbeats, encode_steps};
 
 use crate::lake::TestLake;
 use crate::sample::{self, Work};

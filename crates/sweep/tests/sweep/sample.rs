@@ -9,7 +9,7 @@ use ebb_domain::heartbeat::{
 use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
 use ebb_domain::step::{Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage};
 use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_signal::{encode_heartbeats, encode_steps};
+use ebb_wire::{encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 
 const MINUTE_NS: u64 = 60_000_000_000;

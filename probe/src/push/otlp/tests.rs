@@ -60,7 +60,7 @@ fn message(cpu_s: u64) -> String {
     };
     heartbeat.coverage.cpu = Some(Share::ALL);
     heartbeat.steps = vec![step()];
-    ebb_signal::encode_heartbeats(&sent(), &[heartbeat]).expect("it fits")
+    ebb_wire::encode_heartbeats(&sent(), &[heartbeat]).expect("it fits")
 }
 
 fn step() -> StepUsage {
@@ -164,14 +164,14 @@ async fn finished_steps_arrive_and_those_of_an_earlier_boot_do_not() {
     let (listener, collector) = collector().await;
     let mut of_now = batch("i-1");
     of_now.steps = vec![step()];
-    let object = ebb_signal::encode_steps(&sent(), &of_now).expect("it fits");
+    let object = ebb_wire::encode_steps(&sent(), &of_now).expect("it fits");
     let sending = collector.steps("a key", object);
     let (asked, went) = tokio::join!(answer(&listener, TAKEN), sending);
     went.expect("it is taken");
     let made = &metric(&asked.1, "ebb.step.process.created")["sum"]["dataPoints"][0];
     assert_eq!(made["asDouble"], 3.0);
     of_now.boot = "another".parse().expect("valid");
-    let object = ebb_signal::encode_steps(&sent(), &of_now).expect("it fits");
+    let object = ebb_wire::encode_steps(&sent(), &of_now).expect("it fits");
     collector.steps("a key", object).await.expect("let go of");
 }
 

@@ -1,8 +1,8 @@
 //! What a node may send to harm the reader, and what its users may call their programs.
 
-use ebb_signal::{MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES};
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::step::{Handed, Opened};
+use ebb_wire::{MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::*;

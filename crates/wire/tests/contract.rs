@@ -14,7 +14,6 @@ mod one_three;
 use std::time::Duration;
 
 use base64_simd::STANDARD;
-use ebb_signal::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::{
     Coverage, GpuUse, Hardware, Heartbeat, NetworkDetail, NodeDetail, Pressure, ProbeCost, Usage,
@@ -27,6 +26,7 @@ use ebb_telemetry::step::{
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_wire::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
