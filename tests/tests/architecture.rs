@@ -9,12 +9,13 @@ use serde_json::Value;
 /// Each crate with those of ours that it may name; see "Who may depend on whom".
 /// [`ANY`] may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("ebb-domain", &[]),
-    ("ebb-wire", &["ebb-domain"]),
+    ("ebb-telemetry", &[]),
+    ("ebb-domain", &["ebb-telemetry"]),
+    ("ebb-wire", &["ebb-telemetry"]),
     ("ebb-lake", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
     ("ebb-cloud", &["ebb-domain"]),
-    ("ebb-gpu", &["ebb-domain"]),
-    ("ebb-probe", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
+    ("ebb-gpu", &["ebb-telemetry"]),
+    ("ebb-probe", &["ebb-telemetry", "ebb-wire", "ebb-cloud"]),
     ("ebb-workflows", &["ebb-domain"]),
     ("ebb-protocol-model", &[]),
     (

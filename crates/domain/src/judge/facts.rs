@@ -1,6 +1,7 @@
 //! What a verdict rests on.
 
-pub use ebb_telemetry::origin::{SIMULATED_TAG, labelled};
+pub use ebb_telemetry::origin::SIMULATED_TAG;
+pub(crate) use ebb_telemetry::origin::labelled;
 
 use std::collections::BTreeMap;
 
