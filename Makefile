@@ -65,7 +65,7 @@ fuzz: ## Fuzz every reader of outside bytes with coverage; MINUTES=n in all (60)
 
 # With the packages of the other tests, so that only our own crates are compiled for it.
 fuzz-short: ## Fuzz every reader for two minutes in all, with the build of the tests
-	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING)" scripts/fuzz 120
+	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING) --test harness" scripts/fuzz 120
 
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies

@@ -1,0 +1,30 @@
+//! The harness, run on tests of every outcome.
+
+use ebb_test_support::{conclude, skip, tests};
+
+fn passes() {}
+
+fn fails() {
+    assert_eq!(std::hint::black_box(1), 2);
+}
+
+fn is_skipped() {
+    skip("no moon");
+}
+
+fn errs() -> Result<(), String> {
+    Err("no sun".to_owned())
+}
+
+#[test]
+fn a_skipped_test_is_ignored_and_neither_passed_nor_failed() {
+    let all = tests![self::passes, fails, is_skipped, errs];
+    assert_eq!(all[0].0, "self::passes");
+    let conclusion = conclude(all, ["test", "--test-threads", "1"]);
+    let counts = (
+        conclusion.num_passed,
+        conclusion.num_failed,
+        conclusion.num_ignored,
+    );
+    assert_eq!(counts, (1, 2, 1));
+}
