@@ -41,6 +41,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
 
+/// What only tests may name.
+const FOR_TESTS: &[(&str, &str)] = &[("ebb-probe", "ebb-domain")];
+
 /// The harness, which the tests of every crate may use.
 const HARNESS: &str = "ebb-test-support";
 
@@ -89,8 +92,9 @@ fn objection(
         ));
     }
     let known = allowed.get(from.as_str()).copied().unwrap_or_default();
-    let is_harness = to == HARNESS && edge.is_for_tests;
-    if packages.contains(to) && !known.contains(&to.as_str()) && !is_harness {
+    let is_of_tests = to == HARNESS || FOR_TESTS.contains(&(from.as_str(), to.as_str()));
+    let is_known = known.contains(&to.as_str()) || (edge.is_for_tests && is_of_tests);
+    if packages.contains(to) && !is_known {
         return Some(format!(
             "{from} depends on {to}, which ARCHITECTURE.md does not allow"
         ));
