@@ -120,6 +120,7 @@ pub fn hour_of_week(at: Timestamp) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeHours {
     /// The first kept hour since 1970.
+    #[serde(deserialize_with = "packed::hour_number")]
     first: i64,
     /// One after the other from `first` on; neither end is empty.
     #[serde(with = "packed")]
