@@ -10,7 +10,8 @@ use serde_json::Value;
 /// [`ANY`] may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-telemetry", &[]),
-    ("ebb-domain", &["ebb-telemetry"]),
+    ("ebb-catalog", &["ebb-telemetry"]),
+    ("ebb-domain", &["ebb-catalog", "ebb-telemetry"]),
     ("ebb-wire", &["ebb-telemetry"]),
     ("ebb-lake", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
     ("ebb-cloud", &["ebb-domain"]),

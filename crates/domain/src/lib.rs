@@ -1,7 +1,6 @@
 //! What Ebb decides, and the words it decides in. Everything here is pure:
 //! no clock, environment, network, file or randomness; facts in, decision out.
 
-pub mod catalogue;
 pub mod decision;
 pub mod finding;
 pub mod fleet;
@@ -37,4 +36,16 @@ pub mod heartbeat {
 pub mod units {
     pub use ebb_telemetry::money::{Usd, UsdPerHour, grouped};
     pub use ebb_telemetry::units::*;
+}
+
+/// The catalog by its earlier paths.
+pub mod catalogue {
+    pub use ebb_catalog::catalog::*;
+    pub use ebb_catalog::fargate_prices::*;
+    pub use ebb_catalog::list_price::*;
+    pub use ebb_catalog::machine_type::*;
+    pub use ebb_catalog::parse::*;
+    pub use ebb_catalog::refreshed_prices::*;
+    pub use ebb_catalog::spot_advisor as advisor;
+    pub use ebb_catalog::storage_prices::*;
 }

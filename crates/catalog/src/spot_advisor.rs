@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::identity::{InstanceType, Region};
+use ebb_telemetry::identity::{InstanceType, Region};
 
 /// Why the file was refused.
 #[derive(Debug, Error)]

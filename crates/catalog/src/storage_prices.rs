@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Catalogue;
-use crate::identity::Region;
-use crate::units::{Usd, UsdPerHour};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 
 /// Prices of one region; what is not told is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -34,7 +31,7 @@ impl StoragePrices {
     pub const VOLUME_TYPES: [&str; 5] = ["gp2", "gp3", "st1", "sc1", "standard"];
 
     /// Whether AWS told all that volumes and snapshots cost.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         let told = [self.snapshot, self.archived_snapshot];
         told.iter().all(Option::is_some)
             && (Self::VOLUME_TYPES.iter()).all(|name| self.volumes.contains_key(*name))
@@ -57,17 +54,18 @@ const FRANKFURT: Row = ([119_000, 95_200, 54_000, 18_000, 59_000], [54_000, 13_5
 /// Source: aws.amazon.com/vpc/pricing, "Public IPv4 addresses", since 2024-02-01.
 const ADDRESS: UsdPerHour = UsdPerHour::from_micros(5_000);
 
-static REMEMBERED: LazyLock<BTreeMap<&'static str, StoragePrices>> = LazyLock::new(|| {
-    BTreeMap::from([
-        ("us-east-1", of_row(UNITED_STATES)),
-        ("us-east-2", of_row(UNITED_STATES)),
-        ("us-west-2", of_row(UNITED_STATES)),
-        ("eu-west-1", of_row(IRELAND)),
-        ("eu-central-1", of_row(FRANKFURT)),
-    ])
-});
+pub(crate) static REMEMBERED: LazyLock<BTreeMap<&'static str, StoragePrices>> =
+    LazyLock::new(|| {
+        BTreeMap::from([
+            ("us-east-1", of_row(UNITED_STATES)),
+            ("us-east-2", of_row(UNITED_STATES)),
+            ("us-west-2", of_row(UNITED_STATES)),
+            ("eu-west-1", of_row(IRELAND)),
+            ("eu-central-1", of_row(FRANKFURT)),
+        ])
+    });
 
-static ELSEWHERE: StoragePrices = StoragePrices {
+pub(crate) static ELSEWHERE: StoragePrices = StoragePrices {
     volumes: BTreeMap::new(),
     gp3_iops: None,
     gp3_mibps: None,
@@ -88,36 +86,12 @@ fn of_row((volumes, [snapshot, archived]): Row) -> StoragePrices {
     }
 }
 
-impl Catalogue {
-    /// A price of storage or addresses in a region: as AWS told it, and what it did not tell
-    /// as it is remembered. Unknown where neither is.
-    pub fn storage<T>(
-        &self,
-        region: &Region,
-        of: impl Fn(&StoragePrices) -> Option<T>,
-    ) -> Option<T> {
-        let remembered = || REMEMBERED.get(region.as_str()).unwrap_or(&ELSEWHERE);
-        let told = self.storage.get(region).and_then(&of);
-        told.or_else(|| of(remembered()))
-    }
-
-    /// When AWS told prices of storage or addresses in a region; `None` where it told none.
-    pub fn storage_told_at(&self, region: &Region) -> Option<Timestamp> {
-        self.storage.get(region).and_then(|_| self.told_at(region))
-    }
-
-    /// Whether AWS told what volumes and snapshots cost in a region, all of it.
-    pub fn tells_storage(&self, region: &Region) -> bool {
-        let told = self.storage.get(region);
-        told.is_some_and(StoragePrices::is_whole)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Refreshed, RegionPrices};
     use super::*;
-    use crate::identity::InstanceType;
+    use crate::catalog::Catalogue;
+    use crate::refreshed_prices::{Refreshed, RegionPrices};
+    use ebb_telemetry::identity::{InstanceType, Region};
 
     #[test]
     fn what_aws_told_holds_and_the_rest_is_as_remembered_or_unknown() {

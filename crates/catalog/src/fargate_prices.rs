@@ -1,11 +1,9 @@
 //! What Fargate charges an hour, for Linux.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Architecture, Catalogue};
-use crate::identity::Region;
-use crate::units::{Bytes, MilliCores, UsdPerHour};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::units::{Bytes, MilliCores};
 
 /// Prices of one region by architecture; what is not told is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -29,7 +27,7 @@ pub struct FargateRates {
 
 /// Source: "AWS Fargate Pricing", us-east-1, Linux: 0.04048 USD a vCPU and 0.004445 USD a GB
 /// an hour on x86, 0.03238 and 0.00356 on Arm.
-const BUILT_IN: (&str, FargatePrices) = (
+pub(crate) const BUILT_IN: (&str, FargatePrices) = (
     "us-east-1",
     FargatePrices {
         x86_64: Some(FargateRates {
@@ -51,28 +49,12 @@ impl FargateRates {
     }
 }
 
-impl Catalogue {
-    /// What Fargate charges in a region, on demand; `None` where nobody told.
-    pub fn fargate(&self, region: &Region, architecture: Architecture) -> Option<FargateRates> {
-        let built_in = Some(BUILT_IN.1).filter(|_| region.as_str() == BUILT_IN.0);
-        let told = self.fargate.get(region).copied();
-        let of = |prices: FargatePrices| match architecture {
-            Architecture::X86_64 => prices.x86_64,
-            Architecture::Arm64 => prices.arm64,
-        };
-        told.and_then(of).or(built_in.and_then(of))
-    }
-
-    /// When AWS told what Fargate charges in a region; `None` where it told nothing, for the
-    /// built-in price has no day.
-    pub fn fargate_told_at(&self, region: &Region) -> Option<Timestamp> {
-        self.fargate.get(region).and_then(|_| self.told_at(region))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Catalogue;
+    use crate::machine_type::Architecture;
+    use ebb_telemetry::identity::Region;
 
     #[test]
     fn a_task_costs_its_vcpus_and_its_memory() {

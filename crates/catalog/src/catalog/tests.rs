@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::units::Usd;
+use crate::list_price::*;
+use crate::machine_type::*;
+use ebb_telemetry::units::Bytes;
 
-const DROPPED: &str = include_str!("data/dropped.csv");
+const DROPPED: &str = include_str!("../data/dropped.csv");
 
 fn region(name: &str) -> Region {
     Region::new(name).expect("a region")

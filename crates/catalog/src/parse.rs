@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use thiserror::Error;
 
-use super::{Architecture, Devices, Hypervisor, ListPrice, PriceBasis, Priced, TypeSpec};
-use crate::identity::{IdentityError, InstanceType, Region};
-use crate::units::{Bytes, Usd, UsdPerHour};
+use crate::list_price::{ListPrice, PriceBasis, Priced};
+use crate::machine_type::{Architecture, Devices, Hypervisor, TypeSpec};
+use ebb_telemetry::identity::{IdentityError, InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::units::Bytes;
 
 const TYPES: &str = "types.csv";
 const PRICES: &str = "prices.csv";
@@ -86,7 +88,7 @@ pub enum Problem {
 }
 
 /// The types of `types.csv`, sorted by name.
-pub(super) fn types(text: &str) -> Result<Vec<TypeSpec>, CatalogueError> {
+pub(crate) fn types(text: &str) -> Result<Vec<TypeSpec>, CatalogueError> {
     let mut lines = table(TYPES, text)?;
     let (at, header) = lines.header;
     if !header.split(',').eq(TYPE_COLUMNS) {
@@ -104,17 +106,17 @@ pub(super) fn types(text: &str) -> Result<Vec<TypeSpec>, CatalogueError> {
 }
 
 /// What `prices.csv` holds.
-pub(super) struct Prices {
+pub(crate) struct Prices {
     /// Where its prices come from, and of which day.
-    pub(super) source: String,
+    pub(crate) source: String,
     /// The day of the earlier list that some are of; `None` where none is.
-    pub(super) earlier: Option<Date>,
+    pub(crate) earlier: Option<Date>,
     /// Prices by region, sorted by type.
-    pub(super) by_region: BTreeMap<Region, Vec<Priced>>,
+    pub(crate) by_region: BTreeMap<Region, Vec<Priced>>,
 }
 
 /// The prices of types that are known.
-pub(super) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, CatalogueError> {
+pub(crate) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, CatalogueError> {
     let lines = table(PRICES, text)?;
     let (at, header) = lines.header;
     let names = header
@@ -138,7 +140,7 @@ pub(super) fn prices(text: &str, types: &[TypeSpec]) -> Result<Prices, Catalogue
 }
 
 /// The day that ends the description of a source.
-pub(super) fn day_of(source: &str) -> Option<Date> {
+pub(crate) fn day_of(source: &str) -> Option<Date> {
     source.rsplit(' ').next()?.parse().ok()
 }
 

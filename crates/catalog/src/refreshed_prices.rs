@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use jiff::civil::Date;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Catalogue, FargatePrices, ListPrice, PriceBasis, Priced, StoragePrices, TypeSpec};
-use crate::fleet::SpotTerms;
-use crate::identity::{InstanceType, Region};
-use crate::units::{Usd, UsdPerHour};
+use crate::fargate_prices::FargatePrices;
+use crate::machine_type::TypeSpec;
+use crate::spot_terms::SpotTerms;
+use crate::storage_prices::StoragePrices;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::UsdPerHour;
 
 /// What AWS told at one time or another: prices for Linux in shared tenancy, and what
 /// machine types have.
@@ -78,119 +79,10 @@ impl Refreshed {
     }
 }
 
-impl Catalogue {
-    /// The day that the built-in prices are of; `None` where the source names none.
-    pub fn day(&self) -> Option<Date> {
-        super::parse::day_of(&self.source)
-    }
-
-    /// The same with the machine types that were described and with prices that are younger
-    /// than its own. Types whose specs are not known have a price and are never offered,
-    /// because nothing could be placed on them.
-    #[must_use]
-    pub fn with(&self, refreshed: &Refreshed) -> Self {
-        let mut all = self.with_types(&refreshed.types);
-        for (region, told) in &refreshed.regions {
-            let day = told.at.to_zoned(TimeZone::UTC).date();
-            if told.on_demand.is_empty() || self.day().is_some_and(|own| day <= own) {
-                continue;
-            }
-            let kept = all.prices.remove(region).unwrap_or_default();
-            let mut by_type: BTreeMap<usize, ListPrice> =
-                kept.iter().map(|p| (p.type_index, p.price)).collect();
-            for (name, usd_per_hour) in &told.on_demand {
-                if usd_per_hour.0 <= Usd::ZERO {
-                    continue;
-                }
-                let price = ListPrice {
-                    usd_per_hour: *usd_per_hour,
-                    basis: PriceBasis::Told,
-                };
-                match all.index(name) {
-                    Some(index) => _ = by_type.insert(index, price),
-                    None => {
-                        let beyond = all.beyond.entry(region.clone()).or_default();
-                        beyond.insert(name.clone(), *usd_per_hour);
-                    }
-                }
-            }
-            let priced = by_type.into_iter();
-            let priced = priced.map(|(type_index, price)| Priced { type_index, price });
-            all.prices.insert(region.clone(), priced.collect());
-            all.told.insert(region.clone(), told.at);
-            all.fargate.insert(region.clone(), told.fargate);
-            all.storage.insert(region.clone(), told.storage.clone());
-        }
-        all
-    }
-
-    /// The same with these types, in the place of what it had of the same names.
-    fn with_types(&self, told: &BTreeMap<InstanceType, ToldType>) -> Self {
-        if told.is_empty() {
-            return self.clone();
-        }
-        let own = self.types.iter();
-        let mut by_name: BTreeMap<&InstanceType, &TypeSpec> =
-            own.map(|spec| (&spec.name, spec)).collect();
-        by_name.extend(told.values().map(|told| (&told.spec.name, &told.spec)));
-        let place: BTreeMap<&InstanceType, usize> = by_name.keys().copied().zip(0..).collect();
-        // Both are sorted by name, so that what moves stays in order.
-        let moved = |priced: &Priced| {
-            let name = &self.types.get(priced.type_index)?.name;
-            Some(Priced {
-                type_index: *place.get(name)?,
-                ..*priced
-            })
-        };
-        let prices = self.prices.iter();
-        let prices = prices.map(|(region, all)| {
-            let moved = all.iter().filter_map(moved);
-            (region.clone(), moved.collect())
-        });
-        let mut described = self.described.clone();
-        described.extend(told.values().map(|told| (told.spec.name.clone(), told.at)));
-        Self {
-            prices: prices.collect(),
-            types: by_name.into_values().cloned().collect(),
-            described,
-            ..self.clone()
-        }
-    }
-
-    /// When EC2 described a type; `None` where what is built in holds, or nothing.
-    pub fn described_at(&self, name: &InstanceType) -> Option<Timestamp> {
-        self.described.get(name).copied()
-    }
-
-    /// When AWS told prices last; `None` where only the built-in ones hold.
-    pub fn told_last(&self) -> Option<Timestamp> {
-        self.told.values().max().copied()
-    }
-
-    /// Where all the prices come from and of when, in one line.
-    pub fn sources(&self) -> String {
-        let mut all = self.source.clone();
-        let day = |at: &Timestamp| at.strftime("%Y-%m-%d").to_string();
-        if let Some(oldest) = self.told.values().min() {
-            let (many, day) = (self.told.len(), day(oldest));
-            all += &format!("; {many} regions as AWS's Price List told them on {day} or later");
-        }
-        if let Some(oldest) = self.described.values().min() {
-            let (many, day) = (self.described.len(), day(oldest));
-            all += &format!("; {many} machine types as EC2 described them on {day} or later");
-        }
-        all
-    }
-
-    /// When AWS told the prices of a region; `None` where the built-in ones hold.
-    pub fn told_at(&self, region: &Region) -> Option<Timestamp> {
-        self.told.get(region).copied()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Catalogue;
 
     fn told(at: &str, prices: &[(&str, i64)]) -> Refreshed {
         let kind = |name: &str| InstanceType::new(name).expect("a type");
