@@ -119,7 +119,7 @@ fn capabilities(machine: &Machine) -> Check {
     let has = |bit: u32| held >> bit & 1 == 1;
     let lacks = CAPABILITIES
         .iter()
-        .filter(|(bit, _, in_admin)| !has(*bit) && !(*in_admin && has(CAP_SYS_ADMIN)));
+        .filter(|(bit, _, in_admin)| !(has(*bit) || *in_admin && has(CAP_SYS_ADMIN)));
     let lacks: Vec<&str> = lacks.map(|(_, name, _)| *name).collect();
     if lacks.is_empty() {
         return Check::ok(NAME, CAPABILITIES.map(|(_, name, _)| name).join(", "));
