@@ -32,6 +32,7 @@ test: ## Run every test
 	cargo fmt --all --check
 	@$(MAKE) --no-print-directory terraform units security deny simulators build lint advice
 	$(CARGO) test $(EVERYTHING) --no-fail-fast
+	@$(MAKE) --no-print-directory fuzz-short
 
 check: lint security ## Format, lints and the fast tests
 	cargo fmt --all --check
