@@ -11,6 +11,9 @@ mod convert;
 mod error;
 mod header;
 mod message;
+// Generated: `tests/generated.rs` makes it from `ebb.v1.proto`.
+#[rustfmt::skip]
+#[expect(unreachable_pub, reason = "the generator makes everything public")]
 mod proto;
 mod read;
 

@@ -1,62 +1,49 @@
-//! The protobuf messages of v1, as they are written; `read` reads them. Tags are for ever: a field that is dropped keeps
-//! its tag reserved in a comment, a new one takes the next.
-
-mod one_four;
-mod one_three;
-mod one_two;
-
-use prost::{Enumeration, Message};
-
-pub(crate) use one_four::{Asked, Reclaim, Unmoved};
-pub(crate) use one_three::{Files, Handed, Label, Opened};
-pub(crate) use one_two::{
-    GpuUse, NetworkDetail, NodeDetail, Pressure, RunName, StepGpu, StepNetwork,
-};
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Heartbeats {
+// Generated from ebb.v1.proto; tests/generated.rs tells how.
+/// A message in the queue: at most 64 KiB in base64, zstd-compressed, after a header.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Heartbeats {
     #[prost(message, optional, tag = "1")]
-    pub sent: Option<Sent>,
+    pub sent: ::core::option::Option<Sent>,
     #[prost(message, repeated, tag = "2")]
-    pub heartbeats: Vec<Heartbeat>,
+    pub heartbeats: ::prost::alloc::vec::Vec<Heartbeat>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Steps {
+/// An object in the bucket: steps that ended.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Steps {
     #[prost(message, optional, tag = "1")]
-    pub sent: Option<Sent>,
+    pub sent: ::core::option::Option<Sent>,
     #[prost(string, tag = "2")]
-    pub node: String,
+    pub node: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
-    pub boot: String,
+    pub boot: ::prost::alloc::string::String,
     #[prost(string, tag = "4")]
-    pub probe_start: String,
+    pub probe_start: ::prost::alloc::string::String,
     #[prost(uint64, tag = "5")]
     pub sequence: u64,
     #[prost(enumeration = "Origin", tag = "6")]
     pub origin: i32,
     #[prost(message, repeated, tag = "7")]
-    pub steps: Vec<Step>,
+    pub steps: ::prost::alloc::vec::Vec<Step>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Sent {
+/// When and on which boot of the node something was sent.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Sent {
     #[prost(string, tag = "1")]
-    pub boot: String,
+    pub boot: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub clock_ns: u64,
     #[prost(int64, tag = "3")]
     pub wall_us: i64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Heartbeat {
+/// What one node did in one interval.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Heartbeat {
     #[prost(string, tag = "1")]
-    pub node: String,
+    pub node: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
-    pub boot: String,
+    pub boot: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
-    pub probe_start: String,
+    pub probe_start: ::prost::alloc::string::String,
     #[prost(uint64, tag = "4")]
     pub sequence: u64,
     #[prost(uint64, tag = "5")]
@@ -68,71 +55,70 @@ pub(crate) struct Heartbeat {
     #[prost(enumeration = "Origin", tag = "8")]
     pub origin: i32,
     #[prost(message, optional, tag = "9")]
-    pub coverage: Option<Coverage>,
+    pub coverage: ::core::option::Option<Coverage>,
     #[prost(message, optional, tag = "10")]
-    pub hardware: Option<Hardware>,
+    pub hardware: ::core::option::Option<Hardware>,
     #[prost(message, optional, tag = "11")]
-    pub workload: Option<Usage>,
+    pub workload: ::core::option::Option<Usage>,
     #[prost(message, optional, tag = "12")]
-    pub background: Option<Usage>,
+    pub background: ::core::option::Option<Usage>,
     #[prost(uint64, optional, tag = "13")]
-    pub typed_ago_ms: Option<u64>,
+    pub typed_ago_ms: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "14")]
-    pub steps: Vec<Step>,
+    pub steps: ::prost::alloc::vec::Vec<Step>,
     #[prost(message, optional, tag = "15")]
-    pub probe: Option<ProbeCost>,
+    pub probe: ::core::option::Option<ProbeCost>,
     /// Since 1.2.
     #[prost(message, optional, tag = "16")]
-    pub detail: Option<NodeDetail>,
+    pub detail: ::core::option::Option<NodeDetail>,
 }
-
-/// Shares in parts per million.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Coverage {
+/// Shares of the interval in which each signal was watched, in parts per million. Absent: unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Coverage {
     #[prost(uint32, optional, tag = "1")]
-    pub cpu: Option<u32>,
+    pub cpu: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "2")]
-    pub memory: Option<u32>,
+    pub memory: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "3")]
-    pub disk: Option<u32>,
+    pub disk: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "4")]
-    pub network: Option<u32>,
+    pub network: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "5")]
-    pub gpu: Option<u32>,
+    pub gpu: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "6")]
-    pub short_processes: Option<u32>,
+    pub short_processes: ::core::option::Option<u32>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Hardware {
+/// What the machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Hardware {
     #[prost(uint64, tag = "1")]
     pub milli_cores: u64,
     #[prost(uint64, tag = "2")]
     pub memory_bytes: u64,
     #[prost(uint32, optional, tag = "3")]
-    pub gpus: Option<u32>,
+    pub gpus: ::core::option::Option<u32>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Usage {
+/// What a group of processes used in the interval. Absent: unknown, which is not zero.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Usage {
     #[prost(uint64, optional, tag = "1")]
-    pub cpu_ns: Option<u64>,
+    pub cpu_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "2")]
-    pub disk_bytes: Option<u64>,
+    pub disk_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "3")]
-    pub network_bytes: Option<u64>,
+    pub network_bytes: ::core::option::Option<u64>,
     #[prost(uint32, optional, tag = "4")]
-    pub gpu_ppm: Option<u32>,
+    pub gpu_ppm: ::core::option::Option<u32>,
     #[prost(uint64, tag = "5")]
     pub processes_started: u64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ProbeCost {
+/// What the probe itself used in the interval, and what it lost since it started.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProbeCost {
     #[prost(uint64, tag = "1")]
     pub cpu_ns: u64,
     #[prost(uint64, optional, tag = "2")]
-    pub resident_bytes: Option<u64>,
+    pub resident_bytes: ::core::option::Option<u64>,
     #[prost(uint64, tag = "3")]
     pub events_lost: u64,
     #[prost(uint64, tag = "4")]
@@ -141,25 +127,25 @@ pub(crate) struct ProbeCost {
     pub spool_depth_bytes: u64,
     /// Since 1.6.
     #[prost(uint64, optional, tag = "6")]
-    pub records_unreadable: Option<u64>,
+    pub records_unreadable: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "7")]
-    pub steps_left_out: Option<u64>,
+    pub steps_left_out: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
-    pub steps_shortened: Option<u64>,
+    pub steps_shortened: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "9")]
-    pub unclean_stops: Option<u64>,
+    pub unclean_stops: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "10")]
-    pub power_losses: Option<u64>,
+    pub power_losses: ::core::option::Option<u64>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Step {
+/// One task: totals since its start.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Step {
     #[prost(enumeration = "StepKind", tag = "1")]
     pub kind: i32,
     #[prost(string, tag = "2")]
-    pub key: String,
+    pub key: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
-    pub name: String,
+    pub name: ::prost::alloc::string::String,
     #[prost(uint64, tag = "4")]
     pub started_ns: u64,
     #[prost(uint64, tag = "5")]
@@ -174,92 +160,92 @@ pub(crate) struct Step {
     #[prost(uint64, tag = "9")]
     pub cpu_ns: u64,
     #[prost(uint64, optional, tag = "10")]
-    pub peak_memory_bytes: Option<u64>,
+    pub peak_memory_bytes: ::core::option::Option<u64>,
     #[prost(enumeration = "MemorySource", tag = "11")]
     pub peak_memory_source: i32,
     #[prost(uint64, optional, tag = "12")]
-    pub disk_read_bytes: Option<u64>,
+    pub disk_read_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "13")]
-    pub disk_written_bytes: Option<u64>,
+    pub disk_written_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "14")]
-    pub requested_milli_cores: Option<u64>,
+    pub requested_milli_cores: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "15")]
-    pub requested_memory_bytes: Option<u64>,
+    pub requested_memory_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "16")]
-    pub peak_milli_cores: Option<u64>,
+    pub peak_milli_cores: ::core::option::Option<u64>,
     #[prost(uint64, tag = "17")]
     pub last_progress_ns: u64,
     #[prost(message, repeated, tag = "18")]
-    pub tools: Vec<Tool>,
+    pub tools: ::prost::alloc::vec::Vec<Tool>,
     /// Since 1.1.
     #[prost(message, optional, boxed, tag = "19")]
-    pub detail: Option<Box<Detail>>,
+    pub detail: ::core::option::Option<::prost::alloc::boxed::Box<Detail>>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Detail {
+/// More about a task. Absent: unknown, which is not zero.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Detail {
     #[prost(uint64, optional, tag = "1")]
-    pub user_cpu_ns: Option<u64>,
+    pub user_cpu_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "2")]
-    pub system_cpu_ns: Option<u64>,
+    pub system_cpu_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "3")]
-    pub run_queue_ns: Option<u64>,
+    pub run_queue_ns: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "4")]
-    pub voluntary_switches: Option<u64>,
+    pub voluntary_switches: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "5")]
-    pub involuntary_switches: Option<u64>,
+    pub involuntary_switches: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "6")]
-    pub minor_faults: Option<u64>,
+    pub minor_faults: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "7")]
-    pub major_faults: Option<u64>,
+    pub major_faults: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "8")]
-    pub disk_delay_ns: Option<u64>,
+    pub disk_delay_ns: ::core::option::Option<u64>,
     /// By class, the fewest cores first; empty ones at the end are left out.
     #[prost(message, repeated, tag = "9")]
-    pub parallelism: Vec<Busy>,
+    pub parallelism: ::prost::alloc::vec::Vec<Busy>,
     #[prost(message, repeated, tag = "10")]
-    pub states: Vec<Sampled>,
+    pub states: ::prost::alloc::vec::Vec<Sampled>,
     /// Since 1.2.
     #[prost(message, optional, tag = "11")]
-    pub network: Option<StepNetwork>,
+    pub network: ::core::option::Option<StepNetwork>,
     #[prost(message, optional, tag = "12")]
-    pub gpu: Option<StepGpu>,
+    pub gpu: ::core::option::Option<StepGpu>,
     #[prost(message, optional, tag = "13")]
-    pub run: Option<RunName>,
+    pub run: ::core::option::Option<RunName>,
     /// Since 1.3.
     #[prost(message, optional, tag = "14")]
-    pub handed: Option<Handed>,
+    pub handed: ::core::option::Option<Handed>,
     #[prost(message, optional, tag = "15")]
-    pub opened: Option<Opened>,
+    pub opened: ::core::option::Option<Opened>,
     /// Since 1.4.
     #[prost(message, optional, tag = "16")]
-    pub asked: Option<Asked>,
+    pub asked: ::core::option::Option<Asked>,
     #[prost(message, optional, tag = "17")]
-    pub unmoved: Option<Unmoved>,
+    pub unmoved: ::core::option::Option<Unmoved>,
     #[prost(uint32, optional, tag = "18")]
-    pub threads: Option<u32>,
+    pub threads: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "19")]
-    pub user: Option<u32>,
+    pub user: ::core::option::Option<u32>,
     #[prost(message, optional, tag = "20")]
-    pub reclaim: Option<Reclaim>,
+    pub reclaim: ::core::option::Option<Reclaim>,
     #[prost(uint64, optional, tag = "21")]
-    pub memory_now_bytes: Option<u64>,
+    pub memory_now_bytes: ::core::option::Option<u64>,
     /// Since 1.5: a bit each, as `namespaces(7)` lists mount, pid, network, user, UTS, IPC
     /// and cgroup, in this order.
     #[prost(uint32, optional, tag = "22")]
-    pub namespaces: Option<u32>,
+    pub namespaces: ::core::option::Option<u32>,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Busy {
+/// Wall time with so many busy cores, and the CPU time in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Busy {
     #[prost(uint64, tag = "1")]
     pub wall_ns: u64,
     #[prost(uint64, tag = "2")]
     pub cpu_ns: u64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Sampled {
+/// How often the threads of a task were sampled in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Sampled {
     #[prost(enumeration = "TaskState", tag = "1")]
     pub state: i32,
     #[prost(uint64, tag = "2")]
@@ -267,33 +253,217 @@ pub(crate) struct Sampled {
     #[prost(uint64, tag = "3")]
     pub time_ns: u64,
 }
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Tool {
+/// One program of a task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Tool {
     #[prost(string, tag = "1")]
-    pub name: String,
+    pub name: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub processes: u64,
     #[prost(uint64, tag = "3")]
     pub cpu_ns: u64,
     #[prost(uint64, optional, tag = "4")]
-    pub peak_memory_bytes: Option<u64>,
+    pub peak_memory_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "5")]
-    pub disk_bytes: Option<u64>,
+    pub disk_bytes: ::core::option::Option<u64>,
 }
-
-/// Zero is never written: an enumeration that is absent is an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+/// More about the node.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeDetail {
+    #[prost(string, optional, tag = "1")]
+    pub sampled_because: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub gpus: ::prost::alloc::vec::Vec<GpuUse>,
+    #[prost(uint64, tag = "3")]
+    pub gpu_restarts: u64,
+    #[prost(message, optional, tag = "4")]
+    pub network: ::core::option::Option<NetworkDetail>,
+    #[prost(message, optional, tag = "5")]
+    pub pressure: ::core::option::Option<Pressure>,
+    #[prost(uint64, optional, tag = "6")]
+    pub reclaimed_bytes: ::core::option::Option<u64>,
+    /// Since 1.3.
+    #[prost(uint64, tag = "7")]
+    pub labels_refused: u64,
+    /// Since 1.4.
+    #[prost(uint64, optional, tag = "8")]
+    pub memory_used_bytes: ::core::option::Option<u64>,
+    /// Since 1.6.
+    #[prost(string, optional, tag = "9")]
+    pub masked_because: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// One GPU in the interval.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GpuUse {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(string, tag = "2")]
+    pub model: ::prost::alloc::string::String,
+    #[prost(uint32, optional, tag = "3")]
+    pub busy_ppm: ::core::option::Option<u32>,
+    #[prost(uint64, optional, tag = "4")]
+    pub memory_held_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "5")]
+    pub memory_bytes: ::core::option::Option<u64>,
+    #[prost(uint32, optional, tag = "6")]
+    pub processes: ::core::option::Option<u32>,
+}
+/// The node's network next to its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NetworkDetail {
+    #[prost(uint64, tag = "1")]
+    pub owned_bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub unowned_bytes: u64,
+    #[prost(uint64, tag = "3")]
+    pub retransmits: u64,
+    #[prost(uint64, optional, tag = "4")]
+    pub connections: ::core::option::Option<u64>,
+}
+/// Pressure stall information: time in the interval.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Pressure {
+    #[prost(uint64, tag = "1")]
+    pub cpu_some_ns: u64,
+    #[prost(uint64, tag = "2")]
+    pub memory_some_ns: u64,
+    #[prost(uint64, tag = "3")]
+    pub memory_full_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub disk_some_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub disk_full_ns: u64,
+}
+/// TCP payload of a task's sockets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StepNetwork {
+    #[prost(uint64, tag = "1")]
+    pub received_bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub sent_bytes: u64,
+    #[prost(uint64, tag = "3")]
+    pub retransmits: u64,
+    #[prost(uint64, tag = "4")]
+    pub connections: u64,
+}
+/// What a task used of GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StepGpu {
+    #[prost(uint32, tag = "1")]
+    pub devices: u32,
+    #[prost(uint64, tag = "2")]
+    pub held_ns: u64,
+    #[prost(uint64, optional, tag = "3")]
+    pub busy_ns: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub peak_memory_bytes: ::core::option::Option<u64>,
+}
+/// The pipeline run that a task belongs to, from its launcher.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunName {
+    #[prost(string, tag = "1")]
+    pub launcher: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "3")]
+    pub pipeline: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What a scheduler sent about a task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Handed {
+    #[prost(string, optional, tag = "1")]
+    pub trace_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub labels: ::prost::alloc::vec::Vec<Label>,
+}
+/// A label from a scheduler.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Label {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
+/// Arguments and files of a task; off by default.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Opened {
+    #[prost(string, repeated, tag = "1")]
+    pub arguments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "2")]
+    pub files: ::prost::alloc::vec::Vec<Files>,
+    #[prost(uint64, tag = "3")]
+    pub files_left_out: u64,
+}
+/// Files that were opened below a path.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Files {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub count: u64,
+}
+/// Bytes and calls of read and write, whether or not they reached a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Asked {
+    #[prost(uint64, tag = "1")]
+    pub read_bytes: u64,
+    #[prost(uint64, tag = "2")]
+    pub written_bytes: u64,
+    #[prost(uint64, tag = "3")]
+    pub read_calls: u64,
+    #[prost(uint64, tag = "4")]
+    pub write_calls: u64,
+}
+/// CPU time without any input or output.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Unmoved {
+    #[prost(uint64, tag = "1")]
+    pub now_ns: u64,
+    #[prost(uint64, tag = "2")]
+    pub longest_ns: u64,
+}
+/// Memory that the kernel took back in the task's cgroup.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reclaim {
+    #[prost(uint64, optional, tag = "1")]
+    pub taken_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "2")]
+    pub limit_hits: u64,
+}
+/// Whether data was measured or made up. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum Origin {
+pub enum Origin {
     Unspecified = 0,
     Measured = 1,
     Simulated = 2,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+impl Origin {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ORIGIN_UNSPECIFIED",
+            Self::Measured => "ORIGIN_MEASURED",
+            Self::Simulated => "ORIGIN_SIMULATED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ORIGIN_UNSPECIFIED" => Some(Self::Unspecified),
+            "ORIGIN_MEASURED" => Some(Self::Measured),
+            "ORIGIN_SIMULATED" => Some(Self::Simulated),
+            _ => None,
+        }
+    }
+}
+/// What kind of task a key names. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum StepKind {
+pub enum StepKind {
     Unspecified = 0,
     EcsTask = 1,
     Pod = 2,
@@ -305,10 +475,46 @@ pub(crate) enum StepKind {
     Service = 8,
     Tree = 9,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+impl StepKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "STEP_KIND_UNSPECIFIED",
+            Self::EcsTask => "STEP_KIND_ECS_TASK",
+            Self::Pod => "STEP_KIND_POD",
+            Self::Container => "STEP_KIND_CONTAINER",
+            Self::SlurmJob => "STEP_KIND_SLURM_JOB",
+            Self::NextflowTask => "STEP_KIND_NEXTFLOW_TASK",
+            Self::SnakemakeJob => "STEP_KIND_SNAKEMAKE_JOB",
+            Self::Session => "STEP_KIND_SESSION",
+            Self::Service => "STEP_KIND_SERVICE",
+            Self::Tree => "STEP_KIND_TREE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STEP_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "STEP_KIND_ECS_TASK" => Some(Self::EcsTask),
+            "STEP_KIND_POD" => Some(Self::Pod),
+            "STEP_KIND_CONTAINER" => Some(Self::Container),
+            "STEP_KIND_SLURM_JOB" => Some(Self::SlurmJob),
+            "STEP_KIND_NEXTFLOW_TASK" => Some(Self::NextflowTask),
+            "STEP_KIND_SNAKEMAKE_JOB" => Some(Self::SnakemakeJob),
+            "STEP_KIND_SESSION" => Some(Self::Session),
+            "STEP_KIND_SERVICE" => Some(Self::Service),
+            "STEP_KIND_TREE" => Some(Self::Tree),
+            _ => None,
+        }
+    }
+}
+/// How a task ended. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum EndKind {
+pub enum EndKind {
     Unspecified = 0,
     Running = 1,
     Exited = 2,
@@ -316,10 +522,38 @@ pub(crate) enum EndKind {
     OutOfMemory = 4,
     Unknown = 5,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+impl EndKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "END_KIND_UNSPECIFIED",
+            Self::Running => "END_KIND_RUNNING",
+            Self::Exited => "END_KIND_EXITED",
+            Self::Signalled => "END_KIND_SIGNALLED",
+            Self::OutOfMemory => "END_KIND_OUT_OF_MEMORY",
+            Self::Unknown => "END_KIND_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "END_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "END_KIND_RUNNING" => Some(Self::Running),
+            "END_KIND_EXITED" => Some(Self::Exited),
+            "END_KIND_SIGNALLED" => Some(Self::Signalled),
+            "END_KIND_OUT_OF_MEMORY" => Some(Self::OutOfMemory),
+            "END_KIND_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+/// How the peak of memory was measured. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum MemorySource {
+pub enum MemorySource {
     Unspecified = 0,
     CgroupSampled = 1,
     CgroupPeak = 2,
@@ -327,10 +561,38 @@ pub(crate) enum MemorySource {
     HighWaterAtExit = 4,
     MaxRssUpperBound = 5,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+impl MemorySource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MEMORY_SOURCE_UNSPECIFIED",
+            Self::CgroupSampled => "MEMORY_SOURCE_CGROUP_SAMPLED",
+            Self::CgroupPeak => "MEMORY_SOURCE_CGROUP_PEAK",
+            Self::ProcessesSampled => "MEMORY_SOURCE_PROCESSES_SAMPLED",
+            Self::HighWaterAtExit => "MEMORY_SOURCE_HIGH_WATER_AT_EXIT",
+            Self::MaxRssUpperBound => "MEMORY_SOURCE_MAX_RSS_UPPER_BOUND",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MEMORY_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MEMORY_SOURCE_CGROUP_SAMPLED" => Some(Self::CgroupSampled),
+            "MEMORY_SOURCE_CGROUP_PEAK" => Some(Self::CgroupPeak),
+            "MEMORY_SOURCE_PROCESSES_SAMPLED" => Some(Self::ProcessesSampled),
+            "MEMORY_SOURCE_HIGH_WATER_AT_EXIT" => Some(Self::HighWaterAtExit),
+            "MEMORY_SOURCE_MAX_RSS_UPPER_BOUND" => Some(Self::MaxRssUpperBound),
+            _ => None,
+        }
+    }
+}
+/// What a sampled thread was doing. Zero is never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub(crate) enum TaskState {
+pub enum TaskState {
     Unspecified = 0,
     Running = 1,
     Runnable = 2,
@@ -343,4 +605,44 @@ pub(crate) enum TaskState {
     Lock = 9,
     Child = 10,
     Other = 11,
+}
+impl TaskState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
+            Self::Running => "TASK_STATE_RUNNING",
+            Self::Runnable => "TASK_STATE_RUNNABLE",
+            Self::PageFault => "TASK_STATE_PAGE_FAULT",
+            Self::Disk => "TASK_STATE_DISK",
+            Self::Network => "TASK_STATE_NETWORK",
+            Self::Pipe => "TASK_STATE_PIPE",
+            Self::Poll => "TASK_STATE_POLL",
+            Self::Timer => "TASK_STATE_TIMER",
+            Self::Lock => "TASK_STATE_LOCK",
+            Self::Child => "TASK_STATE_CHILD",
+            Self::Other => "TASK_STATE_OTHER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TASK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "TASK_STATE_RUNNING" => Some(Self::Running),
+            "TASK_STATE_RUNNABLE" => Some(Self::Runnable),
+            "TASK_STATE_PAGE_FAULT" => Some(Self::PageFault),
+            "TASK_STATE_DISK" => Some(Self::Disk),
+            "TASK_STATE_NETWORK" => Some(Self::Network),
+            "TASK_STATE_PIPE" => Some(Self::Pipe),
+            "TASK_STATE_POLL" => Some(Self::Poll),
+            "TASK_STATE_TIMER" => Some(Self::Timer),
+            "TASK_STATE_LOCK" => Some(Self::Lock),
+            "TASK_STATE_CHILD" => Some(Self::Child),
+            "TASK_STATE_OTHER" => Some(Self::Other),
+            _ => None,
+        }
+    }
 }
