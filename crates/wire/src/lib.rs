@@ -7,7 +7,8 @@
 //! | SQS message | `ebb.heartbeat/1.6` | base64 of zstd of protobuf |
 //! | S3 object | `ebb.steps/1.6` | zstd of protobuf |
 
-mod convert;
+mod decode;
+mod encode;
 mod error;
 mod header;
 mod message;
@@ -15,7 +16,6 @@ mod message;
 #[rustfmt::skip]
 #[expect(unreachable_pub, reason = "the generator makes everything public")]
 mod proto;
-mod read;
 
 pub use error::{DecodeError, EncodeError};
 pub use message::{

@@ -9,10 +9,10 @@ use ebb_telemetry::step::{StepBatch, StepUsage};
 use prost::Message;
 use zstd::bulk::Decompressor;
 
+use crate::decode;
 use crate::error::{DecodeError, EncodeError};
 use crate::header::{self, Schema};
 use crate::proto;
-use crate::read;
 
 /// Heartbeats in one message at most.
 pub const MAX_HEARTBEATS: usize = 5;
@@ -140,7 +140,7 @@ pub fn decode_heartbeats(body: &str) -> Result<HeartbeatMessage, DecodeError> {
         STANDARD
             .decode_append(rest, &mut work.packed)
             .map_err(DecodeError::Base64)?;
-        read::heartbeats(unpack(&mut work.zstd, &work.packed, &mut work.plain)?)
+        decode::heartbeats(unpack(&mut work.zstd, &work.packed, &mut work.plain)?)
     })
 }
 
@@ -156,7 +156,7 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     let memory = batch.steps.iter().map(StepUsage::memory_bytes).sum();
     small_enough("memory of its steps", memory, MAX_DECODED_OBJECT_BYTES)?;
     let packed = pack(
-        &crate::convert::steps(sent, batch),
+        &crate::encode::steps(sent, batch),
         MAX_UNPACKED_OBJECT_BYTES,
     )?;
     let mut object = format!("{}\n", header::STEPS.line).into_bytes();
@@ -172,7 +172,7 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
 pub fn decode_steps(object: &[u8]) -> Result<StepObject, DecodeError> {
     let packed = opened(header::STEPS, object, "object", MAX_OBJECT_BYTES)?;
     let mut plain = vec![0; MAX_UNPACKED_OBJECT_BYTES];
-    WORKSPACE.with_borrow_mut(|work| read::steps(unpack(&mut work.zstd, packed, &mut plain)?))
+    WORKSPACE.with_borrow_mut(|work| decode::steps(unpack(&mut work.zstd, packed, &mut plain)?))
 }
 
 fn opened<'a>(

@@ -5,6 +5,7 @@
 mod fields;
 mod node;
 mod order;
+mod resource_usage;
 mod step;
 
 use std::str::FromStr;

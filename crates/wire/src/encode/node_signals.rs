@@ -1,7 +1,6 @@
-//! What version 1.2 added: of the node, and of a step's network, GPUs and run.
+//! GPUs, network, pressure and state of the node.
 
 use ebb_telemetry::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
-use ebb_telemetry::step::{RunName, StepGpu, StepNetwork};
 use ebb_telemetry::units::Share;
 
 use super::{name, nanos, number};
@@ -57,38 +56,6 @@ impl From<Pressure> for proto::Pressure {
             memory_full_ns: nanos(pressure.memory_full),
             disk_some_ns: nanos(pressure.disk_some),
             disk_full_ns: nanos(pressure.disk_full),
-        }
-    }
-}
-
-impl From<StepNetwork> for proto::StepNetwork {
-    fn from(network: StepNetwork) -> Self {
-        Self {
-            received_bytes: number(network.received.0),
-            sent_bytes: number(network.sent.0),
-            retransmits: number(network.retransmits),
-            connections: number(network.connections),
-        }
-    }
-}
-
-impl From<StepGpu> for proto::StepGpu {
-    fn from(gpu: StepGpu) -> Self {
-        Self {
-            devices: gpu.devices,
-            held_ns: nanos(gpu.held),
-            busy_ns: gpu.busy.map(nanos),
-            peak_memory_bytes: gpu.peak_memory.map(|bytes| number(bytes.0)),
-        }
-    }
-}
-
-impl From<&RunName> for proto::RunName {
-    fn from(run: &RunName) -> Self {
-        Self {
-            launcher: name(&run.launcher),
-            key: name(&run.key),
-            pipeline: run.pipeline.as_deref().map(name),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! What is said of a step, and whole objects of finished ones.
 
-mod detail;
-
 use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
     StepUsage, ToolUsage,
@@ -10,7 +8,7 @@ use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use super::fields::{Fields, List};
-use super::{Room, named, origin, required, sent, text_again, wrong};
+use super::{Room, named, origin, required, resource_usage, sent, text_again, wrong};
 use crate::error::DecodeError;
 use crate::message::{
     MAX_DECODED_OBJECT_BYTES, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject, allowed,
@@ -87,7 +85,7 @@ pub(super) fn usage(bytes: &[u8], before: Option<&StepUsage>) -> Result<StepUsag
         tools.add(|read| tool(part, tools_before.get(read.len())))
     })?;
     let mut detail = StepDetail::default();
-    said.each(19, |part| detail::read(part, &mut detail))?;
+    said.each(19, |part| resource_usage::read(part, &mut detail))?;
     said.end(19)?;
     if observed < started {
         return Err(wrong("step.observed_ns", "it lies before step.started_ns"));

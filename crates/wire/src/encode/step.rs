@@ -1,11 +1,9 @@
 //! Steps for the wire.
 
-mod detail;
-
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
 
-use super::{name, number, origin_out};
+use super::{name, number, origin_out, resource_usage};
 use crate::proto;
 
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {
@@ -46,7 +44,7 @@ impl From<&StepUsage> for proto::Step {
             peak_milli_cores: s.peak_cores.map(|cores| number(cores.0)),
             last_progress_ns: number(s.last_progress.as_nanos()),
             tools: s.tools.iter().map(Into::into).collect(),
-            detail: detail::out(&s.detail),
+            detail: resource_usage::out(&s.detail),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! From the domain's words to the wire's.
 
-mod one_four;
-mod one_three;
-mod one_two;
+mod node_signals;
+mod resource_usage;
 mod step;
 
 pub(crate) use step::steps;
@@ -15,8 +14,8 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::units::Share;
 
+use crate::decode::MAX_TEXT_BYTES;
 use crate::proto;
-use crate::read::MAX_TEXT_BYTES;
 
 /// The lake stores signed numbers and refuses a heartbeat with a larger one, so larger counters
 /// are sent as this value.
@@ -73,7 +72,7 @@ impl From<&Heartbeat> for proto::Heartbeat {
             typed_ago_ms: h.typed_ago.map(|ago| nanos(ago) / 1_000_000),
             steps: h.steps.iter().map(Into::into).collect(),
             probe: Some((&h.probe).into()),
-            detail: one_two::out(&h.detail),
+            detail: node_signals::out(&h.detail),
         }
     }
 }

@@ -1,18 +1,16 @@
-//! What versions 1.1 to 1.5 added to a step.
-
-mod one_four;
+//! What is known of a step next to its totals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_telemetry::step::{
-    Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled,
-    StepDetail, StepGpu, StepNetwork, TaskState,
+    Asked, Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, Reclaim, RunName,
+    Sampled, StepDetail, StepGpu, StepNetwork, TaskState, Unmoved,
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use super::super::fields::{Fields, List};
-use super::super::{text, text_of};
+use super::fields::{Fields, List};
+use super::{text, text_of};
 use crate::error::DecodeError;
 use crate::message::allowed;
 use crate::proto;
@@ -47,11 +45,11 @@ pub(super) fn read(bytes: &[u8], detail: &mut StepDetail) -> Result<(), DecodeEr
     detail.run = said.last(13, |part| run(part).map(Box::new))?;
     detail.handed = said.last(14, |part| handed(part).map(Box::new))?;
     detail.opened = said.last(15, |part| opened(part).map(Box::new))?;
-    detail.asked = said.last(16, one_four::asked)?;
-    detail.unmoved = said.last(17, one_four::unmoved)?;
+    detail.asked = said.last(16, asked)?;
+    detail.unmoved = said.last(17, unmoved)?;
     detail.threads = said.small(18);
     detail.user = said.small(19);
-    detail.reclaim = said.last(20, one_four::reclaim)?;
+    detail.reclaim = said.last(20, reclaim)?;
     detail.memory_now = said.get(21).map(Bytes);
     detail.namespaces = said.small(22).map(Namespaces::from_bits);
     said.end(22)
@@ -185,4 +183,39 @@ fn task_state(state: u32) -> TaskState {
         Ok(proto::TaskState::Child) => TaskState::Child,
         Ok(proto::TaskState::Other | proto::TaskState::Unspecified) | Err(_) => TaskState::Other,
     }
+}
+
+#[inline]
+fn asked(bytes: &[u8]) -> Result<Asked, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let told = Asked {
+        read: Bytes(said.or_zero(1)),
+        written: Bytes(said.or_zero(2)),
+        read_calls: said.or_zero(3),
+        write_calls: said.or_zero(4),
+    };
+    said.end(4)?;
+    Ok(told)
+}
+
+#[inline]
+fn unmoved(bytes: &[u8]) -> Result<Unmoved, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let told = Unmoved {
+        now: Duration::from_nanos(said.or_zero(1)),
+        longest: Duration::from_nanos(said.or_zero(2)),
+    };
+    said.end(2)?;
+    Ok(told)
+}
+
+#[inline]
+fn reclaim(bytes: &[u8]) -> Result<Reclaim, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let told = Reclaim {
+        taken: said.get(1).map(Bytes),
+        limit_hits: said.or_zero(2),
+    };
+    said.end(2)?;
+    Ok(told)
 }

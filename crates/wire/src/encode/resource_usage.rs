@@ -1,0 +1,186 @@
+//! What is known of a step next to its totals.
+
+use ebb_telemetry::safe_text::clean;
+use ebb_telemetry::step::{
+    Asked, Handed, Namespaces, Opened, Parallelism, Reclaim, RunName, StepDetail, StepGpu,
+    StepNetwork, TaskState, Unmoved,
+};
+
+use super::{name, nanos, number};
+use crate::proto;
+
+/// `None` for a step of which nothing more is known, as before 1.1.
+pub(super) fn out(detail: &StepDetail) -> Option<Box<proto::Detail>> {
+    if *detail == StepDetail::default() {
+        return None;
+    }
+    Some(Box::new(proto::Detail {
+        user_cpu_ns: detail.user_cpu.map(|cpu| number(cpu.0)),
+        system_cpu_ns: detail.system_cpu.map(|cpu| number(cpu.0)),
+        run_queue_ns: detail.run_queue.map(nanos),
+        voluntary_switches: detail.voluntary_switches.map(number),
+        involuntary_switches: detail.involuntary_switches.map(number),
+        minor_faults: detail.minor_faults.map(number),
+        major_faults: detail.major_faults.map(number),
+        disk_delay_ns: detail.disk_delay.map(nanos),
+        parallelism: parallelism_out(&detail.parallelism),
+        states: detail
+            .states
+            .iter()
+            .map(|(state, sampled)| proto::Sampled {
+                state: state_out(*state).into(),
+                samples: number(sampled.samples),
+                time_ns: nanos(sampled.time),
+            })
+            .collect(),
+        network: detail.network.map(Into::into),
+        gpu: detail.gpu.map(Into::into),
+        run: detail.run.as_deref().map(Into::into),
+        handed: detail.handed.as_deref().map(Into::into),
+        opened: detail.opened.as_deref().map(Into::into),
+        asked: detail.asked.map(Into::into),
+        unmoved: detail.unmoved.map(Into::into),
+        threads: detail.threads,
+        user: detail.user,
+        reclaim: detail.reclaim.map(Into::into),
+        memory_now_bytes: detail.memory_now.map(|bytes| number(bytes.0)),
+        namespaces: detail.namespaces.map(Namespaces::bits),
+    }))
+}
+
+fn parallelism_out(parallelism: &Parallelism) -> Vec<proto::Busy> {
+    let classes = parallelism.classes().iter();
+    classes
+        .map(|busy| proto::Busy {
+            wall_ns: nanos(busy.wall),
+            cpu_ns: number(busy.cpu.0),
+        })
+        .collect()
+}
+
+fn state_out(state: TaskState) -> proto::TaskState {
+    match state {
+        TaskState::Running => proto::TaskState::Running,
+        TaskState::Runnable => proto::TaskState::Runnable,
+        TaskState::PageFault => proto::TaskState::PageFault,
+        TaskState::Disk => proto::TaskState::Disk,
+        TaskState::Network => proto::TaskState::Network,
+        TaskState::Pipe => proto::TaskState::Pipe,
+        TaskState::Poll => proto::TaskState::Poll,
+        TaskState::Timer => proto::TaskState::Timer,
+        TaskState::Lock => proto::TaskState::Lock,
+        TaskState::Child => proto::TaskState::Child,
+        TaskState::Other => proto::TaskState::Other,
+    }
+}
+
+impl From<StepNetwork> for proto::StepNetwork {
+    fn from(network: StepNetwork) -> Self {
+        Self {
+            received_bytes: number(network.received.0),
+            sent_bytes: number(network.sent.0),
+            retransmits: number(network.retransmits),
+            connections: number(network.connections),
+        }
+    }
+}
+
+impl From<StepGpu> for proto::StepGpu {
+    fn from(gpu: StepGpu) -> Self {
+        Self {
+            devices: gpu.devices,
+            held_ns: nanos(gpu.held),
+            busy_ns: gpu.busy.map(nanos),
+            peak_memory_bytes: gpu.peak_memory.map(|bytes| number(bytes.0)),
+        }
+    }
+}
+
+impl From<&RunName> for proto::RunName {
+    fn from(run: &RunName) -> Self {
+        Self {
+            launcher: name(&run.launcher),
+            key: name(&run.key),
+            pipeline: run.pipeline.as_deref().map(name),
+        }
+    }
+}
+
+fn short(text: &str, max_bytes: usize) -> String {
+    clean(text, max_bytes).into_owned()
+}
+
+impl From<&Handed> for proto::Handed {
+    fn from(handed: &Handed) -> Self {
+        let label = |(key, value): (&String, &String)| proto::Label {
+            key: short(key, Handed::MAX_KEY_BYTES),
+            value: short(value, Handed::MAX_VALUE_BYTES),
+        };
+        let trace_id = handed.trace_id.as_deref();
+        Self {
+            trace_id: trace_id.map(|id| short(id, Handed::MAX_KEY_BYTES)),
+            labels: handed
+                .labels
+                .iter()
+                .take(Handed::MAX_LABELS)
+                .map(label)
+                .collect(),
+        }
+    }
+}
+
+impl From<&Opened> for proto::Opened {
+    fn from(opened: &Opened) -> Self {
+        let files = |(path, count): (&String, &u64)| proto::Files {
+            path: short(path, Opened::MAX_PATH_BYTES),
+            count: number(*count),
+        };
+        let mut room = Opened::MAX_ARGUMENT_BYTES;
+        let arguments = opened.arguments.iter().take(Opened::MAX_ARGUMENTS);
+        Self {
+            arguments: arguments
+                .map(|argument| {
+                    let argument = short(argument, room.min(crate::decode::MAX_TEXT_BYTES));
+                    room -= argument.len();
+                    argument
+                })
+                .collect(),
+            files: opened
+                .files
+                .iter()
+                .take(Opened::MAX_PATHS)
+                .map(files)
+                .collect(),
+            files_left_out: number(opened.files_left_out),
+        }
+    }
+}
+
+impl From<Asked> for proto::Asked {
+    fn from(asked: Asked) -> Self {
+        Self {
+            read_bytes: number(asked.read.0),
+            written_bytes: number(asked.written.0),
+            read_calls: number(asked.read_calls),
+            write_calls: number(asked.write_calls),
+        }
+    }
+}
+
+impl From<Unmoved> for proto::Unmoved {
+    fn from(unmoved: Unmoved) -> Self {
+        Self {
+            now_ns: nanos(unmoved.now),
+            longest_ns: nanos(unmoved.longest),
+        }
+    }
+}
+
+impl From<Reclaim> for proto::Reclaim {
+    fn from(reclaim: Reclaim) -> Self {
+        Self {
+            taken_bytes: reclaim.taken.map(|bytes| number(bytes.0)),
+            limit_hits: number(reclaim.limit_hits),
+        }
+    }
+}
