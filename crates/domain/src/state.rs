@@ -3,7 +3,9 @@
 //! States form a semilattice: [`FleetState::merge`] is commutative, associative
 //! and idempotent, and folding is merging with the state of one heartbeat, so
 //! order and repeats change nothing. What is dropped to keep a bound is dropped
-//! by rules that commute with merging: the newest ticks, runs and steps stay.
+//! by rules that commute with merging: the newest ticks, runs and steps stay. One exception
+//! makes no difference: a probe start that was forgotten and is heard of again lacks its
+//! earlier numbers, and what has such a number is refused by its age.
 //!
 //! A node that is gone is forgotten. Nothing is accepted that is older than the
 //! lateness allows, so a week becomes closed, and a node that a closed week did not
