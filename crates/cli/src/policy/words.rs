@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 /// Where the thresholds stand with their reasons.
 const SOURCE: &str = concat!(
+    include_str!("../../../telemetry/src/activity.rs"),
     include_str!("../../../domain/src/policy.rs"),
     include_str!("../../../domain/src/policy/batch.rs"),
     include_str!("../../../domain/src/policy/machine.rs"),
