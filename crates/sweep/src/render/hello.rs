@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn it_says_what_is_seen_what_is_missing_and_when_the_first_verdict_is_due() {
         let mut report = sample::small();
-        report.gaps[0].reason = "batch:DescribeJobs was denied: not authorized".into();
+        report.gaps[0].denied = Some("batch:DescribeJobs".into());
         let later = report
             .at
             .checked_add(std::time::Duration::from_secs(1800))
@@ -184,7 +184,7 @@ mod tests {
         - SES is in its sandbox: only verified recipients get email
           aws sesv2 put-account-details --production-access-enabled --mail-type TRANSACTIONAL --website-url https://YOUR-SITE
 
-        - us-east-1: batch:DescribeJobs: batch:DescribeJobs was denied: not authorized
+        - us-east-1: batch:DescribeJobs: AccessDenied: not authorized
           {"Effect": "Allow", "Action": "batch:DescribeJobs", "Resource": "*"}
 
         - 4 instances without a probe
