@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture
+.PHONY: help try demo test prove check build lint deny terraform units security simulators advice fuzz fuzz-short kernels bench bench-probe bench-sweep bench-tune bench-inventory bench-verdicts picture prose
 
 export EBB_CACHE ?= $(HOME)/.cache/ebb
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -67,6 +67,9 @@ fuzz: ## Fuzz every reader of outside bytes with coverage; MINUTES=n in all (60)
 # With the packages of the other tests, so that only our own crates are compiled for it.
 fuzz-short: ## Fuzz every reader for two minutes in all, with the build of the tests
 	CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$$(scripts/build-jobs)} FUZZ_BUILD="$(EVERYTHING) --test harness" scripts/fuzz 120
+
+prose: ## List text that readers may have to decode, by the words in scripts/prose-words.tsv
+	scripts/prose
 
 deny: ## Check licences, sources and advisories of the dependencies
 	scripts/check-dependencies
