@@ -108,7 +108,7 @@ variable "probe_package" {
 }
 
 variable "architecture" {
-  description = "What the programs in both packages are built for: x86_64 or arm64."
+  description = "Architecture of the programs in both packages: x86_64 or arm64."
   type        = string
   default     = "x86_64"
 
@@ -207,7 +207,7 @@ variable "regions" {
 }
 
 variable "member_accounts" {
-  description = "Accounts to look at beside this one: their ids, or \"organization\" for all of it. Each needs the role of terraform/member."
+  description = "Other accounts to scan: their ids, or \"organization\" for all of them. Each needs the role of terraform/member."
   type        = list(string)
   default     = []
 
@@ -224,7 +224,7 @@ variable "member_role_name" {
 }
 
 variable "member_external_id" {
-  description = "What the members' roles want to hear from whoever assumes them; null for none."
+  description = "External id that the members' roles require; null for none."
   type        = string
   default     = null
 }
@@ -294,7 +294,7 @@ variable "senders" {
 }
 
 variable "api_authorization" {
-  description = "Who may ask the tune API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (everybody: for simulators)."
+  description = "Authorization of the API: AWS_IAM (signed requests), JWT (tokens of api_jwt_issuer) or NONE (everybody: for simulators)."
   type        = string
   default     = "AWS_IAM"
 
@@ -305,7 +305,7 @@ variable "api_authorization" {
 }
 
 variable "api_jwt_issuer" {
-  description = "Whose tokens the tune API takes, with api_authorization JWT: the URL that their `iss` names."
+  description = "Issuer of the tokens that the API accepts, with api_authorization JWT: the URL in their `iss`."
   type        = string
   default     = null
 

@@ -10,7 +10,7 @@ variable "role_name" {
 }
 
 variable "external_id" {
-  description = "What the sweeper has to say to be let in; member_external_id of the deployment."
+  description = "External id that the sweep must send: member_external_id of the deployment."
   type        = string
   default     = null
 }

@@ -54,6 +54,6 @@ module "ebb" {
 }
 
 output "ebb" {
-  description = "What the probe and the people need to know."
+  description = "Values for the probe and for people."
   value       = module.ebb
 }
