@@ -127,11 +127,7 @@ impl BillSource for BillingExport {
         let file = file_name(&self.path);
         let mut gaps = self.bill.bad_lines.gaps(&self.path);
         let mut gap = |scope: String, reason: &str| {
-            gaps.push(Gap {
-                denied: None,
-                scope,
-                reason: reason.to_owned(),
-            });
+            gaps.push(Gap::new(scope, reason.to_owned()));
         };
         for (date, ..) in self.days(to).filter(|(.., known)| *known == Known::Part) {
             gap(

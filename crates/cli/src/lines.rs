@@ -68,19 +68,13 @@ impl BadLines {
         let file = file_name(path);
         let named = self.first.iter().take(NAMED);
         let mut gaps: Vec<Gap> = named
-            .map(|BadLine { line, field, why }| Gap {
-                denied: None,
-                scope: format!("{file}:{line}: {field}"),
-                reason: why.clone(),
+            .map(|BadLine { line, field, why }| {
+                Gap::new(format!("{file}:{line}: {field}"), why.clone())
             })
             .collect();
         let more = self.count().saturating_sub(NAMED as u64);
         if more > 0 {
-            gaps.push(Gap {
-                denied: None,
-                scope: file,
-                reason: format!("{more} more lines cannot be used"),
-            });
+            gaps.push(Gap::new(file, format!("{more} more lines cannot be used")));
         }
         gaps
     }

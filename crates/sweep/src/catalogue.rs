@@ -83,11 +83,10 @@ impl BestKnown {
             },
             Err(error) => Self {
                 catalogue: Catalogue::built_in().clone(),
-                unread: Some(Gap {
-                    denied: None,
-                    scope: "refreshed prices".to_owned(),
-                    reason: format!("{error}; the built-in prices hold"),
-                }),
+                unread: Some(Gap::new(
+                    "refreshed prices",
+                    format!("{error}; the built-in prices hold"),
+                )),
                 kept: None,
             },
         }
@@ -137,11 +136,7 @@ pub async fn refresh(
     let mut answers = stream::iter(asked).buffered(AT_ONCE);
     while let Some((region, (on_demand, spot, types, fargate, storage))) = answers.next().await {
         let mut gap = |what: &str, reason: String| {
-            gaps.push(Gap {
-                denied: None,
-                scope: format!("{region}: {what}"),
-                reason,
-            });
+            gaps.push(Gap::new(format!("{region}: {what}"), reason));
         };
         match types {
             Ok(types) => all.describe(types, now),

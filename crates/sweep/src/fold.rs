@@ -152,22 +152,20 @@ impl Folding {
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.over_quota.gaps();
         let crashed = self.refused.get(Refusal::Crashes.kind());
-        gaps.extend(crashed.map(|count| Gap {
-            denied: None,
-            scope: "ingestion".to_owned(),
-            reason: format!(
-                "{count} arrivals made the sweep crash; they are in the dead-letter place"
-            ),
+        gaps.extend(crashed.map(|count| {
+            Gap::new(
+                "ingestion",
+                format!("{count} arrivals made the sweep crash; they are in the dead-letter place"),
+            )
         }));
         if self.refused_steps > 0 {
-            gaps.push(Gap {
-                denied: None,
-                scope: "ingestion".to_owned(),
-                reason: format!(
+            gaps.push(Gap::new(
+                "ingestion",
+                format!(
                     "{} steps had invalid fields and were left out",
                     self.refused_steps
                 ),
-            });
+            ));
         }
         gaps
     }

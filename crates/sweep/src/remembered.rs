@@ -132,20 +132,20 @@ impl Remembered {
                 self.decisions = decisions;
                 None
             }
-            Err(error) => Some(Gap {
-                denied: None,
-                scope: "decisions about findings".to_owned(),
-                reason: format!("{}; those read before hold on", reason(&error)),
-            }),
+            Err(error) => Some(Gap::new(
+                "decisions about findings",
+                format!("{}; those read before hold on", reason(&error)),
+            )),
         }
     }
 
     /// Channels that failed last time, for the report.
     pub fn failed_channels(&self) -> impl Iterator<Item = Gap> {
-        self.failed.iter().map(|(channel, why)| Gap {
-            denied: None,
-            scope: format!("channel {channel}"),
-            reason: format!("the last word could not be said: {why}"),
+        self.failed.iter().map(|(channel, why)| {
+            Gap::new(
+                format!("channel {channel}"),
+                format!("the last word could not be said: {why}"),
+            )
         })
     }
 }

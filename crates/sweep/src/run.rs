@@ -368,13 +368,9 @@ async fn look(
 
 /// What the state had no room for.
 fn no_room(left_out: usize) -> Option<Gap> {
-    (left_out > 0).then(|| Gap {
-        denied: None,
-        scope: "what is remembered of nodes".to_owned(),
-        reason: format!(
+    (left_out > 0).then(|| Gap::new("what is remembered of nodes", format!(
             "{left_out} that were heard of longest ago were left out for want of room: use more shards"
-        ),
-    })
+        )))
 }
 
 async fn finished(
@@ -387,13 +383,14 @@ async fn finished(
         .unwrap_or(Timestamp::MIN);
     let window = truth.steps_between(day(from), day(now)).await;
     let window = window.map_err(FoldError::from)?;
-    let gap = (window.left_out > 0).then(|| Gap {
-        denied: None,
-        scope: "finished steps".to_owned(),
-        reason: format!(
-            "{} older ones were left out for want of memory",
-            window.left_out
-        ),
+    let gap = (window.left_out > 0).then(|| {
+        Gap::new(
+            "finished steps",
+            format!(
+                "{} older ones were left out for want of memory",
+                window.left_out
+            ),
+        )
     });
     Ok((window.rows, gap))
 }

@@ -48,11 +48,9 @@ pub(super) async fn scan(args: &ScanArgs, project: &str, policy: &Policy) -> Res
         );
     }
     if billing.is_none() && report.nodes.iter().any(|node| node.per_hour.is_none()) {
-        report.gaps.push(Gap {
-            denied: None,
-            scope: format!("{project}: prices"),
-            reason: NO_PRICE.to_owned(),
-        });
+        report
+            .gaps
+            .push(Gap::new(format!("{project}: prices"), NO_PRICE.to_owned()));
     }
     eprintln!(
         "Project {project}. Cloud Monitoring was asked for {} pages; prices are those {}.",

@@ -68,45 +68,34 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
     let file = file_name(path);
     let mut gaps = read.bad_lines.gaps(path);
     if !read.missing_columns.is_empty() {
-        gaps.push(Gap {
-            denied: None,
-            scope: format!("{file}: {}", read.missing_columns.join(", ")),
-            reason: "no node is called idle without CPU and network; sizes are evaluated on \
-                     what is there"
-                .to_owned(),
-        });
+        gaps.push(Gap::new(
+            format!("{file}: {}", read.missing_columns.join(", ")),
+            "no node is called idle without CPU and network; sizes are evaluated on \
+                     what is there",
+        ));
     }
     for id in read.per_core.iter().take(NAMED_MACHINES) {
-        gaps.push(Gap {
-            denied: None,
-            scope: format!("{file}: {id}"),
-            reason: "not evaluated: CPU above 100 per cent; cpu_pct is of the whole machine, so \
-                     divide per-core values by the number of cores"
-                .to_owned(),
-        });
+        gaps.push(Gap::new(
+            format!("{file}: {id}"),
+            "not evaluated: CPU above 100 per cent; cpu_pct is of the whole machine, so \
+                     divide per-core values by the number of cores",
+        ));
     }
     if read.may_be_fractions {
-        gaps.push(Gap {
-            denied: None,
-            scope: format!("{file}: cpu_pct"),
-            reason: "no value is above 1: it is in per cent (0 to 100); multiply fractions by 100"
-                .to_owned(),
-        });
+        gaps.push(Gap::new(
+            format!("{file}: cpu_pct"),
+            "no value is above 1: it is in per cent (0 to 100); multiply fractions by 100",
+        ));
     }
     for column in read.unread_columns.iter().take(NAMED_COLUMNS) {
-        gaps.push(Gap {
-            denied: None,
-            scope: format!("{file}: {column}"),
-            reason: "a column of this name is not read".to_owned(),
-        });
+        gaps.push(Gap::new(
+            format!("{file}: {column}"),
+            "a column of this name is not read",
+        ));
     }
     let more = read.unread_columns.len().saturating_sub(NAMED_COLUMNS);
     if more > 0 {
-        gaps.push(Gap {
-            denied: None,
-            scope: file,
-            reason: format!("{more} more columns are not read"),
-        });
+        gaps.push(Gap::new(file, format!("{more} more columns are not read")));
     }
     gaps
 }

@@ -135,11 +135,9 @@ pub async fn enter(home: &AwsConfig, who: &Caller, beside: &Beside, role: &Membe
     for (id, config) in in_turns(calls.collect::<Vec<_>>()).await {
         match config {
             Ok(config) => entered.accounts.push((id, config)),
-            Err(reason) => entered.gaps.push(Gap {
-                denied: None,
-                scope: Gap::not_entered(&id, ASSUME_ROLE),
-                reason,
-            }),
+            Err(reason) => entered
+                .gaps
+                .push(Gap::new(Gap::not_entered(&id, ASSUME_ROLE), reason)),
         }
     }
     // Home stays first.

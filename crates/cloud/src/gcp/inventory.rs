@@ -65,10 +65,11 @@ impl InventorySource for GcpInventory {
                 .send()
                 .await
                 .map_err(|error| cloud_error(LIST, self.config.project(), &error))?;
-            let unreachable = answer.unreachables.iter().map(|scope| Gap {
-                denied: None,
-                scope: format!("{}: {LIST}", last_part(scope)),
-                reason: "the zone did not answer".to_owned(),
+            let unreachable = answer.unreachables.iter().map(|scope| {
+                Gap::new(
+                    format!("{}: {LIST}", last_part(scope)),
+                    "the zone did not answer",
+                )
             });
             gathered.inventory.gaps.extend(unreachable);
             let scopes = answer.items.into_iter();
@@ -122,11 +123,9 @@ impl<'a> Gathered<'a> {
     }
 
     fn gap(&mut self, what: &str, reason: String) {
-        self.inventory.gaps.push(Gap {
-            denied: None,
-            scope: format!("{}: {what}", self.project),
-            reason,
-        });
+        self.inventory
+            .gaps
+            .push(Gap::new(format!("{}: {what}", self.project), reason));
     }
 
     fn take(&mut self, zone: &str, told: &Told) {

@@ -20,7 +20,7 @@ pub struct Gap {
     pub reason: String,
     /// The action that the credentials may not do, such as `ec2:DescribeVolumes`; `None`
     /// where the reason is another.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub denied: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Refused {
     /// Why, in words.
     pub reason: String,
     /// As [`Gap::denied`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub denied: Option<String>,
 }
 
@@ -61,6 +61,11 @@ impl Refused {
 }
 
 impl Gap {
+    /// For a reason that no permission mends.
+    pub fn new(scope: impl Into<String>, reason: impl Into<String>) -> Self {
+        Refused::because(reason).gap(scope)
+    }
+
     /// The scope in an account of several, which is told first.
     pub fn of_account(account: &AccountId, scope: &str) -> String {
         format!("account {account} {scope}")
@@ -115,14 +120,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn gaps_are_stored_and_read_back() {
+        let denied = Gap {
+            denied: Some("ec2:DescribeVolumes".to_owned()),
+            ..Gap::new("us-east-1: volumes", "no")
+        };
+        let gaps = vec![Gap::new("bill", "no"), denied];
+        let stored = postcard::to_allocvec(&gaps).expect("it is encoded");
+        assert_eq!(postcard::from_bytes(&stored), Ok(gaps));
+        let earlier = r#"{"scope": "bill", "reason": "no"}"#;
+        assert_eq!(
+            serde_json::from_str(earlier).ok(),
+            Some(Gap::new("bill", "no"))
+        );
+    }
+
+    #[test]
     fn what_is_hidden_is_of_the_gaps_account_and_region_or_may_be() {
         let of = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
         let check = |scope: &str, account: Option<u8>, expect: bool| {
-            let gap = Gap {
-                denied: None,
-                scope: scope.to_owned(),
-                reason: "denied".to_owned(),
-            };
+            let gap = Gap::new(scope.to_owned(), "denied");
             let account = account.map(of);
             let got = gap.may_hide(account.as_ref(), "us-east-1");
             assert_eq!(got, expect, "{scope} of {account:?}");

@@ -36,13 +36,14 @@ pub(super) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
 pub(super) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     let exemptions = facts.policy.exempt.iter();
     let ended = exemptions.filter(|exemption| exemption.has_ended(facts.now));
-    ended.map(|exemption| Gap {
-        denied: None,
-        scope: format!("policy: exemption of {exemption}"),
-        reason: format!(
-            "it has ended, so what it covered is judged again ({})",
-            exemption.reason
-        ),
+    ended.map(|exemption| {
+        Gap::new(
+            format!("policy: exemption of {exemption}"),
+            format!(
+                "it has ended, so what it covered is judged again ({})",
+                exemption.reason
+            ),
+        )
     })
 }
 

@@ -65,14 +65,15 @@ pub(super) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
     let mut named: Vec<_> = named.map(|(kind, n)| format!("{kind} ({n})")).collect();
     let more = types.len().saturating_sub(NAMED);
     named.extend((more > 0).then(|| format!("{more} more")));
-    (!types.is_empty()).then(|| Gap {
-        denied: None,
-        scope: "prices of machine types".to_owned(),
-        reason: format!(
-            "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \
+    (!types.is_empty()).then(|| {
+        Gap::new(
+            "prices of machine types",
+            format!(
+                "{}: neither the bill nor the catalogue has one, so that no dollars are told; `ebb \
              catalog refresh` asks AWS, and [[prices]] of the policy states one",
-            named.join(", ")
-        ),
+                named.join(", ")
+            ),
+        )
     })
 }
 

@@ -324,11 +324,10 @@ fn what_was_not_looked_at_is_not_resolved_and_old_ones_are_forgotten() {
     let check = |scope: &str, resolved: usize| {
         let mut it = Followed::new();
         it.world.inventory.instances.clear();
-        it.world.inventory.gaps.push(Gap {
-            denied: None,
-            scope: scope.to_owned(),
-            reason: "denied".to_owned(),
-        });
+        it.world
+            .inventory
+            .gaps
+            .push(Gap::new(scope.to_owned(), "denied"));
         let report = it.swept();
         assert_eq!(report.history.resolved.len(), resolved, "{scope}");
     };

@@ -185,11 +185,10 @@ mod tests {
             .insert("vol-1".into(), volume);
         check("its volume is there", &has_volume, None);
         let mut blind = snapshot(100, |_| {});
-        blind.inventory.gaps.push(Gap {
-            denied: None,
-            scope: "us-east-1: ec2:DescribeVolumes".into(),
-            reason: "AccessDenied".into(),
-        });
+        blind
+            .inventory
+            .gaps
+            .push(Gap::new("us-east-1: ec2:DescribeVolumes", "AccessDenied"));
         check("volumes not told", &blind, None);
         blind.inventory.gaps[0].scope = "account 000000000002: sts:AssumeRole".into();
         check("an account not entered", &blind, None);

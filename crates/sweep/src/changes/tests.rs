@@ -110,11 +110,8 @@ fn what_was_not_looked_at_has_not_ended() {
     check("not judged", unjudged, "");
     let hidden = |r: &mut Report| {
         let region = r.findings.remove(0).resource.region;
-        r.gaps.push(Gap {
-            denied: None,
-            scope: format!("{region}: inventory"),
-            reason: "denied".to_owned(),
-        });
+        r.gaps
+            .push(Gap::new(format!("{region}: inventory"), "denied"));
     };
     check("its region denied", hidden, "");
 }

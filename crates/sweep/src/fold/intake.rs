@@ -106,14 +106,13 @@ impl Excesses {
 
 impl Excess {
     fn gap(&self, name: &str) -> Gap {
-        Gap {
-            denied: None,
-            scope: format!("ingestion: {name}"),
-            reason: format!(
+        Gap::new(
+            format!("ingestion: {name}"),
+            format!(
                 "exceeded the quota of one sender: {} arrivals wait for the next sweep, {} messages were deleted unread",
                 self.left, self.dropped
             ),
-        }
+        )
     }
 }
 

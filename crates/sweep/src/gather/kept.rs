@@ -7,7 +7,7 @@ use super::Kept;
 use crate::stored::inflate;
 
 const KEY: &str = "state/v1/paid.zst";
-const SCHEMA: &str = "ebb.paid/11\n";
+const SCHEMA: &str = "ebb.paid/12\n";
 const ZSTD_LEVEL: i32 = 3;
 
 /// 100,000 nodes with twelve hours of metrics take 400 MB before they are packed, and 20,000 of

@@ -40,11 +40,10 @@ pub(crate) fn small() -> Report {
             not_judged("i-0eee", Some("spare"), "tagged ebb:standby=true"),
         ],
     );
-    report.gaps.push(Gap {
-        denied: None,
-        scope: "us-east-1: batch:DescribeJobs".to_owned(),
-        reason: "AccessDenied: not authorized".to_owned(),
-    });
+    report.gaps.push(Gap::new(
+        "us-east-1: batch:DescribeJobs",
+        "AccessDenied: not authorized",
+    ));
     report
 }
 
@@ -70,11 +69,7 @@ pub(super) fn hostile() -> Report {
         },
     });
     let mut report = report(vec![finding], vec![not_judged(evil, Some(evil), evil)]);
-    report.gaps.push(Gap {
-        denied: None,
-        scope: evil.to_owned(),
-        reason: evil.to_owned(),
-    });
+    report.gaps.push(Gap::new(evil.to_owned(), evil.to_owned()));
     report
 }
 

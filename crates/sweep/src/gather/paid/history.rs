@@ -80,13 +80,14 @@ impl Paid {
             true => format!("they are kept for {MAX_HISTORIES} nodes at most"),
             false => "today's budget for paid calls is spent, or they were refused".to_owned(),
         };
-        (lacking > 0).then(|| Gap {
-            denied: None,
-            scope: format!(
-                "metrics of {} days of {lacking} nodes",
-                wanted.policy.history_days
-            ),
-            reason: format!("{reason}: how long these nodes usually pause is not known"),
+        (lacking > 0).then(|| {
+            Gap::new(
+                format!(
+                    "metrics of {} days of {lacking} nodes",
+                    wanted.policy.history_days
+                ),
+                format!("{reason}: how long these nodes usually pause is not known"),
+            )
         })
     }
 }

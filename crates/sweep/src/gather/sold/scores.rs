@@ -116,10 +116,11 @@ impl Scores {
         refused.sort();
         refused.dedup_by(|a, b| a.scope == b.scope);
         let waiting = wanted().filter(|kept| kept.first.is_none()).count();
-        let waiting = (waiting > 0).then(|| Gap {
-            denied: None,
-            scope: format!("spot placement scores of {waiting} more sets of machines"),
-            reason: format!("only {NEW_A_DAY} new ones are asked about within a day"),
+        let waiting = (waiting > 0).then(|| {
+            Gap::new(
+                format!("spot placement scores of {waiting} more sets of machines"),
+                format!("only {NEW_A_DAY} new ones are asked about within a day"),
+            )
         });
         refused.into_iter().chain(waiting)
     }

@@ -177,11 +177,10 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
             let arn = format!("arn:aws:ecs:us-east-1:1:task/b/{task}");
             world.inventory.batch.tasks.insert(arn, Task::default());
         }
-        world.inventory.gaps.extend(gap.map(|scope| Gap {
-            denied: None,
-            scope: scope.to_owned(),
-            reason: "AccessDenied".to_owned(),
-        }));
+        world
+            .inventory
+            .gaps
+            .extend(gap.map(|scope| Gap::new(scope.to_owned(), "AccessDenied")));
         world
     };
     let sweep = |world: &mut World| {
@@ -239,11 +238,10 @@ fn a_machine_of_an_environment_that_never_joined_is_stuck() {
     let world = |launched_s: u64, gap: bool| {
         let mut world = World::with([stranger(launched_s)]);
         if gap {
-            world.inventory.gaps.push(Gap {
-                denied: None,
-                scope: "us-east-1: ecs:ListContainerInstances".to_owned(),
-                reason: "AccessDenied".to_owned(),
-            });
+            world.inventory.gaps.push(Gap::new(
+                "us-east-1: ecs:ListContainerInstances",
+                "AccessDenied",
+            ));
         }
         world.now = at(3_600);
         world
