@@ -3,7 +3,7 @@
 
 mod batch;
 mod gap;
-mod host;
+pub mod host;
 mod markets;
 mod storage;
 

@@ -9,7 +9,7 @@ mod exempt;
 mod explain;
 mod facts;
 mod fargate;
-mod memory;
+pub mod memory;
 mod nodes;
 mod price;
 mod series;
@@ -21,7 +21,7 @@ pub use explain::{Check, Explanation, Speaks, explain};
 pub(crate) use facts::labelled;
 pub use facts::{BilledDay, Facts, ResourceCost, SIMULATED_TAG};
 pub use fargate::MAX_FARGATE_JOBS;
-pub use memory::{Jobless, Memory};
+pub use memory::{Jobless, Memory, next_memory};
 pub use nodes::{MAX_NODES, NodeSummary};
 pub(crate) use price::Price;
 pub use series::{Credits, MetricPoint, MetricSample, MetricSeries};
@@ -38,7 +38,6 @@ use crate::profile::advice::{self, StepAdvice};
 use crate::profile::gather::{self, Profiles};
 use crate::report::{NotJudged, Report, SecondOpinion, Totals};
 use crate::rules::{self, Verdict};
-use crate::runs::Runs;
 use crate::savings;
 use crate::step::PlacedStep;
 use crate::targets::Targets;
@@ -78,7 +77,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
             .chain(rules::spot::judge(facts, &profiles))
             .collect()
     };
-    let (targets, verdicts) = both(|| Targets::of(facts, &profiles), by_steps);
+    let (targets, verdicts) = both(|| crate::targets::advise_targets(facts, &profiles), by_steps);
     let Judged {
         mut findings,
         not_judged,
@@ -129,7 +128,7 @@ pub fn judge(facts: &Facts<'_>) -> Report {
         billed: billed::of(facts),
         second_opinions,
         price_ages: ages::of_prices(facts),
-        runs: Runs::of(facts, &profiles),
+        runs: crate::runs::find_workflow_runs(facts, &profiles),
         fargate: fargate::jobs(facts),
     }
 }

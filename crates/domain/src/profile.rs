@@ -234,22 +234,22 @@ impl StepProfile {
         let runs = self.runs.values();
         most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
     }
+}
 
-    /// What a task needs whose input is known or not. What a tool took that sizes itself by
-    /// its request counts as the part of a request that such tools are given.
-    pub fn need(
-        &self,
-        input: Option<Bytes>,
-        self_sizing: Option<&SelfSizing>,
-        policy: &Policy,
-    ) -> Need {
-        let mut samples = self.samples(policy);
-        if self_sizing.is_some() {
-            let peaks = samples.iter_mut().filter_map(|s| s.peak_memory.as_mut());
-            peaks.for_each(|peak| peak.bytes = Bytes(SelfSizing::request_for(peak.bytes.0)));
-        }
-        sizing::need(&samples, input, &policy.sizing)
+/// What a task needs whose input is known or not. What a tool took that sizes itself by
+/// its request counts as the part of a request that such tools are given.
+pub fn step_need(
+    profile: &StepProfile,
+    input: Option<Bytes>,
+    self_sizing: Option<&SelfSizing>,
+    policy: &Policy,
+) -> Need {
+    let mut samples = profile.samples(policy);
+    if self_sizing.is_some() {
+        let peaks = samples.iter_mut().filter_map(|s| s.peak_memory.as_mut());
+        peaks.for_each(|peak| peak.bytes = Bytes(crate::sizing::self_sizing::request_for(peak.bytes.0)));
     }
+    sizing::need(&samples, input, &policy.sizing)
 }
 
 /// The most of some times that lie over one moment. One that ends at the moment at which

@@ -143,51 +143,50 @@ pub struct HandedStep {
     pub handed: Handed,
 }
 
-impl Runs {
-    pub(crate) fn of(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Self {
-        let families = Families::of(facts.inventory.batch.jobs.values());
-        let mut told = Self::default();
-        let mut runs: BTreeMap<Option<(JoinedBy, String)>, Sum> = BTreeMap::new();
-        for seen in profiles
-            .by_step
-            .values()
-            .flat_map(|profiled| &profiled.runs)
-        {
-            let run = run_of(seen, facts.policy, &families);
-            told.steps += 1;
-            if let Some((by, _)) = &run {
-                *told.joined.entry(*by).or_default() += 1;
-            }
-            let sample = sample_of(seen, facts.policy);
-            if let Some(handed) = &seen.step.usage.detail.handed {
-                told.handed.push(HandedStep {
-                    node: seen.step.node.clone(),
-                    step: seen.name().to_owned(),
-                    key: seen.step.usage.id.key.clone(),
-                    at: seen.step.observed_at,
-                    run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
-                    sample: sample.map(str::to_owned),
-                    handed: Handed::clone(handed),
-                });
-            }
-            runs.entry(run)
-                .or_insert_with(|| Sum::new(seen))
-                .add(seen, sample, facts.policy);
+/// The pipeline runs of all steps that probes saw.
+pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
+    let families = Families::of(facts.inventory.batch.jobs.values());
+    let mut told = Runs::default();
+    let mut runs: BTreeMap<Option<(JoinedBy, String)>, Sum> = BTreeMap::new();
+    for seen in profiles
+        .by_step
+        .values()
+        .flat_map(|profiled| &profiled.runs)
+    {
+        let run = run_of(seen, facts.policy, &families);
+        told.steps += 1;
+        if let Some((by, _)) = &run {
+            *told.joined.entry(*by).or_default() += 1;
         }
-        let newest = |step: &HandedStep| (std::cmp::Reverse(step.at), step.key.clone());
-        told.handed.sort_by_cached_key(newest);
-        told.handed_left_out = told.handed.len().saturating_sub(MAX_HANDED);
-        told.handed.truncate(MAX_HANDED);
-        let unassigned = runs.remove(&None).map(|sum| sum.told(None));
-        told.runs = runs.into_iter().map(|(run, sum)| sum.told(run)).collect();
-        told.runs
-            .sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
-        let room = MAX_RUNS - usize::from(unassigned.is_some());
-        told.left_out = told.runs.len().saturating_sub(room);
-        told.runs.truncate(room);
-        told.runs.extend(unassigned);
-        told
+        let sample = sample_of(seen, facts.policy);
+        if let Some(handed) = &seen.step.usage.detail.handed {
+            told.handed.push(HandedStep {
+                node: seen.step.node.clone(),
+                step: seen.name().to_owned(),
+                key: seen.step.usage.id.key.clone(),
+                at: seen.step.observed_at,
+                run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
+                sample: sample.map(str::to_owned),
+                handed: Handed::clone(handed),
+            });
+        }
+        runs.entry(run)
+            .or_insert_with(|| Sum::new(seen))
+            .add(seen, sample, facts.policy);
     }
+    let newest = |step: &HandedStep| (std::cmp::Reverse(step.at), step.key.clone());
+    told.handed.sort_by_cached_key(newest);
+    told.handed_left_out = told.handed.len().saturating_sub(MAX_HANDED);
+    told.handed.truncate(MAX_HANDED);
+    let unassigned = runs.remove(&None).map(|sum| sum.told(None));
+    told.runs = runs.into_iter().map(|(run, sum)| sum.told(run)).collect();
+    told.runs
+        .sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    let room = MAX_RUNS - usize::from(unassigned.is_some());
+    told.left_out = told.runs.len().saturating_sub(room);
+    told.runs.truncate(room);
+    told.runs.extend(unassigned);
+    told
 }
 
 /// What is summed over a run's steps.

@@ -3,7 +3,7 @@
 pub mod cores;
 pub mod fargate;
 pub mod input;
-mod interval;
+pub(crate) mod interval;
 pub mod memory;
 pub mod self_sizing;
 mod spread;
@@ -115,7 +115,7 @@ impl Need {
         let all = self.peaks.len();
         let more = all - self.peaks.partition_point(|peak| *peak <= size);
         let effective = f64::from(self.effective_millis) / 1e3;
-        (all > 0).then(|| ChanceRange::of(more as f64 / all as f64, effective))
+        (all > 0).then(|| interval::chance_range(more as f64 / all as f64, effective))
     }
 
     /// Whether tasks needed all of `size` or nearly: one was killed for want of memory, or

@@ -55,25 +55,23 @@ pub struct Targets {
     pub left_out: usize,
 }
 
-impl Targets {
-    /// From facts.
-    pub(crate) fn of(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Self {
-        let mut room = MAX_STEPS;
-        let (pipelines, more) = advised(
-            facts,
-            profiles,
-            gather::pipelines(facts.policy, profiles),
-            &mut room,
-        );
-        let environments = gather::environments(facts, profiles);
-        let (environments, others) = advised(facts, profiles, environments, &mut room);
-        let (nodes, further) = node::nodes(facts, profiles);
-        Self {
-            pipelines,
-            environments,
-            nodes,
-            left_out: more + others + further,
-        }
+/// Advice on pipelines, environments and nodes.
+pub(crate) fn advise_targets(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Targets {
+    let mut room = MAX_STEPS;
+    let (pipelines, more) = advised(
+        facts,
+        profiles,
+        gather::pipelines(facts.policy, profiles),
+        &mut room,
+    );
+    let environments = gather::environments(facts, profiles);
+    let (environments, others) = advised(facts, profiles, environments, &mut room);
+    let (nodes, further) = node::nodes(facts, profiles);
+    Targets {
+        pipelines,
+        environments,
+        nodes,
+        left_out: more + others + further,
     }
 }
 

@@ -5,7 +5,7 @@
 use ebb_domain::catalogue::{Catalogue, Refreshed};
 use ebb_domain::fleet::Gap;
 use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Explanation, Facts, Memory, explain, judge};
+use ebb_domain::judge::{Explanation, Facts, Memory, explain, judge, next_memory};
 use ebb_domain::policy::Policy;
 use ebb_domain::report::Report;
 use ebb_domain::state::FleetState;
@@ -97,7 +97,7 @@ pub(crate) async fn see<T>(
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> Seen<T> {
     let mut inventory = gather::inventory(account).await;
-    inventory.take_in_hosts(before.state, now);
+    ebb_domain::fleet::host::add_unlisted_hosts(&mut inventory, before.state, now);
     let wanted = Wanted {
         inventory: &inventory,
         fleet: before.state,
@@ -137,7 +137,7 @@ pub(crate) async fn see<T>(
         policy,
         catalogue,
     };
-    let memory = Memory::after(&facts);
+    let memory = next_memory(&facts);
     let decided = decide(&Facts {
         memory: &memory,
         ..facts

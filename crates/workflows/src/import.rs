@@ -26,7 +26,6 @@ use ebb_domain::catalogue::Catalogue;
 use ebb_domain::policy::Policy;
 use ebb_domain::profile::advice::{StepAdvice, StepSubject, StepTotals};
 use ebb_domain::profile::failure::FailureCount;
-use ebb_domain::sizing::self_sizing::SelfSizing;
 use ebb_domain::step::StepKind;
 use ebb_domain::units::Bytes;
 use jiff::Timestamp;
@@ -373,8 +372,8 @@ impl Imported {
         // These files hold tasks that ended, and a short one is as whole as a long one.
         policy.overprovisioned.min_wall_seconds = 0;
         let advice = self.steps.iter().filter_map(|step| {
-            let self_sizing = SelfSizing::of(&step.name, []);
-            let need = step.profile.need(input, self_sizing.as_ref(), &policy);
+            let self_sizing = ebb_domain::sizing::self_sizing::find_self_sizing(&step.name, []);
+            let need = ebb_domain::profile::step_need(&step.profile, input, self_sizing.as_ref(), &policy);
             let subject = StepSubject {
                 name: &step.name,
                 name_form: step.name_form,
@@ -383,7 +382,7 @@ impl Imported {
                 need: &need,
                 self_sizing: self_sizing.as_ref(),
             };
-            let mut advice = StepAdvice::of(subject, &policy, Catalogue::built_in())?;
+            let mut advice = ebb_domain::profile::advice::advise_step(subject, &policy, Catalogue::built_in())?;
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);
             Some(advice)

@@ -78,21 +78,19 @@ pub struct MeteredMachine {
     pub is_simulated: bool,
 }
 
-impl Inventory {
-    /// Takes in the nodes that only their probes tell of. A node with an id of EC2 is
-    /// none of them: it is in an inventory, or gone.
-    pub fn take_in_hosts(&mut self, state: &FleetState, now: Timestamp) {
-        for (id, node) in &state.nodes {
-            let here = node.latest.as_ref().is_some_and(|latest| {
-                latest
-                    .end
-                    .checked_add(LEFT_AFTER)
-                    .is_ok_and(|left| now <= left)
-            });
-            if here && !is_of_ec2(id) {
-                let host = || Instance::host(id.clone());
-                self.instances.entry(id.clone()).or_insert_with(host);
-            }
+/// Takes in the nodes that only their probes tell of. A node with an id of EC2 is
+/// none of them: it is in an inventory, or gone.
+pub fn add_unlisted_hosts(inventory: &mut Inventory, state: &FleetState, now: Timestamp) {
+    for (id, node) in &state.nodes {
+        let here = node.latest.as_ref().is_some_and(|latest| {
+            latest
+                .end
+                .checked_add(LEFT_AFTER)
+                .is_ok_and(|left| now <= left)
+        });
+        if here && !is_of_ec2(id) {
+            let host = || Instance::host(id.clone());
+            inventory.instances.entry(id.clone()).or_insert_with(host);
         }
     }
 }
@@ -138,7 +136,7 @@ mod tests {
         let check = |name: &str, silent_s: u64, expect: &str| {
             let mut world = quiet(name, 60);
             world.now = at(3600 + silent_s);
-            world.inventory.take_in_hosts(&world.state, world.now);
+            add_unlisted_hosts(&mut world.inventory, &world.state, world.now);
             let said = match world.verdict() {
                 Ok(finding) => finding.id,
                 Err(why) => why,
@@ -164,7 +162,7 @@ mod tests {
     #[test]
     fn it_costs_what_its_user_states_and_nobody_is_told_to_ask_aws() {
         let mut world = quiet("rack3-07", 60);
-        world.inventory.take_in_hosts(&world.state, world.now);
+        add_unlisted_hosts(&mut world.inventory, &world.state, world.now);
         let unpriced = world.verdict().expect("it is idle");
         assert_eq!(unpriced.cost, None);
         assert_eq!(unpriced.resource.instance_type, None);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::bound::Boundness;
+use super::bound::{Boundness, find_bottleneck};
 use super::failure::{FailureCount, FailureKind};
 use super::gather::{Profiled, Profiles, StepKey};
 use super::place::{self, Offers};
@@ -213,70 +213,72 @@ pub struct StepSubject<'a> {
     pub self_sizing: Option<&'a SelfSizing>,
 }
 
-impl StepAdvice {
-    /// From a profile alone; `None` for one without runs. Owner, offers and money
-    /// are left open.
-    pub fn of(subject: StepSubject<'_>, policy: &Policy, catalogue: &Catalogue) -> Option<Self> {
-        let (profile, need) = (subject.profile, subject.need);
-        let runs = profile.by_time();
-        let newest = *runs.last()?;
-        let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
-        let many = u32::try_from(telling.len()).unwrap_or(u32::MAX);
-        let all: Duration = telling.iter().map(|run| run.wall).sum();
-        let mut machines: Vec<_> = runs.iter().filter_map(|r| r.machine.clone()).collect();
-        machines.sort();
-        machines.dedup();
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let present = profile.present_request();
-        let asks = present.request;
-        let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
-        let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
-        if parallel_tasks > 1 {
-            // Its cores follow from how many ranks the user starts.
-            should_ask.cores = asks.cores;
-        }
-        let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
-        Some(Self {
-            step: subject.name.to_owned(),
-            name_form: subject.name_form,
-            region: None,
-            account: None,
-            kind: subject.kind,
-            owner: None,
-            origin: runs.iter().map(|run| run.origin).max()?,
-            last_seen: newest.observed_at,
-            runs: count(runs.len()),
-            samples: many,
-            failed: count(profile.failed()),
-            oom_kills: count(profile.oom_kills()),
-            mean_wall: all.checked_div(many),
-            mean_cores: mean_cores(&telling),
-            peak_memory: (telling.iter())
-                .filter_map(|run| run.peak_memory)
-                .map(|peak| peak.bytes)
-                .max(),
-            peak_is_upper_bound: (telling.iter())
-                .filter_map(|run| run.peak_memory)
-                .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
-            machines,
-            asks,
-            present,
-            should_ask,
-            risk,
-            slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
-            time_limit: time_limit(&runs, &policy.sizing),
-            parallel_tasks,
-            self_sizing: subject.self_sizing.cloned(),
-            failures: profile.failures(),
-            usage: None,
-            by_input: need.by_input.clone(),
-            on_fargate: need.on_fargate,
-            bound: Boundness::of(profile, policy, catalogue),
-            offers: Offers::default(),
-            saving_a_month: None,
-            finding: None,
-        })
+/// From a profile alone; `None` for one without runs. Owner, offers and money
+/// are left open.
+pub fn advise_step(
+    subject: StepSubject<'_>,
+    policy: &Policy,
+    catalogue: &Catalogue,
+) -> Option<StepAdvice> {
+    let (profile, need) = (subject.profile, subject.need);
+    let runs = profile.by_time();
+    let newest = *runs.last()?;
+    let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
+    let many = u32::try_from(telling.len()).unwrap_or(u32::MAX);
+    let all: Duration = telling.iter().map(|run| run.wall).sum();
+    let mut machines: Vec<_> = runs.iter().filter_map(|r| r.machine.clone()).collect();
+    machines.sort();
+    machines.dedup();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let present = profile.present_request();
+    let asks = present.request;
+    let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+    let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
+    if parallel_tasks > 1 {
+        // Its cores follow from how many ranks the user starts.
+        should_ask.cores = asks.cores;
     }
+    let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
+    Some(StepAdvice {
+        step: subject.name.to_owned(),
+        name_form: subject.name_form,
+        region: None,
+        account: None,
+        kind: subject.kind,
+        owner: None,
+        origin: runs.iter().map(|run| run.origin).max()?,
+        last_seen: newest.observed_at,
+        runs: count(runs.len()),
+        samples: many,
+        failed: count(profile.failed()),
+        oom_kills: count(profile.oom_kills()),
+        mean_wall: all.checked_div(many),
+        mean_cores: mean_cores(&telling),
+        peak_memory: (telling.iter())
+            .filter_map(|run| run.peak_memory)
+            .map(|peak| peak.bytes)
+            .max(),
+        peak_is_upper_bound: (telling.iter())
+            .filter_map(|run| run.peak_memory)
+            .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
+        machines,
+        asks,
+        present,
+        should_ask,
+        risk,
+        slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
+        time_limit: time_limit(&runs, &policy.sizing),
+        parallel_tasks,
+        self_sizing: subject.self_sizing.cloned(),
+        failures: profile.failures(),
+        usage: None,
+        by_input: need.by_input.clone(),
+        on_fargate: need.on_fargate,
+        bound: find_bottleneck(profile, policy, catalogue),
+        offers: Offers::default(),
+        saving_a_month: None,
+        finding: None,
+    })
 }
 
 /// Cores kept busy on average; `None` as soon as the CPU time of one is unknown.
@@ -434,7 +436,7 @@ fn told(
         need: &profiled.need,
         self_sizing: profiled.self_sizing.as_ref(),
     };
-    let mut advice = StepAdvice::of(subject, facts.policy, facts.catalogue)?;
+    let mut advice = advise_step(subject, facts.policy, facts.catalogue)?;
     let account = key.account.as_ref();
     let id = Finding::id_in(OverprovisionedStep, account, &key.region, &key.name);
     let finding = of_step.get(id.as_str());

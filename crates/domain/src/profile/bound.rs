@@ -86,55 +86,57 @@ pub struct Boundness {
     pub underused: Vec<Asked>,
 }
 
-impl Boundness {
-    /// Of a step's runs that tell.
-    pub fn of(profile: &StepProfile, policy: &Policy, catalogue: &Catalogue) -> Self {
-        let all = profile.by_time();
-        let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
-        let computing = computing(&runs);
-        let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
-        let doing = doing(&runs);
-        let seen =
-            |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
-        let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
-        let (network, paging) = (seen(TaskState::Network), seen(TaskState::PageFault));
-        let cores_used = most(&runs, |run| {
-            Share::of(run.peak_cores?.0, run.requested.cores?.0)
-        });
-        let memory_used = most(&runs, |run| {
-            Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
-        });
-        let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
-        let full = reaches(memory_used, FULL) || reaches(paging, MOST);
-        let by = if profile.oom_kills() > 0 || full {
-            Some(Binding::Memory)
-        } else if reaches(disk, MOST) {
-            Some(Binding::Disk)
-        } else if reaches(network, MOST) {
-            Some(Binding::Network)
-        } else if reaches(waiting, MOST) {
-            Some(Binding::Waiting)
-        } else {
-            computing.map(|_| Binding::Compute)
-        };
-        let far_less = Share::from_ppm(policy.overprovisioned.needed_share_ppm);
-        let is_little = |used: Option<Share>| used.is_some_and(|used| used <= far_less);
-        let underused = [(Asked::Cores, cores_used), (Asked::Memory, memory_used)];
-        Self {
-            by,
-            computing,
-            waiting,
-            disk,
-            network,
-            doing,
-            cores_used,
-            memory_used,
-            underused: underused
-                .into_iter()
-                .filter(|(_, used)| is_little(*used))
-                .map(|(asked, _)| asked)
-                .collect(),
-        }
+/// Of a step's runs that tell.
+pub fn find_bottleneck(
+    profile: &StepProfile,
+    policy: &Policy,
+    catalogue: &Catalogue,
+) -> Boundness {
+    let all = profile.by_time();
+    let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
+    let computing = computing(&runs);
+    let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
+    let doing = doing(&runs);
+    let seen =
+        |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
+    let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
+    let (network, paging) = (seen(TaskState::Network), seen(TaskState::PageFault));
+    let cores_used = most(&runs, |run| {
+        Share::of(run.peak_cores?.0, run.requested.cores?.0)
+    });
+    let memory_used = most(&runs, |run| {
+        Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
+    });
+    let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
+    let full = reaches(memory_used, FULL) || reaches(paging, MOST);
+    let by = if profile.oom_kills() > 0 || full {
+        Some(Binding::Memory)
+    } else if reaches(disk, MOST) {
+        Some(Binding::Disk)
+    } else if reaches(network, MOST) {
+        Some(Binding::Network)
+    } else if reaches(waiting, MOST) {
+        Some(Binding::Waiting)
+    } else {
+        computing.map(|_| Binding::Compute)
+    };
+    let far_less = Share::from_ppm(policy.overprovisioned.needed_share_ppm);
+    let is_little = |used: Option<Share>| used.is_some_and(|used| used <= far_less);
+    let underused = [(Asked::Cores, cores_used), (Asked::Memory, memory_used)];
+    Boundness {
+        by,
+        computing,
+        waiting,
+        disk,
+        network,
+        doing,
+        cores_used,
+        memory_used,
+        underused: underused
+            .into_iter()
+            .filter(|(_, used)| is_little(*used))
+            .map(|(asked, _)| asked)
+            .collect(),
     }
 }
 

@@ -200,8 +200,8 @@ pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profile
                 (key, profiled)
             }));
             let tools = tools(runs.iter());
-            let self_sizing = SelfSizing::of(&key.name, tools.iter().map(String::as_str));
-            let need = profile.need(None, self_sizing.as_ref(), facts.policy);
+            let self_sizing = crate::sizing::self_sizing::find_self_sizing(&key.name, tools.iter().map(String::as_str));
+            let need = crate::profile::step_need(&profile, None, self_sizing.as_ref(), facts.policy);
             let profiled = Profiled {
                 tools,
                 runs,

@@ -113,7 +113,7 @@ fn runs_that_were_killed_count_with_what_they_would_have_needed() {
     let check = |others: Vec<Run>, mib: u64| {
         let profile = profile(others.into_iter().chain([killed.clone()]));
         assert_eq!((profile.failed(), profile.oom_kills()), (1, 1));
-        let need = profile.need(None, None, &Policy::default());
+        let need = crate::profile::step_need(&profile, None, None, &Policy::default());
         assert_eq!(need.memory, Some(Bytes::mib(mib)));
     };
     // Half as much again as the 8 GiB that were too little, and headroom.
@@ -128,7 +128,7 @@ fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
     let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[Asked]| {
         let mut one = run(0);
         change(&mut one);
-        let bound = Boundness::of(&profile([one]), &Policy::default(), Catalogue::built_in());
+        let bound = crate::profile::bound::find_bottleneck(&profile([one]), &Policy::default(), Catalogue::built_in());
         assert_eq!(bound.by, by, "{bound:?}");
         assert_eq!(bound.underused, underused, "{bound:?}");
     };
@@ -215,7 +215,7 @@ fn how_parallel_a_run_was_is_kept_and_replayed() {
     assert_eq!(phases(&seen), [(0, 500), (4_000, 500)]);
     assert_eq!(phases(&run(0)), [(2_000, 1_000)], "by totals");
     // Waiting in the same samples is told apart from computing.
-    let bound = Boundness::of(&profile([seen]), &Policy::default(), Catalogue::built_in());
+    let bound = crate::profile::bound::find_bottleneck(&profile([seen]), &Policy::default(), Catalogue::built_in());
     assert_eq!(bound.computing, Some(Share::from_ppm(500_000)));
 }
 
@@ -223,7 +223,7 @@ fn how_parallel_a_run_was_is_kept_and_replayed() {
 fn shares_of_the_time_add_up() {
     let mut half = run(0);
     half.cpu = Some(CpuTime::from_millis(400_000));
-    let bound = Boundness::of(&profile([half]), &Policy::default(), Catalogue::built_in());
+    let bound = crate::profile::bound::find_bottleneck(&profile([half]), &Policy::default(), Catalogue::built_in());
     assert_eq!(bound.computing, Some(Share::from_ppm(400_000)));
     assert_eq!(bound.waiting, Some(Share::from_ppm(600_000)));
     assert_eq!(bound.cores_used, Some(Share::from_ppm(250_000)));

@@ -80,23 +80,24 @@ pub struct SelfSizing {
     pub option: String,
 }
 
-impl SelfSizing {
-    /// By the name of a step, else by the executables that it ran; `None` where neither is
-    /// known to do so.
-    pub fn of<'a>(step: &str, executables: impl IntoIterator<Item = &'a str>) -> Option<Self> {
-        let of_step = of_name(step);
-        let found = of_step.or_else(|| executables.into_iter().find_map(of_name))?;
-        Some(Self {
-            tool: found.name.to_owned(),
-            option: found.by.to_owned(),
-        })
-    }
+/// By the name of a step, else by the executables that it ran; `None` where neither is
+/// known to do so.
+pub fn find_self_sizing<'a>(
+    step: &str,
+    executables: impl IntoIterator<Item = &'a str>,
+) -> Option<SelfSizing> {
+    let of_step = of_name(step);
+    let found = of_step.or_else(|| executables.into_iter().find_map(of_name))?;
+    Some(SelfSizing {
+        tool: found.name.to_owned(),
+        option: found.by.to_owned(),
+    })
+}
 
-    /// The request that leaves `peak` to such a tool.
-    pub fn request_for(peak: u64) -> u64 {
-        let request = u128::from(peak) * 100 / u128::from(GIVEN_PERCENT);
-        u64::try_from(request).unwrap_or(u64::MAX)
-    }
+/// The request that leaves `peak` to such a tool.
+pub fn request_for(peak: u64) -> u64 {
+    let request = u128::from(peak) * 100 / u128::from(GIVEN_PERCENT);
+    u64::try_from(request).unwrap_or(u64::MAX)
 }
 
 /// Matches whole words of the last part of a name such as `NFCORE:QC:GATK4_APPLYBQSR`.
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn a_tool_is_known_by_a_whole_word_of_its_step_or_its_executable() {
         let check = |step: &str, executables: &[&str], expect: Option<&str>| {
-            let found = SelfSizing::of(step, executables.iter().copied());
+            let found = find_self_sizing(step, executables.iter().copied());
             let found = found.map(|found| found.tool);
             assert_eq!(found.as_deref(), expect, "{step}");
         };
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_request_leaves_the_peak_to_the_tool() {
-        assert_eq!(SelfSizing::request_for(8_000), 10_000);
-        assert_eq!(SelfSizing::request_for(u64::MAX), u64::MAX);
+        assert_eq!(request_for(8_000), 10_000);
+        assert_eq!(request_for(u64::MAX), u64::MAX);
     }
 }

@@ -97,8 +97,12 @@ impl From<ContainerInstances> for BTreeMap<String, ContainerInstance> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::region;
+    use crate::identity::Region;
     use crate::state::testing::node;
+
+    fn region() -> Region {
+        Region::new("us-east-1").expect("a region")
+    }
 
     #[test]
     fn a_machine_has_its_container_instance_the_first_of_several_and_reads_back() {

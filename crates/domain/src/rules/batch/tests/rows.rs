@@ -184,7 +184,7 @@ fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all(
         world
     };
     let sweep = |world: &mut World| {
-        world.memory = Memory::after(&world.facts());
+        world.memory = crate::judge::memory::next_memory(&world.facts());
         world.now
     };
     let mut seen = world(Some("other"), None);
