@@ -36,7 +36,7 @@ test: ## Run every test
 
 check: lint security ## Format, lints and the fast tests
 	cargo fmt --all --check
-	$(CARGO) test -p ebb-domain -p ebb-wire
+	$(CARGO) test -p ebb-model -p ebb-node-state -p ebb-sizing -p ebb-analysis -p ebb-wire
 
 # Built like the tests but for the code that each week runs, so that the lake is not compiled again.
 prove: ## Run the simulated weeks of 100,000 seeds on all cores; SEEDS=n for more or fewer, SEED=n begins there

@@ -7,8 +7,8 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_domain::judge::{MetricPoint, MetricSeries};
-use ebb_domain::units::Share;
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_telemetry::units::Share;
 use flate2::read::GzDecoder;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;

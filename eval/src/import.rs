@@ -11,8 +11,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::step::StepEnd;
+use ebb_model::advice::step::StepAdvice;
+use ebb_telemetry::step::StepEnd;
 use ebb_workflows::import::{Import, Imported, Source};
 use serde::Serialize;
 
@@ -214,7 +214,7 @@ impl Applied {
 
 impl Reserved {
     /// Advice that is unknown leaves the request as it is.
-    fn add(&mut self, advice: &StepAdvice, task: &ebb_domain::profile::Run) {
+    fn add(&mut self, advice: &StepAdvice, task: &ebb_model::step_profile::Run) {
         let hours = task.wall.as_secs_f64() / 3600.0;
         if let (Some(asked), Some(peak)) = (task.requested.memory, task.peak_memory) {
             let advised = advice.should_ask.memory.unwrap_or(asked);

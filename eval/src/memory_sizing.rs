@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_domain::policy::SizingPolicy;
-use ebb_domain::sizing::memory::{MemoryHistory, Run};
-use ebb_domain::units::Bytes;
+use ebb_model::policy::sizing::SizingPolicy;
+use ebb_sizing::memory::MemoryHistory;
+use ebb_sizing::memory::run::Run;
+use ebb_telemetry::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::published::{self, Figure};

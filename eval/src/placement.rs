@@ -11,7 +11,7 @@
 mod world;
 
 use anyhow::{Result, ensure};
-use ebb_domain::placement::rank::Ranked;
+use ebb_sizing::ranking::offer::Ranked;
 use serde::Serialize;
 
 use crate::table;
@@ -233,7 +233,7 @@ impl Regret {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_domain::placement::rank::Basis;
+    use ebb_sizing::ranking::offer::Basis;
 
     #[test]
     fn the_same_seed_gives_the_same_world_and_no_choice_beats_the_best() {

@@ -7,10 +7,12 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::catalogue::{Catalogue, PriceBasis, TypeSpec};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::list_price::PriceBasis;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use ebb_domain::placement::transfer::{Pair, Seen, Transfer};
-use ebb_domain::units::MilliCores;
+use ebb_sizing::run_time::{Pair, Seen, Transfer};
+use ebb_telemetry::units::MilliCores;
 use serde::{Deserialize, Serialize};
 
 use crate::{read, table};

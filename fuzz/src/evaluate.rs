@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::fake::FakeInventory;
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::decision::Decisions;
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::life::Lives;
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
+use ebb_model::decision::Decisions;
+use ebb_model::finding_history::Lives;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
 use ebb_sweep::changes::{Changes, since};
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{
@@ -18,6 +18,7 @@ use ebb_sweep::render::{
 };
 use ebb_sweep::report_file;
 use ebb_sweep::scan::{Known, scan};
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use jiff::Timestamp;
 use serde_json::Value;
 

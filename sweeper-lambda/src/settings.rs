@@ -3,9 +3,9 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_cloud::aws::{Beside, MemberRole, SPOT_ADVISOR};
-use ebb_domain::identity::Region;
-use ebb_domain::state::Shard;
 use ebb_sweep::publish::Addresses;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::shard::Shard;
 
 /// What the deployment tells a sweep.
 #[derive(Debug, PartialEq, Eq)]

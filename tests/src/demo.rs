@@ -20,8 +20,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -361,7 +361,7 @@ fn undetermined(report: &Report) -> usize {
 
 /// The step that the real probe watched, or else the dearest.
 fn step_to_ask_for(report: &Report, world: &World) -> Option<String> {
-    use ebb_domain::finding::FindingKind::OverprovisionedStep;
+    use ebb_model::finding_kind::FindingKind::OverprovisionedStep;
     let steps = || {
         report
             .findings

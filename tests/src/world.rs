@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ebb_domain::finding::FindingKind;
+use ebb_model::finding_kind::FindingKind;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -25,12 +25,14 @@ use ebb_cloud::aws::{
     AwsConfig, AwsInventory, AwsMarkets, Beside, Keys, MemberRole, caller, enter,
 };
 use ebb_cloud::permissions::PERMISSIONS;
-use ebb_domain::fleet::{Inventory, JobStatus, WaitCause};
-use ebb_domain::identity::{AccountId, Region};
-use ebb_domain::policy::Policy;
-use ebb_domain::units::Usd;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::batch::queue_time::WaitCause;
+use ebb_model::policy::Policy;
 use ebb_sweep::gather::{self, Account};
 use ebb_sweep::scan;
+use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::money::Usd;
 use ebb_test_support::{run, tests};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;

@@ -10,20 +10,48 @@ use serde_json::Value;
 /// [`ANY`] may name any.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("ebb-telemetry", &[]),
-    ("ebb-catalog", &["ebb-telemetry"]),
-    ("ebb-domain", &["ebb-catalog", "ebb-telemetry"]),
     ("ebb-wire", &["ebb-telemetry"]),
-    ("ebb-lake", &["ebb-domain", "ebb-wire", "ebb-cloud"]),
-    ("ebb-cloud", &["ebb-domain"]),
+    ("ebb-catalog", &["ebb-telemetry"]),
+    ("ebb-node-state", &["ebb-telemetry"]),
+    ("ebb-model", &["ebb-catalog", "ebb-telemetry"]),
+    ("ebb-sizing", &["ebb-model", "ebb-catalog", "ebb-telemetry"]),
+    (
+        "ebb-analysis",
+        &[
+            "ebb-sizing",
+            "ebb-node-state",
+            "ebb-model",
+            "ebb-catalog",
+            "ebb-telemetry",
+        ],
+    ),
+    ("ebb-cloud", &["ebb-model", "ebb-catalog", "ebb-telemetry"]),
+    (
+        "ebb-lake",
+        &["ebb-model", "ebb-wire", "ebb-cloud", "ebb-telemetry"],
+    ),
     ("ebb-gpu", &["ebb-telemetry"]),
     ("ebb-probe", &["ebb-telemetry", "ebb-wire", "ebb-cloud"]),
-    ("ebb-workflows", &["ebb-domain"]),
+    (
+        "ebb-workflows",
+        &[
+            "ebb-analysis",
+            "ebb-sizing",
+            "ebb-model",
+            "ebb-catalog",
+            "ebb-telemetry",
+        ],
+    ),
     ("ebb-protocol-model", &[]),
     (HARNESS, &[]),
     (
         "ebb-sweep",
         &[
-            "ebb-domain",
+            "ebb-analysis",
+            "ebb-node-state",
+            "ebb-model",
+            "ebb-catalog",
+            "ebb-telemetry",
             "ebb-wire",
             "ebb-lake",
             "ebb-cloud",
@@ -32,18 +60,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "ebb-cli",
-        &["ebb-sweep", "ebb-domain", "ebb-cloud", "ebb-workflows"],
+        &[
+            "ebb-sweep",
+            "ebb-analysis",
+            "ebb-node-state",
+            "ebb-model",
+            "ebb-catalog",
+            "ebb-telemetry",
+            "ebb-cloud",
+            "ebb-workflows",
+        ],
     ),
     (
         "ebb-sweeper-lambda",
-        &["ebb-sweep", "ebb-domain", "ebb-cloud", "ebb-lake"],
+        &["ebb-sweep", "ebb-telemetry", "ebb-cloud", "ebb-lake"],
     ),
-    ("ebb-tune-lambda", &["ebb-sweep", "ebb-domain", "ebb-cloud"]),
+    ("ebb-tune-lambda", &["ebb-sweep", "ebb-cloud"]),
 ];
 const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
 
 /// What only tests may name.
-const FOR_TESTS: &[(&str, &str)] = &[("ebb-probe", "ebb-domain")];
+const FOR_TESTS: &[(&str, &str)] = &[("ebb-probe", "ebb-node-state"), ("ebb-sweep", "ebb-sizing")];
 
 /// The harness, which the tests of every crate may use.
 const HARNESS: &str = "ebb-test-support";
@@ -159,7 +196,7 @@ fn metadata() -> (BTreeSet<String>, Vec<Edge>) {
 #[test]
 fn dependencies_point_down_and_only_one_crate_names_a_cloud_sdk() {
     let (packages, edges) = metadata();
-    assert!(packages.contains("ebb-domain") && packages.len() >= ALLOWED.len());
+    assert!(packages.contains("ebb-model") && packages.len() >= ALLOWED.len());
     assert!(
         edges
             .iter()
@@ -188,10 +225,10 @@ fn a_wrong_edge_is_told() {
     check("ebb-probe", "ebb-cloud", &["queue"], None);
     check("ebb-tests", "ebb-probe", &[], None);
     check(
-        "ebb-domain",
+        "ebb-model",
         "ebb-wire",
         &[],
-        Some("ebb-domain depends on ebb-wire, which ARCHITECTURE.md does not allow"),
+        Some("ebb-model depends on ebb-wire, which ARCHITECTURE.md does not allow"),
     );
     check(
         "ebb-probe",

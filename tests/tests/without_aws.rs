@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
+use ebb_telemetry::origin::Origin;
 use ebb_test_support::{run, skip, tests};
 use serde_json::Value;
 

@@ -8,13 +8,13 @@ mod tune;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::endpoint::Endpoint;
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::finding::FindingKind;
-use ebb_domain::identity::Region;
-use ebb_domain::report::{Selection, TagFilter};
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::selection::{Selection, TagFilter};
 use ebb_sweep::render::Zone;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 
 pub(crate) use catalog::{CatalogArgs, CatalogCommand, Place, RefreshArgs, ShowArgs};
 pub(crate) use findings::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};

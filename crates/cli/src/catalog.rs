@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use ebb_domain::catalogue::{Catalogue, Refreshed};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::refreshed_prices::Refreshed;
 use jiff::Timestamp;
 
 use crate::args::{CatalogArgs, CatalogCommand, Place, RefreshArgs};
@@ -89,8 +90,8 @@ mod of_bucket {
         AwsConfig, AwsInventory, AwsMarkets, AwsObjects, AwsPrices, SPOT_ADVISOR,
     };
     use ebb_cloud::ports::InventorySource;
-    use ebb_domain::identity::Region;
     use ebb_sweep::catalogue;
+    use ebb_telemetry::identity::Region;
 
     use super::*;
 

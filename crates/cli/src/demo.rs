@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
-use ebb_domain::fleet::Inventory;
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::Memory;
-use ebb_domain::policy::Policy;
+use ebb_model::inventory::Inventory;
+use ebb_model::policy::Policy;
+use ebb_model::sweep_memory::Memory;
 use ebb_sweep::scan::Known;
+use ebb_telemetry::identity::{NodeId, Region};
 use jiff::Timestamp;
 
 use account::Account;

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, bail};
 use ebb_cloud::ports::Objects;
-use ebb_domain::decision::{Decision, Verb};
-use ebb_domain::report::Report;
-use ebb_domain::safe_text::one_line;
+use ebb_model::decision::{Decision, Verb};
+use ebb_model::report::Report;
 use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::render::Zone;
 use ebb_sweep::report_file;
+use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
 use crate::args::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
@@ -109,7 +109,7 @@ async fn decide(
         at: now,
         until: args.until,
     };
-    let decide = |all: &mut ebb_domain::decision::Decisions| all.decide(&args.id, decision.clone());
+    let decide = |all: &mut ebb_model::decision::Decisions| all.decide(&args.id, decision.clone());
     decisions::change(objects, decide).await?;
     let until = args.until.map(|until| format!(" until {until}"));
     let word = match verb {
@@ -144,12 +144,12 @@ fn list(report: &Report, zone: &Zone) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use ebb_catalog::catalog::Catalogue;
     use ebb_cloud::fake::{FakeClock, FakeObjects};
-    use ebb_domain::catalogue::Catalogue;
-    use ebb_domain::decision::Decisions;
-    use ebb_domain::fleet::Inventory;
-    use ebb_domain::life::Lives;
-    use ebb_domain::policy::Policy;
+    use ebb_model::decision::Decisions;
+    use ebb_model::finding_history::Lives;
+    use ebb_model::inventory::Inventory;
+    use ebb_model::policy::Policy;
 
     use super::*;
     use crate::args::{Args, Command};

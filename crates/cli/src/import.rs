@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::safe_text::{self, one_line};
+use ebb_model::advice::step::StepAdvice;
 use ebb_sweep::tune::summary::{self, Summary};
+use ebb_telemetry::safe_text;
+use ebb_telemetry::safe_text::one_line;
 use ebb_workflows::export::{Form, changed_steps};
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use ebb_domain::fleet::Gap;
+use ebb_model::visibility_gap::Gap;
 
 /// Lines that a report names one by one.
 const NAMED: usize = 20;

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use ebb_domain::safe_text;
+use ebb_telemetry::safe_text;
+
 use ebb_sweep::render::{Colour, Look, Zone};
 
 /// How the program ends. The numbers are part of its interface.

@@ -1,5 +1,5 @@
 //! `ebb policy`: reads a policy file as the sweep does, says where it is wrong, and
-//! shows what holds. The thresholds themselves stand in `ebb_domain::policy`.
+//! shows what holds. The thresholds themselves stand in `ebb_model::policy`.
 
 mod diff;
 mod place;
@@ -8,7 +8,8 @@ mod words;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::policy::{Policy, PolicyError};
+use ebb_model::policy::Policy;
+use ebb_model::policy::error::PolicyError;
 use toml::Table;
 
 use crate::args::{PolicyArgs, PolicyCommand};

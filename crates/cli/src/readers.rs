@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::Result;
 use ebb_cloud::ports::BillSource;
-use ebb_domain::fleet::Gap;
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{BilledDay, ResourceCost};
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
+use ebb_model::visibility_gap::Gap;
 use ebb_sweep::gather::Account;
+use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 
 use crate::billing::BillingExport;

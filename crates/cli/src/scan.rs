@@ -18,10 +18,12 @@ pub(crate) use aws::connect;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::judge::Explanation;
-use ebb_domain::policy::{Policy, StatedPrice};
-use ebb_domain::report::Report;
-use ebb_domain::safe_text;
+use ebb_analysis::explain::Explanation;
+use ebb_model::policy::Policy;
+use ebb_model::policy::stated_price::StatedPrice;
+use ebb_model::report::Report;
+use ebb_telemetry::safe_text;
+
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{self, Look, Zone};
 use ebb_sweep::scan::explained;

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use ebb_domain::safe_text::{clip, one_line};
+use ebb_telemetry::safe_text::{clip, one_line};
 use ebb_workflows::import::snakefile::{PROGRAM, Snakefile};
 
 /// A large workflow with many modules takes a few seconds.

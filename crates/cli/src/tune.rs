@@ -7,15 +7,16 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_domain::policy::Policy;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::place::SPOT_TYPES;
-use ebb_domain::report::Report;
-use ebb_domain::safe_text::{self, counted};
+use ebb_model::advice::spot_wish::SPOT_TYPES;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
 use ebb_sweep::gather::Account;
 use ebb_sweep::render::{Zone, price_ages};
 use ebb_sweep::report_file;
 use ebb_sweep::tune::{self, Reasoned};
+use ebb_telemetry::safe_text;
+use ebb_telemetry::safe_text::counted;
 use ebb_workflows::export as text;
 use serde_json::json;
 

@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, Inventory, Refused};
-use ebb_domain::identity::{AccountId, NodeId, Region};
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, MarketSource, MetricsSource,
@@ -173,10 +174,11 @@ impl InventorySource for Accounts {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{Commitment, Instance, InstanceState, Market};
-    use ebb_domain::identity::InstanceType;
-    use ebb_domain::judge::ResourceCost;
-    use ebb_domain::units::{Usd, UsdPerHour};
+    use ebb_model::bill::ResourceCost;
+    use ebb_model::inventory::commitments::Commitment;
+    use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::{Usd, UsdPerHour};
     use jiff::Timestamp;
 
     use super::*;

@@ -86,7 +86,7 @@ use aws_config::{AppName, BehaviorVersion, ConfigLoader, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use ebb_domain::identity::{AccountId, Region};
+use ebb_telemetry::identity::{AccountId, Region};
 
 use crate::http;
 

@@ -8,10 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, SpotTerms, SpotWish, TaskFamily};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::spot_market::SpotWish;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use jiff::Timestamp;
 
 use crate::ports::{

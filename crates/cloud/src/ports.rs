@@ -12,12 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
-use ebb_domain::fleet::{Commitment, Gap, Inventory, Refused, SpotTerms, SpotWish};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::judge::{BilledDay, ResourceCost};
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::fargate_prices::FargatePrices;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::spot_market::SpotWish;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::Timestamp;
 use thiserror::Error;
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use ebb_cloud::store::{self, StoreError};
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::Shard;
-use ebb_domain::step::PlacedStep;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 use thiserror::Error;
 

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::Shard;
 use ebb_lake::{Appended, Batch, Commits, Lake};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
 use ebb_test_support::{run, skip, tests};
 
 use sample::{bare_heartbeat, heartbeat};

@@ -13,16 +13,23 @@ use ebb_cloud::ports::{
     BillSource, CloudResult, InventorySource, METRICS_PER_NODE, MetricsSource, NodeMetrics,
     period_seconds,
 };
-use ebb_domain::fleet::{
-    Commitment, ContainerInstance, Gap, Instance, InstanceState, Inventory, Job, JobId, JobQueue,
-    JobStatus, Market, Task, TaskFamily, Volume,
-};
-use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricPoint, MetricSeries, ResourceCost};
-use ebb_domain::policy::MetricsPolicy;
-use ebb_domain::state::FleetState;
-use ebb_domain::units::{Share, Usd};
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::JobQueue;
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
+use ebb_model::inventory::batch::task::{Task, TaskFamily};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::inventory::storage::Volume;
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_model::policy::metrics::MetricsPolicy;
+use ebb_model::visibility_gap::Gap;
+use ebb_node_state::fleet_state::FleetState;
 use ebb_sweep::gather::{self, Account, Paid, Wanted};
+use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::units::Share;
 use jiff::{SignedDuration, Timestamp};
 
 const ACCOUNTS: u64 = 30;

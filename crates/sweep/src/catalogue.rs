@@ -1,12 +1,13 @@
 //! Prices and machine types that AWS told later than the program was built: asked for, kept
 //! in the lake, and read from there by the sweep and the API.
 
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::refreshed_prices::{Refreshed, RegionPrices};
 use ebb_cloud::ports::{
     CloudError, CloudResult, MarketSource, Objects, PriceSource, PutIf, PutOptions,
 };
-use ebb_domain::catalogue::{Catalogue, Refreshed, RegionPrices};
-use ebb_domain::fleet::Gap;
-use ebb_domain::identity::Region;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 
@@ -179,8 +180,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use ebb_cloud::fake::{FakeClock, FakeMarkets, FakeObjects, FakePrices};
-    use ebb_domain::identity::InstanceType;
-    use ebb_domain::units::UsdPerHour;
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::UsdPerHour;
 
     use super::*;
 

@@ -7,9 +7,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::finding::FindingKind;
-use ebb_domain::life::{Lives, Price, Resolved, Stage};
-use ebb_domain::report::Report;
+use ebb_model::finding_history::known_finding::Price;
+use ebb_model::finding_history::{Lives, Resolved, Stage};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::Report;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

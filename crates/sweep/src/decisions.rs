@@ -3,7 +3,7 @@
 //! condition that nobody else wrote in the meantime, and made again where one did.
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
-use ebb_domain::decision::{DecisionError, Decisions};
+use ebb_model::decision::{DecisionError, Decisions};
 use thiserror::Error;
 
 /// The object's key.
@@ -90,7 +90,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use ebb_cloud::fake::{FakeClock, FakeObjects};
-    use ebb_domain::decision::{Decision, Verb};
+    use ebb_model::decision::{Decision, Verb};
     use jiff::Timestamp;
 
     use super::*;

@@ -12,10 +12,10 @@ mod work;
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::{CloudError, Objects, Queue, Received};
-use ebb_domain::fleet::Gap;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::Shard;
 use ebb_lake::LakeError;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;

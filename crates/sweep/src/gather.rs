@@ -16,8 +16,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ebb_cloud::ports::{BillSource, InventorySource, MarketSource, MetricsSource, PriceSource};
-use ebb_domain::fleet::{ALL_REGIONS, Inventory, Refused};
-use ebb_domain::identity::Region;
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::{ALL_REGIONS, Refused};
+use ebb_telemetry::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

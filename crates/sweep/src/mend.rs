@@ -1,6 +1,6 @@
 //! The line that mends what is missing: a permission, an opt-in of the account.
 
-use ebb_domain::fleet::Gap;
+use ebb_model::visibility_gap::Gap;
 
 use crate::gather::BY_RESOURCE;
 

@@ -11,9 +11,10 @@ pub use refusal::Refusal;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ebb_cloud::ports::{Object, Received};
-use ebb_domain::heartbeat::{Arrival, Heartbeat, PlaceError, Placed, Sent};
-use ebb_domain::identity::{NodeId, RoleId, attested};
-use ebb_domain::step::{PlacedStep, StepBatch, StepUsage};
+use ebb_telemetry::arrival::{Arrival, PlaceError, Placed, Sent};
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::identity::{NodeId, RoleId, attested};
+use ebb_telemetry::step::{PlacedStep, StepBatch, StepUsage};
 use ebb_wire::{decode_heartbeats, decode_steps};
 
 /// Where nodes put their finished steps, and nothing else may lie.

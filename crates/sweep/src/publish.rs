@@ -15,7 +15,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudResult, Objects, PutOptions};
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde::Serialize;
 
 use crate::reason::reason;

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_cloud::ports::{CloudError, CloudResult, Objects, PutIf, PutOptions};
-use ebb_domain::decision::Decisions;
-use ebb_domain::fleet::Gap;
-use ebb_domain::life::{Lives, Trend};
+use ebb_model::decision::Decisions;
+use ebb_model::finding_history::Lives;
+use ebb_model::finding_history::trend::Trend;
+use ebb_model::visibility_gap::Gap;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::Told;
@@ -154,7 +155,7 @@ impl Remembered {
 mod tests {
     use ebb_cloud::failing::{Failing, Fault};
     use ebb_cloud::fake::{FakeClock, FakeObjects};
-    use ebb_domain::decision::{Decision, Verb};
+    use ebb_model::decision::{Decision, Verb};
     use jiff::Timestamp;
 
     use super::*;

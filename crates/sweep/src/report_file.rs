@@ -1,6 +1,6 @@
 //! Reads reports as JSON: those of this release, and `ebb.report/1.0` for one release more.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde::Deserialize;
 
 /// The schema before [`Report::SCHEMA`]: its money is in millionths of a dollar, in fields
@@ -57,8 +57,8 @@ fn why_not(json: &[u8], error: serde_json::Error) -> ReportFileError {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::finding::PriceBasis;
-    use ebb_domain::units::Usd;
+    use ebb_model::cost::PriceBasis;
+    use ebb_telemetry::money::Usd;
     use serde_json::{Value, json};
 
     use super::*;
@@ -114,7 +114,7 @@ mod tests {
                 "{old}"
             );
             let read = read(old.to_string().as_bytes()).expect("it is read");
-            let expect = |cost: Option<&ebb_domain::finding::Cost>| cost.map(|cost| cost.whole());
+            let expect = |cost: Option<&ebb_model::cost::Cost>| cost.map(|cost| cost.whole());
             for (a, b) in read.findings.iter().zip(&report.findings) {
                 assert_eq!(expect(a.cost.as_ref()), expect(b.cost.as_ref()));
             }

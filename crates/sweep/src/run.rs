@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use ebb_analysis::evaluate::judge;
+use ebb_analysis::facts::Facts;
 use ebb_cloud::ports::{CloudError, Objects, Queue};
-use ebb_domain::fleet::Gap;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Facts, Memory, judge};
-use ebb_domain::life::Stage;
-use ebb_domain::policy::{Policy, PolicyError};
-use ebb_domain::report::{Report, Totals};
-use ebb_domain::state::{FleetState, Shard};
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Batch, Judged};
+use ebb_model::finding_history::Stage;
+use ebb_model::policy::Policy;
+use ebb_model::policy::error::PolicyError;
+use ebb_model::report::{Report, Totals};
+use ebb_model::sweep_memory::Memory;
+use ebb_model::visibility_gap::Gap;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

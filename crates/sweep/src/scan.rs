@@ -2,14 +2,20 @@
 //! terminal: nothing is written anywhere, and no deployment or lake is needed.
 //! Without a probe's word the evidence is weaker, and the report says so.
 
-use ebb_domain::catalogue::{Catalogue, Refreshed};
-use ebb_domain::fleet::Gap;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Explanation, Facts, Memory, explain, judge, next_memory};
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
-use ebb_domain::state::FleetState;
-use ebb_domain::step::PlacedStep;
+use ebb_analysis::evaluate::judge;
+use ebb_analysis::explain::Explanation;
+use ebb_analysis::explain::explain;
+use ebb_analysis::facts::Facts;
+use ebb_analysis::sweep_memory::next_memory;
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::refreshed_prices::Refreshed;
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
+use ebb_model::sweep_memory::Memory;
+use ebb_model::visibility_gap::Gap;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 
 use crate::gather::{self, Account, Kept, Renew, Wanted};
@@ -97,7 +103,7 @@ pub(crate) async fn see<T>(
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> Seen<T> {
     let mut inventory = gather::inventory(account).await;
-    ebb_domain::fleet::host::add_unlisted_hosts(&mut inventory, before.state, now);
+    ebb_analysis::unlisted_hosts::add_unlisted_hosts(&mut inventory, before.state, now);
     let wanted = Wanted {
         inventory: &inventory,
         fleet: before.state,

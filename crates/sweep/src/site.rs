@@ -4,9 +4,10 @@
 use async_trait::async_trait;
 use ebb_cloud::ports::{CloudError, CloudResult, InventorySource};
 use ebb_cloud::store::{ObjectQueue, StoreError, StoreObjects};
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::identity::Region;
 use ebb_lake::{Lake, LakeError};
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::Region;
 use thiserror::Error;
 
 use crate::gather::Account;

@@ -10,9 +10,10 @@ pub mod roles;
 use std::io::Read;
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
-use ebb_domain::judge::Memory;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::{FleetState, Shard};
+use ebb_model::sweep_memory::Memory;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::shard::Shard;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -285,7 +286,7 @@ pub async fn save(
 #[cfg(test)]
 mod tests {
     use ebb_cloud::fake::{FakeClock, FakeObjects};
-    use ebb_domain::identity::NodeId;
+    use ebb_telemetry::identity::NodeId;
     use jiff::Timestamp;
 
     use super::*;

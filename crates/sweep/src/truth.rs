@@ -1,10 +1,10 @@
 //! What a sweep asks of the lake, which is the truth; the state only remembers it.
 
 use async_trait::async_trait;
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::Shard;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 
 /// What a sweep asks of the lake.

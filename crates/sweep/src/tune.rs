@@ -13,12 +13,12 @@ pub use table::table;
 
 use std::borrow::Cow;
 
-use ebb_domain::finding::Finding;
-use ebb_domain::profile::advice::{NameForm, StepAdvice};
-use ebb_domain::profile::bound::Boundness;
-use ebb_domain::profile::tasks::PresentRequest;
-use ebb_domain::report::Report;
-use ebb_domain::step::StepKind;
+use ebb_model::advice::bottleneck::Boundness;
+use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::finding::Finding;
+use ebb_model::report::Report;
+use ebb_model::step_profile::tasks::PresentRequest;
+use ebb_telemetry::step::StepKind;
 use serde::Serialize;
 
 use reasons::Reasons;

@@ -1,7 +1,7 @@
 //! What one node did in one interval, as its probe tells it. How it travels is
 //! `ebb-wire`'s business; when it happened on AWS's clock is [`Placed`].
 
-mod node_signals;
+pub mod node_signals;
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! What probes measure: units, names, intervals of a node and usage of a step.
 
+#![warn(missing_docs)]
+
 pub mod activity;
 pub mod arrival;
 pub mod gpu_sample;

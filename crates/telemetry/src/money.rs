@@ -1,6 +1,6 @@
 //! Money in fixed point: sums are exact and the same on every machine.
 
-mod json;
+pub mod json;
 
 use std::fmt;
 use std::iter::Sum;

@@ -1,8 +1,8 @@
 //! A step: one unit of pipeline work on one node, and what it used so far.
 
-mod namespaces;
-mod parallelism;
-mod resource_usage;
+pub mod namespaces;
+pub mod parallelism;
+pub mod resource_usage;
 
 use std::fmt;
 

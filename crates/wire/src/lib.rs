@@ -7,6 +7,8 @@
 //! | SQS message | `ebb.heartbeat/1.6` | base64 of zstd of protobuf |
 //! | S3 object | `ebb.steps/1.6` | zstd of protobuf |
 
+#![warn(missing_docs)]
+
 mod decode;
 mod encode;
 mod error;

@@ -17,13 +17,14 @@ pub use environment::update as environment_update;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::{NameForm, StepAdvice};
-use ebb_domain::profile::tasks::RequestBasis;
-use ebb_domain::safe_text::one_line;
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::targets::GroupAdvice;
-use ebb_domain::units::{Bytes, MilliCores, Usd};
+use ebb_model::advice::group::GroupAdvice;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::step_profile::tasks::RequestBasis;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::one_line;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use serde_json::Value;
 use thiserror::Error;
 

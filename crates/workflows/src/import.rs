@@ -22,12 +22,13 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::policy::Policy;
-use ebb_domain::profile::advice::{StepAdvice, StepSubject, StepTotals};
-use ebb_domain::profile::failure::FailureCount;
-use ebb_domain::step::StepKind;
-use ebb_domain::units::Bytes;
+use ebb_analysis::advice::step::StepSubject;
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::step::{StepAdvice, StepTotals};
+use ebb_model::policy::Policy;
+use ebb_model::step_profile::failure::FailureCount;
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::Bytes;
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -372,8 +373,13 @@ impl Imported {
         // These files hold tasks that ended, and a short one is as whole as a long one.
         policy.overprovisioned.min_wall_seconds = 0;
         let advice = self.steps.iter().filter_map(|step| {
-            let self_sizing = ebb_domain::sizing::self_sizing::find_self_sizing(&step.name, []);
-            let need = ebb_domain::profile::step_need(&step.profile, input, self_sizing.as_ref(), &policy);
+            let self_sizing = ebb_sizing::self_sizing::find_self_sizing(&step.name, []);
+            let need = ebb_analysis::step_history::need::step_need(
+                &step.profile,
+                input,
+                self_sizing.as_ref(),
+                &policy,
+            );
             let subject = StepSubject {
                 name: &step.name,
                 name_form: step.name_form,
@@ -382,7 +388,8 @@ impl Imported {
                 need: &need,
                 self_sizing: self_sizing.as_ref(),
             };
-            let mut advice = ebb_domain::profile::advice::advise_step(subject, &policy, Catalogue::built_in())?;
+            let mut advice =
+                ebb_analysis::advice::step::advise_step(subject, &policy, Catalogue::built_in())?;
             advice.usage = Some(step.totals);
             advice.failures.clone_from(&step.failures);
             Some(advice)

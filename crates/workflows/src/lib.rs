@@ -2,7 +2,7 @@
 //! the form of their configuration.
 //!
 //! Here is what depends on an engine's formats and names. What a step needs is decided in
-//! `ebb-domain`, and how advice is shown to people in `ebb-sweep`.
+//! `ebb-analysis`, and how advice is shown to people in `ebb-sweep`.
 
 pub mod export;
 pub mod import;

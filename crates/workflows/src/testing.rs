@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::Region;
-use ebb_domain::profile::advice::{NameForm, StepAdvice};
-use ebb_domain::profile::bound::Boundness;
-use ebb_domain::profile::place::Offers;
-use ebb_domain::profile::tasks::PresentRequest;
-use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::step::StepKind;
-use ebb_domain::units::{Bytes, MilliCores, Usd};
+use ebb_model::advice::bottleneck::Boundness;
+use ebb_model::advice::offer::Offers;
+use ebb_model::advice::sized_request::{Risk, SizedRequest};
+use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::step_profile::tasks::PresentRequest;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
 /// A step that asks for 16 vCPU and 56 GiB, and should for 3 and 4.75 GiB.

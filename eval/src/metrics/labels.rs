@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use ebb_domain::finding::FindingKind;
+use ebb_model::finding_kind::FindingKind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +85,7 @@ impl Label {
 
     /// What a finding of this kind about it is.
     fn wants(self, kind: FindingKind) -> Wanted {
-        use FindingKind as Kind;
+        use ebb_model::finding_kind::FindingKind as Kind;
         let right = match self {
             Self::Dead | Self::Forgotten => Some(Kind::IdleNode),
             Self::Office | Self::Nightly => Some(Kind::OffHoursNode),

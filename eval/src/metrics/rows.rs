@@ -7,9 +7,9 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::judge::{MetricSample, MetricSeries};
-use ebb_domain::units::Share;
+use ebb_model::metric_series::{MetricSample, MetricSeries};
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
+use ebb_telemetry::units::Share;
 use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -5,13 +5,16 @@ mod spot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::placement::rank::{Limits, Market, Offer, Ranking, Seen, Step, rank};
-use ebb_domain::placement::speed::{Family, Observed, Speeds};
-use ebb_domain::placement::usable;
-use ebb_domain::placement::work::{Phase, Work};
-use ebb_domain::units::{Bytes, MilliCores, UsdPerHour};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
+use ebb_sizing::cheapest_type::usable;
+use ebb_sizing::core_speed::{Family, Observed, Speeds};
+use ebb_sizing::ranking::offer::{Limits, Market, Offer, Seen, Step};
+use ebb_sizing::ranking::{Ranking, rank};
+use ebb_sizing::work::{Phase, Work};
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use fastrand::Rng;
 
 use spot::{Spot, spot};

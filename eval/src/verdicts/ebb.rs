@@ -4,18 +4,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::finding::FindingKind;
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, NodeDetail, Origin, Placed, ProbeCost, Usage,
-};
-use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
-use ebb_domain::judge::{Facts, Memory, judge};
-use ebb_domain::policy::Policy;
-use ebb_domain::state::FleetState;
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_analysis::evaluate::judge;
+use ebb_analysis::facts::Facts;
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market, Provider};
+use ebb_model::policy::Policy;
+use ebb_model::sweep_memory::Memory;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::heartbeat::node_signals::NodeDetail;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
 use super::Says;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::render;
 use ebb_sweep::tune::api::{Answer, Request, Service};

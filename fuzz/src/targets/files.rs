@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::OnceLock;
 
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
-use ebb_domain::units::Bytes;
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
+use ebb_telemetry::units::Bytes;
 use ebb_workflows::import::pattern::{FileNaming, PathPattern};
 use ebb_workflows::import::snakefile::Snakefile;
 use ebb_workflows::import::{Import, Kind, Source};

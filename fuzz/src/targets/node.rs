@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use ebb_domain::step::Handed;
-use ebb_domain::units::Bytes;
 use ebb_probe::config::Config;
 use ebb_probe::label;
 use ebb_probe::rules::{Rules, Subject};
 use ebb_probe::spool::Spool;
+use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::units::Bytes;
 
 use super::with_file;
 use crate::Outcome;

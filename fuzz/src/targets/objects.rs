@@ -4,16 +4,16 @@ use std::path::Path;
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PutIf;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::policy::Policy;
-use ebb_domain::state::Shard;
 use ebb_lake::{Commits, Lake};
+use ebb_model::policy::Policy;
+use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sweep::gather::{Kept, kept};
 use ebb_sweep::remembered::{self, Remembered};
 use ebb_sweep::scan::Known;
 use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::stored::{self, Stored};
 use ebb_sweep::{catalogue, decisions as decided, render, report_file};
+use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 
 use super::{block_on, zstd};
@@ -169,8 +169,8 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
 pub(super) fn finding_memories() -> Vec<Vec<u8>> {
     let mut remembered = Remembered::default();
     let mut report = super::files::demo_report();
-    let inventory = ebb_domain::fleet::Inventory::default();
-    let with = (&inventory, ebb_domain::catalogue::Catalogue::built_in());
+    let inventory = ebb_model::inventory::Inventory::default();
+    let with = (&inventory, ebb_catalog::catalog::Catalogue::built_in());
     remembered
         .lives
         .advance(&mut report, with, &Default::default());

@@ -3,16 +3,16 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ebb_cloud::ports::{Etag, Object, Received};
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::attested;
-use ebb_domain::policy::Policy;
-use ebb_domain::state::FleetState;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{check_heartbeat, check_step};
+use ebb_model::policy::Policy;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sweep::place::{self, StepKey};
 use ebb_sweep::scan::Known;
 use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::attested;
+use ebb_telemetry::step::PlacedStep;
 use ebb_wire::{StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::state::FleetState;
+use ebb_node_state::fleet_state::FleetState;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::{Arrival, Placed};
 use ebb_wire::HeartbeatMessage;

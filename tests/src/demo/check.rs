@@ -4,9 +4,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use ebb_domain::finding::{Evidence, Finding, FindingKind, Stuck};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::report::Report;
+use ebb_model::finding::Finding;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::Report;
+use ebb_telemetry::origin::Origin;
 
 use crate::world::{Node, Planted, World};
 

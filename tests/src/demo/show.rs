@@ -4,7 +4,7 @@
 use std::fs;
 
 use anyhow::Result;
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 use super::account::REGION;
 use super::{Console, Demo, Stage, Verdict, received, sweep};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde_json::Value;
 
 use super::account::{Account, authorization};

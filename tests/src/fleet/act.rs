@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{
+    MemorySource, PeakMemory, Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
-use ebb_domain::identity::{IdentityError, NodeId, ProbeStart};
-use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind,
-    StepUsage, ToolUsage,
-};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 
 use super::clock::{NodeClock, Part};
 use crate::world::{Node, Profile, Step};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::BootClock;
+use ebb_telemetry::time::BootClock;
 
 use crate::world::Node;
 

@@ -8,8 +8,9 @@ use ebb_cloud::aws::{
     AwsInventory, AwsMarkets, AwsPrices, Beside, MemberRole, SPOT_ADVISOR, caller, enter,
 };
 use ebb_cloud::ports::{InventorySource, MarketSource, PriceSource};
-use ebb_domain::fleet::{Inventory, JobStatus};
-use ebb_domain::identity::Region;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_telemetry::identity::Region;
 use ebb_tests::simulated::Simulated;
 use serde_json::json;
 

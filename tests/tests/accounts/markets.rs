@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::ports::MarketSource;
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::fleet::{Inventory, SpotWish};
-use ebb_domain::identity::{InstanceType, Region};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::spot_market::SpotWish;
 use ebb_sweep::gather::Sold;
+use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::json;

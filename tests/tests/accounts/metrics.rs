@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use ebb_cloud::aws::AwsMetrics;
 use ebb_cloud::ports::{METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource};
-use ebb_domain::fleet::TaskFamily;
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::Credits;
-use ebb_domain::units::{Bytes, Share};
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::Credits;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::units::{Bytes, Share};
 use ebb_tests::simulated::Simulated;
 use jiff::{SignedDuration, Timestamp};
 

@@ -2,13 +2,14 @@
 //! bucket, and younger than what is built in.
 
 use anyhow::{Context, Result};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
 use ebb_cloud::aws::{AwsMarkets, AwsPrices, SPOT_ADVISOR};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PriceSource;
-use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Usd, UsdPerHour};
 use ebb_sweep::catalogue::{self, BestKnown};
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;
 use serde_json::json;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use ebb_domain::catalogue::Architecture;
-use ebb_domain::identity::Region;
-use ebb_domain::units::UsdPerHour;
+use ebb_catalog::machine_type::Architecture;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
 
 const MORE: &str = "\
 Examples:

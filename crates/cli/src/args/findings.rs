@@ -1,8 +1,9 @@
 //! What `findings` can be told.
 
 use clap::Subcommand;
-use ebb_domain::decision;
-use ebb_domain::identity::Region;
+
+use ebb_model::decision;
+use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
 const MORE: &str = "\

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ebb_domain::units::Bytes;
+use ebb_telemetry::units::Bytes;
 use ebb_workflows::export as text;
 
 const TUNE_MORE: &str = "\

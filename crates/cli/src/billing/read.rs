@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Read};
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::identity::NodeId;
+use ebb_telemetry::identity::NodeId;
 use ebb_workflows::import::lines::{Line, Lines};
 use jiff::Timestamp;
 use jiff::civil::Date;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::identity::NodeId;
+use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use ebb_cloud::fake::FakeInventory;
-use ebb_domain::finding::PriceBasis;
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market, Provider};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::policy::Policy;
-use ebb_domain::report::Report;
+use ebb_model::cost::PriceBasis;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market, Provider};
+use ebb_model::policy::Policy;
+use ebb_model::report::Report;
 use ebb_sweep::gather::Account;
 use ebb_sweep::scan::{Known as Before, scan};
+use ebb_telemetry::identity::{InstanceType, Region};
 
 use super::*;
 

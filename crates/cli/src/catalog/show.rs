@@ -1,9 +1,13 @@
 //! The catalogue as a table or as JSON.
 
 use anyhow::{Result, bail};
-use ebb_domain::catalogue::{Architecture, Catalogue, PriceBasis, Refreshed, TypeSpec};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Bytes, Usd, UsdPerHour};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::list_price::PriceBasis;
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
+use ebb_catalog::refreshed_prices::Refreshed;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::units::Bytes;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use serde::Serialize;
 

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use ebb_domain::fleet::{Gap, InstanceState, JobStatus, Market};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::step::{Requested, StepKind, TaskState};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::{InstanceState, Market};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::step::{Requested, StepKind};
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde::Deserialize;
 

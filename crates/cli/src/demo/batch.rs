@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use ebb_domain::fleet::{
-    BatchFleet, ComputeEnvironment, ContainerInstance, Job, JobId, JobQueue, JobStatus,
-};
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::SIMULATED_TAG;
-use ebb_domain::runs::RUN_TAG;
-use ebb_domain::targets::PIPELINE_TAG;
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
+use ebb_model::inventory::batch::{BatchFleet, ComputeEnvironment, JobQueue};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::origin::SIMULATED_TAG;
+use ebb_telemetry::tags::PIPELINE_TAG;
+use ebb_telemetry::tags::RUN_TAG;
 
 use super::account::{Account, JobSpec};
 use super::fleet::ACCOUNT;

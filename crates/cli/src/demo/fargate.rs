@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::fleet::{BatchFleet, ComputeEnvironment, Job, JobId, JobQueue, Task, TaskFamily};
-use ebb_domain::judge::{MetricPoint, MetricSeries, SIMULATED_TAG};
-use ebb_domain::step::Requested;
-use ebb_domain::units::Share;
+use ebb_model::inventory::batch::job::{Job, JobId};
+use ebb_model::inventory::batch::task::{Task, TaskFamily};
+use ebb_model::inventory::batch::{BatchFleet, ComputeEnvironment, JobQueue};
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_telemetry::origin::SIMULATED_TAG;
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::Share;
 
 use super::account::{Account, FargateJobSpec, InsightsSpec};
 use super::fleet::ACCOUNT;

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::fleet::{Controller, Instance};
-use ebb_domain::identity::{AccountId, NodeId};
-use ebb_domain::judge::{BilledDay, MetricPoint, MetricSeries, ResourceCost, SIMULATED_TAG};
-use ebb_domain::targets::PIPELINE_TAG;
-use ebb_domain::units::{Share, Usd};
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::instance::{Controller, Instance};
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::SIMULATED_TAG;
+use ebb_telemetry::tags::PIPELINE_TAG;
+use ebb_telemetry::units::Share;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 

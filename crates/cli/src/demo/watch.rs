@@ -4,18 +4,19 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ebb_domain::heartbeat::{
-    Arrival, BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Sent, Usage,
+use ebb_model::policy::Policy;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::arrival::{Arrival, Placed, Sent};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::{RunName, Sampled, StepDetail};
+use ebb_telemetry::step::{
+    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
 };
-use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::{BootId, ProbeStart};
-use ebb_domain::policy::Policy;
-use ebb_domain::state::FleetState;
-use ebb_domain::step::{
-    MemorySource, PeakMemory, PlacedStep, Requested, RunName, Sampled, StepDetail, StepEnd, StepId,
-    StepKind, StepUsage,
-};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 
 use super::account::{Account, Node, ProbeSpec, RunSpec, StepSpec, milli};
 

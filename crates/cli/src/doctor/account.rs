@@ -9,9 +9,10 @@ use ebb_cloud::permissions::{Adapter, PERMISSIONS};
 use ebb_cloud::ports::{
     BillSource, CloudResult, InventorySource, MarketSource, MetricsSource, PriceSource,
 };
-use ebb_domain::fleet::{Inventory, Refused};
-use ebb_domain::identity::{NodeId, Region};
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::Refused;
 use ebb_sweep::mend::{COST_OPT_IN, statement};
+use ebb_telemetry::identity::{NodeId, Region};
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 
@@ -164,7 +165,7 @@ async fn try_prices(prices: &AwsPrices, region: &Region) -> [Tried; 2] {
     ]
 }
 
-fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_domain::judge::ResourceCost>>) -> Check {
+fn bill(answer: &CloudResult<BTreeMap<NodeId, ebb_model::bill::ResourceCost>>) -> Check {
     match answer {
         Ok(costs) if costs.is_empty() => {
             let detail = "allowed, and no cost by resource yet: list prices are used";
@@ -317,7 +318,8 @@ fn named<'a>(mut regions: impl ExactSizeIterator<Item = &'a Region>) -> String {
 #[cfg(test)]
 mod tests {
     use ebb_cloud::ports::CloudError;
-    use ebb_domain::fleet::{Gap, JobQueue};
+    use ebb_model::inventory::batch::JobQueue;
+    use ebb_model::visibility_gap::Gap;
 
     use super::super::check::State;
     use super::*;

@@ -49,7 +49,7 @@ fn entries(name: &str, old: &[Value], new: &[Value]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::policy::Policy;
+    use ebb_model::policy::Policy;
 
     use super::*;
 

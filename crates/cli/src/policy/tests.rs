@@ -1,8 +1,7 @@
 //! Good and bad policy files.
 
-use ebb_domain::policy::bounds;
-
 use super::*;
+use ebb_model::policy::bounds;
 
 fn read_text(text: &str) -> Result<Policy> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -66,7 +65,7 @@ fn what_is_wrong_is_named_with_line_and_field() {
 }
 
 /// A scan of the demo account, whose fleet meets each rule.
-fn scan_demo(policy: &Policy) -> ebb_domain::report::Report {
+fn scan_demo(policy: &Policy) -> ebb_model::report::Report {
     let demo = crate::demo::load(policy).expect("the account is built in");
     let account = ebb_sweep::gather::Account {
         inventory: &demo.inventory,

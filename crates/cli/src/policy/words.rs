@@ -3,23 +3,26 @@
 
 use std::time::Duration;
 
-use ebb_domain::policy::Exemption;
-use ebb_domain::units::{Bytes, CpuTime, Spoken, Usd};
+use ebb_model::policy::exemption::Exemption;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
 use jiff::Timestamp;
 use toml::{Table, Value};
 
 /// Where the thresholds stand with their reasons.
 const SOURCE: &str = concat!(
     include_str!("../../../telemetry/src/activity.rs"),
-    include_str!("../../../domain/src/policy.rs"),
-    include_str!("../../../domain/src/policy/batch.rs"),
-    include_str!("../../../domain/src/policy/machine.rs"),
-    include_str!("../../../domain/src/policy/metrics.rs"),
-    include_str!("../../../domain/src/policy/placement.rs"),
-    include_str!("../../../domain/src/policy/quiet.rs"),
-    include_str!("../../../domain/src/policy/sizing.rs"),
-    include_str!("../../../domain/src/policy/step.rs"),
-    include_str!("../../../domain/src/policy/storage.rs"),
+    include_str!("../../../model/src/policy.rs"),
+    include_str!("../../../model/src/policy/batch.rs"),
+    include_str!("../../../model/src/policy/gpu_and_hours.rs"),
+    include_str!("../../../model/src/policy/idle.rs"),
+    include_str!("../../../model/src/policy/metrics.rs"),
+    include_str!("../../../model/src/policy/overprovisioned.rs"),
+    include_str!("../../../model/src/policy/placement.rs"),
+    include_str!("../../../model/src/policy/quiet_hours.rs"),
+    include_str!("../../../model/src/policy/sizing.rs"),
+    include_str!("../../../model/src/policy/step.rs"),
+    include_str!("../../../model/src/policy/storage.rs"),
 );
 
 /// All thresholds in lines of key, value, meaning and, where it differs, default.
@@ -176,7 +179,7 @@ fn comment_above(lines: &[&str], declared: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::policy::Policy;
+    use ebb_model::policy::Policy;
 
     use super::*;
 

@@ -1,18 +1,18 @@
 //! A scan of the user's own account, with the user's own credentials.
 
 use anyhow::{Context, Result, anyhow, bail};
+use ebb_catalog::refreshed_prices::Refreshed;
 use ebb_cloud::accounts::Accounts;
 use ebb_cloud::aws::{
     AwsBill, AwsConfig, AwsInventory, AwsMetrics, AwsPrices, Beside, Caller, MemberRole,
     SPOT_ADVISOR, caller, enter,
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
-use ebb_domain::catalogue::Refreshed;
-use ebb_domain::identity::Region;
-use ebb_domain::policy::Policy;
-use ebb_domain::units::Usd;
+use ebb_model::policy::Policy;
 use ebb_sweep::gather::Account;
 use ebb_sweep::scan::{Known, explained};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::Usd;
 use jiff::Timestamp;
 
 use super::Scanned;

@@ -1,8 +1,9 @@
 //! How a verdict came about, as lines for people or as JSON.
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::judge::{Explanation, Speaks};
-use ebb_domain::safe_text;
+use ebb_analysis::explain::Explanation;
+use ebb_analysis::rules::trace::Speaks;
+use ebb_telemetry::safe_text;
 
 use crate::args::Format;
 
@@ -95,8 +96,8 @@ fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use ebb_cloud::fake::FakeInventory;
-    use ebb_domain::policy::Policy;
-    use ebb_domain::report::Report;
+    use ebb_model::policy::Policy;
+    use ebb_model::report::Report;
     use ebb_sweep::gather::Account;
 
     use super::*;

@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use ebb_cloud::gcp::{GcpConfig, GcpInventory, GcpMetrics};
 use ebb_cloud::ports::BillSource;
-use ebb_domain::fleet::Gap;
-use ebb_domain::policy::Policy;
+use ebb_model::policy::Policy;
+use ebb_model::visibility_gap::Gap;
 use ebb_sweep::gather::Account;
 use ebb_sweep::scan::{Known, explained};
 use jiff::Timestamp;

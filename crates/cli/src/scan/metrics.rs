@@ -8,12 +8,17 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::fleet::{Gap, Instance, Inventory};
-use ebb_domain::hours::FleetHours;
-use ebb_domain::judge::{Facts, Memory, explain, judge};
-use ebb_domain::policy::Policy;
-use ebb_domain::state::FleetState;
+use ebb_analysis::evaluate::judge;
+use ebb_analysis::explain::explain;
+use ebb_analysis::facts::Facts;
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::Instance;
+use ebb_model::policy::Policy;
+use ebb_model::sweep_memory::Memory;
+use ebb_model::visibility_gap::Gap;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
 
 use super::Scanned;
 use crate::lines::file_name;
@@ -104,9 +109,9 @@ fn gaps(path: &Path, read: &Metrics) -> Vec<Gap> {
 mod tests {
     use std::io::Write;
 
-    use ebb_domain::heartbeat::Origin;
-    use ebb_domain::policy::StatedPrice;
-    use ebb_domain::units::UsdPerHour;
+    use ebb_model::policy::stated_price::StatedPrice;
+    use ebb_telemetry::money::UsdPerHour;
+    use ebb_telemetry::origin::Origin;
 
     use super::*;
 

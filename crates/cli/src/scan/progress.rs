@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ebb_cloud::ports::{CloudResult, InventorySource};
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::identity::Region;
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::Region;
 use tokio::time::{Instant, interval_at};
 
 use crate::output;

@@ -1,8 +1,10 @@
 //! The kept account as people see it.
 
 use clap::Parser;
-use ebb_domain::finding::{Evidence, SeenBy, Stuck};
-use ebb_domain::fleet::Controller;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::evidence::idle::SeenBy;
+use ebb_model::inventory::instance::Controller;
 use ebb_sweep::render::Colour;
 
 use super::*;

@@ -8,13 +8,13 @@ use ebb_cloud::aws::{AwsConfig, AwsMailer};
 use ebb_cloud::events::SignedWebhook;
 use ebb_cloud::ports::{BillSource, Chat, Events, Mailer};
 use ebb_cloud::slack::SlackChat;
-use ebb_domain::state::Shard;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
 use ebb_sweep::gather::Account;
 use ebb_sweep::publish::{Addresses, Channels};
 use ebb_sweep::run::{self, Config};
 use ebb_sweep::site::{NoCloud, POLICY_KEY, Site};
+use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use serde_json::Value;
 

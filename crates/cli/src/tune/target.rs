@@ -1,12 +1,15 @@
 //! `ebb tune pipeline|environment|node NAME`.
 
 use anyhow::{Context, Result, bail, ensure};
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::report::Report;
-use ebb_domain::safe_text;
-use ebb_domain::targets::{GroupAdvice, NodeAdvice, PIPELINE_TAG};
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::report::Report;
+use ebb_telemetry::safe_text;
+
+use ebb_model::advice::group::GroupAdvice;
+use ebb_model::advice::node::NodeAdvice;
 use ebb_sweep::render::Zone;
 use ebb_sweep::tune::{self, targets};
+use ebb_telemetry::tags::PIPELINE_TAG;
 use ebb_workflows::export::{self as text, GroupSubject};
 use serde_json::{Value, json};
 

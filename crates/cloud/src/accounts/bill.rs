@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Commitment, Gap};
-use ebb_domain::identity::{AccountId, NodeId};
-use ebb_domain::judge::{BilledDay, ResourceCost};
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{AccountId, NodeId};
 use jiff::Timestamp;
 
 use super::{Accounts, all_refused, gap};

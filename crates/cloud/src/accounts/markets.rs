@@ -7,9 +7,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, SpotTerms, SpotWish};
-use ebb_domain::identity::{AccountId, InstanceType, Region};
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::spot_market::SpotWish;
+use ebb_telemetry::identity::{AccountId, InstanceType, Region};
 
 use super::{Accounts, Member, all_refused};
 use crate::ports::{CloudResult, MarketSource};

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, TaskFamily};
-use ebb_domain::identity::{AccountId, NodeId, Region};
-use ebb_domain::judge::MetricSeries;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use jiff::Timestamp;
 
 use super::{Accounts, all_refused, gap};

@@ -12,10 +12,11 @@ use aws_sdk_costexplorer::types::{
     DateInterval, Dimension, DimensionValues, Expression, Granularity, GroupDefinition,
     GroupDefinitionType, ResultByTime,
 };
-use ebb_domain::fleet::{Commitment, Gap};
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{BilledDay, ResourceCost};
-use ebb_domain::units::Usd;
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::Usd;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};

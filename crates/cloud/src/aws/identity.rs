@@ -2,7 +2,7 @@
 
 use aws_config::imds;
 use aws_config::provider_config::ProviderConfig;
-use ebb_domain::identity::{AccountId, IdentityError, NodeId, Region};
+use ebb_telemetry::identity::{AccountId, IdentityError, NodeId, Region};
 
 use super::error::cloud_error;
 use super::{AwsConfig, transport};

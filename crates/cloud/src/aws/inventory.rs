@@ -26,11 +26,14 @@ mod storage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{
-    BatchFleet, FrontJob, Gap, Inventory, Job, JobQueue, JobStatus, Storage, controller_from_tags,
-};
-use ebb_domain::identity::Region;
-use ebb_domain::report::SecondOpinion;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::job::{Job, JobStatus};
+use ebb_model::inventory::batch::{BatchFleet, FrontJob, JobQueue};
+use ebb_model::inventory::instance::controller_from_tags;
+use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::inventory::storage::Storage;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
 use super::AwsConfig;
@@ -280,10 +283,10 @@ fn gap(region: &Region, error: &CloudError) -> Gap {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{
-        ComputeEnvironment, ContainerInstance, Controller, Instance, InstanceState, Market,
-    };
-    use ebb_domain::identity::{InstanceType, NodeId};
+    use ebb_model::inventory::batch::ComputeEnvironment;
+    use ebb_model::inventory::batch::container_instances::ContainerInstance;
+    use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
+    use ebb_telemetry::identity::{InstanceType, NodeId};
 
     use super::*;
 

@@ -11,10 +11,12 @@ use aws_sdk_ec2::types::{
     Filter, InstanceTypeOffering, LocationType, RecurringChargeFrequency, ReservedInstances,
     SpotPlacementScore, SpotPrice, TargetCapacityUnitType,
 };
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::fleet::{Commitment, SpotTerms, SpotWish};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::spot_market::SpotWish;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::Timestamp;
 
 use super::AwsConfig;

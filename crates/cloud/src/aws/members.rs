@@ -7,8 +7,8 @@ use std::sync::Arc;
 use aws_config::sts::AssumeRoleProvider;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
-use ebb_domain::fleet::{ALL_ACCOUNTS, Gap, Refused};
-use ebb_domain::identity::AccountId;
+use ebb_model::visibility_gap::{ALL_ACCOUNTS, Gap, Refused};
+use ebb_telemetry::identity::AccountId;
 
 use super::error::cloud_error;
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]

@@ -14,10 +14,11 @@ use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, ScanBy,
 };
 use beside::Beside;
-use ebb_domain::fleet::{Gap, TaskFamily};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricPoint, MetricSeries};
-use ebb_domain::units::Share;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::units::Share;
 use jiff::{SignedDuration, Timestamp};
 
 use super::AwsConfig;

@@ -3,9 +3,9 @@
 
 use aws_sdk_computeoptimizer::types::InstanceRecommendation;
 use aws_sdk_costoptimizationhub::types::{Filter, Recommendation, ResourceType};
-use ebb_domain::identity::Region;
-use ebb_domain::report::{Adviser, SecondOpinion};
-use ebb_domain::units::Usd;
+use ebb_model::inventory::second_opinion::{Adviser, SecondOpinion};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::Usd;
 
 use super::AwsConfig;
 use super::error::cloud_error;

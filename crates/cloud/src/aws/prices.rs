@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use aws_sdk_pricing::types::{Filter, FilterType};
-use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::fargate_prices::FargatePrices;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use serde_json::Value;
 
 use super::AwsConfig;

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Commitment, Gap, Inventory, TaskFamily};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
 use jiff::Timestamp;
 
 use super::Shared;

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::catalogue::advisor::Advisor;
-use ebb_domain::catalogue::{FargatePrices, StoragePrices, TypeSpec};
-use ebb_domain::fleet::{Commitment, Markets, SpotTerms, SpotWish};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::UsdPerHour;
+use ebb_catalog::fargate_prices::FargatePrices;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_catalog::spot_advisor::Advisor;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::spot_market::{Markets, SpotWish};
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::UsdPerHour;
 
 use super::Shared;
 use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};

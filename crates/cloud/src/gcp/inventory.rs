@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Controller, Gap, Instance, InstanceState, Inventory, Market, Provider};
-use ebb_domain::heartbeat::Hardware;
-use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market, Provider};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::heartbeat::Hardware;
+use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
+use ebb_telemetry::units::{Bytes, MilliCores};
 use google_cloud_compute_v1::client::MachineTypes;
 use google_cloud_compute_v1::model::instance::Status;
 use google_cloud_compute_v1::model::scheduling::ProvisioningModel;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, TaskFamily};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{MetricPoint, MetricSeries};
-use ebb_domain::units::Share;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::units::Share;
 use google_cloud_monitoring_v3::client::MetricService;
 use google_cloud_monitoring_v3::model::aggregation::{Aligner, Reducer};
 use google_cloud_monitoring_v3::model::typed_value::Value;

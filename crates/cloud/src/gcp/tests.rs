@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Controller, InstanceState, Market, Provider};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::units::{Bytes, MilliCores, Share};
+use ebb_model::inventory::instance::{Controller, InstanceState, Market, Provider};
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::units::{Bytes, MilliCores, Share};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use ebb_domain::fleet::{Gap, TaskFamily};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::MetricSeries;
-use ebb_domain::units::Usd;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::money::Usd;
 use jiff::Timestamp;
 
 use super::CloudResult;

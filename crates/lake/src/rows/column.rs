@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{BootClock, Origin};
-use ebb_domain::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_domain::step::{MemorySource, Namespace, StepKind, TaskState};
-use ebb_domain::units::Share;
+use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::namespaces::Namespace;
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::step::{MemorySource, StepKind};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 use thiserror::Error;
 

@@ -1,11 +1,12 @@
 //! What a step did beside its totals, as columns: how its CPU time divides, what it
 //! waited for and how parallel it was.
 
-use ebb_domain::step::{
-    Busy, Handed, Namespaces, Opened, PARALLELISM_CLASSES, Parallelism, RunName, Sampled,
-    StepDetail, StepGpu, StepNetwork,
+use ebb_telemetry::step::namespaces::Namespaces;
+use ebb_telemetry::step::parallelism::{Busy, PARALLELISM_CLASSES, Parallelism};
+use ebb_telemetry::step::resource_usage::{
+    Handed, Opened, RunName, Sampled, StepDetail, StepGpu, StepNetwork,
 };
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::units::{Bytes, CpuTime};
 use serde::{Deserialize, Serialize};
 
 mod one_four;

@@ -3,7 +3,9 @@
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
-use ebb_domain::finding::{Finding, Level, PriceBasis};
+use ebb_model::confidence::Level;
+use ebb_model::cost::PriceBasis;
+use ebb_model::finding::Finding;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,9 @@
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
-use ebb_domain::heartbeat::{Coverage, Hardware, Heartbeat, Placed, ProbeCost, Usage};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use serde::{Deserialize, Serialize};
 
 use super::column::{

@@ -2,7 +2,7 @@
 
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::FieldRef;
-use ebb_domain::step::PlacedStep;
+use ebb_telemetry::step::PlacedStep;
 use serde::{Deserialize, Serialize};
 
 use super::column::{

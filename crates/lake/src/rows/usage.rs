@@ -1,8 +1,9 @@
 //! What a step used, as the columns that stand in `steps` and in the list of
 //! running steps of a heartbeat.
 
-use ebb_domain::step::{PeakMemory, Requested, StepDetail, StepEnd, StepId, StepUsage, ToolUsage};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{PeakMemory, Requested, StepEnd, StepId, StepUsage, ToolUsage};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use serde::{Deserialize, Serialize};
 
 use super::column::{

@@ -10,7 +10,7 @@ use deltalake_core::protocol::{DeltaOperation, SaveMode};
 use deltalake_core::writer::{DeltaWriter, RecordBatchWriter};
 use deltalake_core::{DeltaTable, DeltaTableError};
 
-use ebb_domain::state::Shard;
+use ebb_telemetry::shard::Shard;
 
 use super::{TableError, TableLog, Version};
 use crate::lake::{app, shard_of};

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use ebb_domain::finding::{
-    Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, Level, PriceBasis, Remedy,
-    Resource, SeenBy, Window,
-};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::Region;
-use ebb_domain::units::{Share, Usd, UsdPerHour};
 use ebb_lake::{Appended, Judged};
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::{IdleNode, SeenBy};
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
 
 use crate::local::{batch, lake};
 use crate::sample::{EVENING_NS, at};

@@ -1,9 +1,10 @@
 //! What goes in comes back, and exactly what is new is new.
 
-use ebb_domain::heartbeat::{BootClock, Placed};
-use ebb_domain::state::Shard;
-use ebb_domain::step::StepEnd;
 use ebb_lake::{Appended, Batch, Commits, Lake, Since};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::time::BootClock;
 use jiff::Timestamp;
 use jiff::civil::date;
 use tempfile::TempDir;

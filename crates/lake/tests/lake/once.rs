@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ebb_domain::state::Shard;
 use ebb_lake::{Appended, Batch, Commits, LakeError, MAX_BATCH_ROWS};
+use ebb_telemetry::shard::Shard;
 
 use crate::local::{batch, lake};
 use crate::sample::heartbeat;

@@ -4,16 +4,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Usage,
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::namespaces::Namespaces;
+use ebb_telemetry::step::parallelism::Parallelism;
+use ebb_telemetry::step::resource_usage::{
+    Asked, Handed, Opened, Reclaim, RunName, Sampled, StepDetail, StepGpu, StepNetwork, TaskState,
+    Unmoved,
 };
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::step::{
-    Asked, Handed, MemorySource, Namespaces, Opened, Parallelism, PeakMemory, PlacedStep, Reclaim,
-    Requested, RunName, Sampled, StepDetail, StepEnd, StepGpu, StepId, StepKind, StepNetwork,
-    StepUsage, TaskState, ToolUsage, Unmoved,
+use ebb_telemetry::step::{
+    MemorySource, PeakMemory, PlacedStep, Requested, StepEnd, StepId, StepKind, StepUsage,
+    ToolUsage,
 };
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
 /// 2026-11-20T23:59:58.123456789Z, so that two seconds later it is another day.

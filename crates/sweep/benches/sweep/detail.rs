@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::{NetworkDetail, NodeDetail, Pressure, ProbeCost};
-use ebb_domain::step::{
-    Asked, Namespaces, Parallelism, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
+use ebb_telemetry::heartbeat::ProbeCost;
+use ebb_telemetry::heartbeat::node_signals::{NetworkDetail, NodeDetail, Pressure};
+use ebb_telemetry::step::namespaces::Namespaces;
+use ebb_telemetry::step::parallelism::Parallelism;
+use ebb_telemetry::step::resource_usage::{
+    Asked, Reclaim, Sampled, StepDetail, StepNetwork, TaskState, Unmoved,
 };
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_telemetry::units::{Bytes, CpuTime};
 
 /// A probe looks every ten seconds where nothing else is set.
 const PASSES_A_MINUTE: u64 = 6;

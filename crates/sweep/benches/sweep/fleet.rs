@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
-use ebb_domain::heartbeat::{BootClock, Coverage, Hardware, Heartbeat, Origin, Sent, Usage};
-use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
-use ebb_domain::policy::Policy;
-use ebb_domain::step::{
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::policy::Policy;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, Usage};
+use ebb_telemetry::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{
     MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
 use crate::detail;

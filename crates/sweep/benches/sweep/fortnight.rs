@@ -1,10 +1,11 @@
 //! The hours of a fortnight before the measured minutes.
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
-use ebb_domain::heartbeat::{BootClock, Placed};
-use ebb_domain::hours::{KEPT_HOURS, NodeHours};
-use ebb_domain::state::Shard;
+use ebb_node_state::hourly_activity::{KEPT_HOURS, NodeHours};
 use ebb_sweep::stored::hours::Hours;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::time::BootClock;
 use futures::executor::block_on;
 
 use crate::fleet::{self, MINUTE_NS};

@@ -6,13 +6,15 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::judge::{Facts, Memory, judge};
-use ebb_domain::state::Shard;
+use ebb_analysis::evaluate::judge;
+use ebb_analysis::facts::Facts;
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::sweep_memory::Memory;
 use ebb_sweep::stored::Stored;
 use ebb_sweep::stored::hours::Hours;
 use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
 use ebb_sweep::{place, render};
+use ebb_telemetry::shard::Shard;
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
 

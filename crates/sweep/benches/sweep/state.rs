@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::heartbeat::{Arrival, Placed};
-use ebb_domain::state::{FleetState, Shard};
+use ebb_node_state::fleet_state::FleetState;
 use ebb_sweep::stored::Stored;
+use ebb_telemetry::arrival::{Arrival, Placed};
+use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
 use crate::fortnight::HISTORIES;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use ebb_cloud::fake::{FakeClock, FakeInventory, FakeObjects, FakeQueue};
 use ebb_cloud::ports::{CloudResult, Etag, Listed, Object, Objects, PutOptions, Queue, Received};
-use ebb_domain::state::Shard;
 use ebb_lake::Lake;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
 use ebb_sweep::gather::Account;
 use ebb_sweep::publish::Channels;
 use ebb_sweep::run::{self, Config, Ports};
+use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::tune::api::{Request, Service};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! A report with 10,000 steps, as a large deployment would have, and questions about it.
 //! Written as a program reads it, so that a field more is no change here.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde_json::{Value, json};
 
 pub(crate) const STEPS: u32 = 10_000;

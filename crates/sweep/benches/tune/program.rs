@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde_json::json;
 
 use crate::answers::{P50, P99};

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::Duration;
 
-use ebb_domain::catalogue::{Architecture, Catalogue};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::placement::rank::{Limits, Market, Offer, Seen, Step, rank};
-use ebb_domain::placement::speed::Speeds;
-use ebb_domain::placement::spot::Interruptions;
-use ebb_domain::placement::work::Work;
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::Architecture;
+use ebb_sizing::core_speed::Speeds;
+use ebb_sizing::ranking::offer::{Limits, Market, Offer, Seen, Step};
+use ebb_sizing::ranking::rank;
+use ebb_sizing::spot_risk::Interruptions;
+use ebb_sizing::work::Work;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
 use crate::{line, times};
 

@@ -1,10 +1,11 @@
 //! What is told of one report after another.
 
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::decision::{Decision, Decisions, Verb};
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::report::NotJudged;
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::decision::{Decision, Decisions, Verb};
+use ebb_model::inventory::Inventory;
+use ebb_model::report::NotJudged;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 
 use super::*;
 use crate::render::sample;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_cloud::ports::{CloudError, Objects, PutOptions};
-use ebb_domain::state::Shard;
+use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
 /// A crash divides the size of the batch by this: of 5,000 arrivals one is found after five.

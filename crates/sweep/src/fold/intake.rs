@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use ebb_cloud::ports::{CloudResult, Listed, Received};
-use ebb_domain::fleet::Gap;
-use ebb_domain::identity::attested;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::attested;
 use serde::Serialize;
 
 use super::guard::Guard;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::{CloudError, Listed, Object, Received};
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::{FleetState, Shard};
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{MAX_BATCH_ROWS, check_heartbeat, check_step};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use ebb_wire::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
 use futures::{StreamExt, stream};
 use jiff::Timestamp;

@@ -9,11 +9,11 @@
 use std::collections::BTreeSet;
 
 use ebb_cloud::ports::PutIf;
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::Memory;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Table};
+use ebb_model::sweep_memory::Memory;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 
 use super::{FoldError, Folder};

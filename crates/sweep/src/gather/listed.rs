@@ -5,13 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::fargate_prices::FargatePrices;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_catalog::refreshed_prices::{Refreshed, RegionPrices};
+use ebb_catalog::storage_prices::StoragePrices;
 use ebb_cloud::ports::{CloudError, CloudResult, PriceSource};
-use ebb_domain::catalogue::{
-    Catalogue, FargatePrices, Refreshed, RegionPrices, StoragePrices, TypeSpec,
-};
-use ebb_domain::fleet::{Gap, Inventory, Provider, Refused};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::units::UsdPerHour;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::Provider;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::money::UsdPerHour;
 use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

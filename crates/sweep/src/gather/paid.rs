@@ -13,12 +13,15 @@ use std::time::Duration;
 use ebb_cloud::ports::{
     METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_BILL_REQUEST, PRICE_PER_METRIC,
 };
-use ebb_domain::fleet::{Gap, InstanceState, Inventory, Refused};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::{BilledDay, MetricSeries, ResourceCost};
-use ebb_domain::policy::MetricsPolicy;
-use ebb_domain::state::FleetState;
-use ebb_domain::units::Usd;
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::InstanceState;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::policy::metrics::MetricsPolicy;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::money::Usd;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The key of an object of finished steps, which says whose it is.
 
-use ebb_domain::identity::{BootId, NodeId, ProbeStart, RoleId, attested};
-use ebb_domain::step::StepBatch;
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart, RoleId, attested};
+use ebb_telemetry::step::StepBatch;
 
 use super::{INGEST_PREFIX, Refusal};
 

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use ebb_domain::heartbeat::PlaceError;
-use ebb_domain::identity::{BootId, IdentityError, RoleId};
+use ebb_telemetry::arrival::PlaceError;
+use ebb_telemetry::identity::{BootId, IdentityError, RoleId};
 use ebb_wire::DecodeError;
 use thiserror::Error;
 

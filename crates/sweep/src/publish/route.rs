@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 /// A channel or recipient; `None` for the chat's default channel.
 pub(super) type Place = Option<String>;

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
-use ebb_domain::life::{Lives, Price};
-use ebb_domain::policy::{QuietPolicy, Route};
-use ebb_domain::report::Report;
+use ebb_model::finding_history::Lives;
+use ebb_model::finding_history::known_finding::Price;
+use ebb_model::policy::quiet_hours::QuietPolicy;
+use ebb_model::policy::route::Route;
+use ebb_model::report::Report;
 use jiff::Timestamp;
 use thiserror::Error;
 

@@ -1,9 +1,10 @@
 //! The findings as CSV after RFC 4180, one row each. Amounts are plain decimals,
 //! so that a spreadsheet adds them up.
 
-use ebb_domain::finding::{Cost, Finding, Recommendation};
-use ebb_domain::report::Report;
-use ebb_domain::units::Usd;
+use ebb_model::cost::Cost;
+use ebb_model::finding::{Finding, Recommendation};
+use ebb_model::report::Report;
+use ebb_telemetry::money::Usd;
 use serde::Serialize;
 
 use super::text::one_line;

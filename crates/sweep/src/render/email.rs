@@ -1,7 +1,7 @@
 //! The report as an email: a subject that says the money, a part of text and a
 //! part of HTML with the same words.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 use super::html::for_mail;
 use super::table::{Colour, Look, of_page};

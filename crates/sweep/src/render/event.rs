@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::finding::Finding;
-use ebb_domain::life::Stage;
-use ebb_domain::report::Report;
+use ebb_model::finding::Finding;
+use ebb_model::finding_history::Stage;
+use ebb_model::report::Report;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

@@ -16,10 +16,10 @@ mod service;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use ebb_domain::identity::AccountId;
-use ebb_domain::ledger::LedgerDay;
-use ebb_domain::report::Report;
-use ebb_domain::units::Usd;
+use ebb_model::report::Report;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::money::Usd;
 
 use line::Line;
 use service::Service;

@@ -1,8 +1,8 @@
 //! The hello after the first sweep: what Ebb sees, what it lacks with the line that
 //! mends it, and when the first verdict is due.
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
+use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The report as one page that needs nothing else: no script, no font, no image
 //! from elsewhere. The words come from `view`; the template escapes every one.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use minijinja::Environment;
 use minijinja::value::Serde;
 use serde::Serialize;
@@ -88,8 +88,8 @@ fn fill(template: &str, page: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::ledger::LedgerDay;
-    use ebb_domain::units::Usd;
+    use ebb_model::report::bill_day::LedgerDay;
+    use ebb_telemetry::money::Usd;
 
     use super::*;
     use crate::render::sample;

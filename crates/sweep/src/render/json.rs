@@ -1,6 +1,6 @@
 //! The report as JSON: the very values, in the order of their fields.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 /// Pretty JSON with a newline at its end; the same report gives the same bytes.
 pub fn json(report: &Report) -> String {
@@ -12,7 +12,7 @@ pub fn json(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::Market;
+    use ebb_model::inventory::instance::Market;
 
     use super::*;
     use crate::render::sample;

@@ -1,11 +1,11 @@
 //! What people see, of reports with nothing, one thing and very much in them: every form
 //! stays bounded. `EBB_LOOK=DIR` writes them all there, to be looked at in a browser.
 
-use ebb_domain::identity::NodeId;
-use ebb_domain::ledger::LedgerDay;
-use ebb_domain::report::Report;
-use ebb_domain::timeline::{NodeHours, Timeline};
-use ebb_domain::units::Usd;
+use ebb_model::report::Report;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::timeline::{NodeHours, Timeline};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::Usd;
 use jiff::ToSpan;
 use jiff::civil::Date;
 

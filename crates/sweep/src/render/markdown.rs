@@ -1,7 +1,7 @@
 //! The report as Markdown, for a ticket or a wiki: a table of all findings, then
 //! each with its evidence and what to do. It reads well as plain text too.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 use super::view::{Alike, Card, Page};
 use super::zone::Zone;

@@ -2,23 +2,31 @@
 
 use std::time::Duration;
 
-use ebb_domain::decision::{Decision, Verb};
-use ebb_domain::finding::{
-    Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, KeptAliveBy, Level,
-    Overprovisioned, PriceBasis, Recommendation, Remedy, Resource, SeenBy, StepLink, Stuck,
-    StuckJob, Window,
-};
-use ebb_domain::fleet::{Controller, Gap, JobStatus, Market};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::life::{Ending, History, Past, Resolved, Saved, SetAside, Stage, Standing};
-use ebb_domain::placement::Placement;
-use ebb_domain::profile::place::Offers;
-use ebb_domain::report::{NotJudged, Report, Totals};
-use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::step::{MemorySource, PeakMemory, Requested, StepId, StepKind};
-use ebb_domain::timeline::{NodeHours, Timeline};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share, Usd, UsdPerHour};
+use ebb_model::advice::offer::Offers;
+use ebb_model::advice::placement::Placement;
+use ebb_model::advice::sized_request::{Risk, SizedRequest};
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::decision::{Decision, Verb};
+use ebb_model::finding::evidence::batch::{Stuck, StuckJob};
+use ebb_model::finding::evidence::idle::{IdleNode, KeptAliveBy, SeenBy};
+use ebb_model::finding::evidence::{Evidence, Overprovisioned};
+use ebb_model::finding::{Action, Finding, Recommendation, Remedy, Resource, StepLink};
+use ebb_model::finding_history::ending::Ending;
+use ebb_model::finding_history::trend::Past;
+use ebb_model::finding_history::{History, Resolved, Saved, SetAside, Stage, Standing};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::{Controller, Market};
+use ebb_model::report::timeline::{NodeHours, Timeline};
+use ebb_model::report::{NotJudged, Report, Totals};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepId, StepKind};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use jiff::Timestamp;
 
 use crate::changes::Changes;

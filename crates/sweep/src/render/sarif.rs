@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::finding::{Finding, Level};
-use ebb_domain::report::Report;
+use ebb_model::confidence::Level;
+use ebb_model::finding::Finding;
+use ebb_model::report::Report;
 use serde_json::{Value, json};
 
 use super::text::{clip, one_line};

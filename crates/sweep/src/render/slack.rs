@@ -5,7 +5,7 @@
 //! 3,000 characters a section, 150 a header); a message of about 13,200
 //! characters in all was refused, 12,000 pass.
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use serde_json::{Value, json};
 
 use super::text::clip;

@@ -7,8 +7,8 @@ use super::text::wrap;
 use super::view::{Alike, Card, CostWords, Page};
 use super::zone::Zone;
 use columns::Columns;
-use ebb_domain::report::Report;
-use ebb_domain::units::grouped;
+use ebb_model::report::Report;
+use ebb_telemetry::money::grouped;
 
 /// How the table looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

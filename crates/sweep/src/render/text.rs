@@ -1,3 +1,3 @@
-//! Text from outside, made safe; see [`ebb_domain::safe_text`].
+//! Text from outside, made safe; see [`ebb_telemetry::safe_text`].
 
-pub(crate) use ebb_domain::safe_text::{clip, counted, one_line, wrap};
+pub(crate) use ebb_telemetry::safe_text::{clip, counted, one_line, wrap};

@@ -23,9 +23,10 @@ pub(super) use hours::HoursRow;
 pub(crate) use money::age;
 pub(super) use money::{CostWords, bounded};
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::report::{Report, Selected};
-use ebb_domain::units::Usd;
+use ebb_model::report::Report;
+use ebb_model::report::selection::Selected;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::Origin;
 use serde::Serialize;
 
 use super::text::{clip, counted, one_line};

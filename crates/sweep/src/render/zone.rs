@@ -1,7 +1,8 @@
 //! The time zone in which forms for people write times. Forms for programs have UTC.
 
-use ebb_domain::finding::Window;
-use ebb_domain::policy;
+use ebb_telemetry::time::Window;
+
+use ebb_model::policy::weekly_schedule;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -22,7 +23,7 @@ impl Zone {
         if name.eq_ignore_ascii_case("utc") {
             return Some(Self::utc());
         }
-        let named = policy::time_zone(name);
+        let named = weekly_schedule::time_zone(name);
         named.or_else(|| TimeZone::posix(name).ok()).map(Self)
     }
 

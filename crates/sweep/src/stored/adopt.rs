@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use ebb_cloud::ports::Objects;
-use ebb_domain::judge::Memory;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::{FleetState, Shard};
+use ebb_model::sweep_memory::Memory;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 
 use super::found::{self, Part, Unusable};

@@ -1,8 +1,8 @@
 //! What is kept a shard, as it lies in the bucket: read in one way, whatever it is.
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf};
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::Shard;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::shard::Shard;
 use serde::de::DeserializeOwned;
 
 use super::{MAX_PACKED_BYTES, StoredError, unpack};

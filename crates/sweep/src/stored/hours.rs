@@ -3,9 +3,9 @@
 //! again from there, so losing them or a race for them is no error.
 
 use ebb_cloud::ports::{CloudError, Objects, PutIf, PutOptions};
-use ebb_domain::hours::FleetHours;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::Shard;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
 
 use super::found::{self, Found, Part, Unusable};
@@ -193,7 +193,7 @@ mod tests {
         let (mut first, mut second) = (open().await, open().await);
         assert_eq!(first.folded(), None);
         for (hours, version) in [(&mut first, 4), (&mut second, 7)] {
-            let node = ebb_domain::identity::NodeId::new(format!("i-{version}"));
+            let node = ebb_telemetry::identity::NodeId::new(format!("i-{version}"));
             let known = serde_json::from_str(r#"{"first": 9, "hours": [1]}"#);
             let (node, known) = (node.expect("a node id"), known.expect("an hour"));
             hours.folding(Some(version)).nodes.insert(node, known);

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::{FleetState, Sequences};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
+use ebb_node_state::sequences::Sequences;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
 use ebb_wire::MAX_HEARTBEATS;
 
 /// Leaves those heartbeats that neither the state nor an earlier one of these has.

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::identity::{NodeId, RoleId};
-use ebb_domain::state::Shard;
+use ebb_telemetry::identity::{NodeId, RoleId};
+use ebb_telemetry::shard::Shard;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl Roles {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::identity::attested;
+    use ebb_telemetry::identity::attested;
 
     use super::*;
 

@@ -18,7 +18,7 @@ mod variants;
 
 use std::collections::BTreeMap;
 
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 
 use crate::publish::LATEST_JSON;
 use crate::reason::reason;

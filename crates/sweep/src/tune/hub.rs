@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use ebb_domain::finding::{Action, Finding};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::finding::{Action, Finding};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
 use jiff::Timestamp;
 use serde::Serialize;
 

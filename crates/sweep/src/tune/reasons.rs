@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use ebb_domain::finding::Level;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::bound::Binding;
-use ebb_domain::step::StepKind;
-use ebb_domain::units::Share;
+use ebb_model::advice::bottleneck::Binding;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::confidence::Level;
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::Share;
 use serde::Serialize;
 
 /// Why a request does not fit.
@@ -209,8 +209,8 @@ fn assumed(step: &StepAdvice) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_domain::sizing::EstimateBasis;
-    use ebb_domain::units::{Bytes, MilliCores};
+    use ebb_model::advice::sized_request::EstimateBasis;
+    use ebb_telemetry::units::{Bytes, MilliCores};
     use ebb_workflows::testing::step;
 
     #[test]

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use ebb_domain::profile::advice::{StepAdvice, StepTotals};
-use ebb_domain::profile::failure::FailureCount;
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{MilliCores, Share, grouped};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::{StepAdvice, StepTotals};
+use ebb_model::step_profile::failure::FailureCount;
+use ebb_telemetry::money::grouped;
+use ebb_telemetry::units::{MilliCores, Share};
 use serde_json::json;
 
 use super::Reasoned;

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::place::{Offered, Offers};
-use ebb_domain::profile::tasks::{PresentRequest, RequestBasis};
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Share, Spoken};
+use ebb_model::advice::offer::{Offered, Offers};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::units::{Share, Spoken};
 
 use super::reasons::Reasons;
 use crate::render::text::{counted, one_line, wrap};

@@ -3,11 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::finding::Window;
-use ebb_domain::fleet::{Market, SpotScore};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, Used};
-use ebb_domain::units::Spoken;
+use ebb_model::advice::group::{Fleet, GroupAdvice, Member};
+use ebb_model::advice::node::{NodeAdvice, Used};
+use ebb_model::inventory::instance::Market;
+use ebb_model::inventory::spot_market::SpotScore;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
 use jiff::Timestamp;
 
 use super::table::{paragraph, request};
@@ -184,7 +186,7 @@ fn together(advice: &GroupAdvice) -> String {
     format!("{} on one {}", runs.join(" and "), best.instance_type)
 }
 
-fn saving(saving: Option<ebb_domain::units::Usd>) -> String {
+fn saving(saving: Option<ebb_telemetry::money::Usd>) -> String {
     saving.map_or_else(String::new, |saving| format!("{saving} a month"))
 }
 

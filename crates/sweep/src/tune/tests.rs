@@ -1,10 +1,10 @@
 //! The table, with names that anyone may have written.
 
-use ebb_domain::identity::AccountId;
-use ebb_domain::profile::failure::{FailureCount, FailureKind};
-use ebb_domain::profile::tasks::{PresentRequest, RequestBasis, RequestCount};
-use ebb_domain::sizing::{ChanceRange, EstimateBasis, Risk, SizedRequest};
-use ebb_domain::units::Bytes;
+use ebb_model::advice::sized_request::{ChanceRange, EstimateBasis, Risk, SizedRequest};
+use ebb_model::step_profile::failure::{FailureCount, FailureKind};
+use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis, RequestCount};
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::units::Bytes;
 
 use super::*;
 use ebb_workflows::testing::{HOSTILE, offers, step};

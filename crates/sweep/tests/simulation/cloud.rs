@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ebb_cloud::fake::{FakeClock, FakeEvents, FakeInventory, FakeObjects, FakeQueue, FakeTopic};
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
-use ebb_domain::identity::{InstanceType, Region};
-use ebb_domain::policy::Policy;
-use ebb_domain::state::Shard;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::policy::Policy;
 use ebb_sweep::fold::Limits;
+use ebb_telemetry::identity::{InstanceType, Region};
+use ebb_telemetry::shard::Shard;
 
 use crate::flaw::Flaw;
 use crate::lake::{MemoryLake, Numbers};

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use ebb_domain::finding::FindingKind;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::identity::{BootId, NodeId, ProbeStart, attested};
-use ebb_domain::state::FleetState;
 use ebb_lake::Judged;
+use ebb_model::finding_kind::FindingKind;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sweep::stored;
 use ebb_sweep::stored::hours::Hours;
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart, attested};
 use ebb_wire::decode_heartbeats;
 use serde_json::Value;
 

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::Shard;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
 use ebb_sweep::truth::Truth;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

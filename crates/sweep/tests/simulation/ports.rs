@@ -13,16 +13,17 @@ use ebb_cloud::ports::{
     CloudError, CloudResult, Etag, Events, InventorySource, Listed, Object, Objects, PutIf,
     PutOptions, Queue, Received, Topic,
 };
-use ebb_domain::fleet::{Gap, Inventory};
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::identity::Region;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::Shard;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::Gap;
 use ebb_sweep::remembered;
 use ebb_sweep::stored;
 use ebb_sweep::truth::Truth;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 
 use crate::flaw::Flaw;

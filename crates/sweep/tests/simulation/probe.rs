@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, Placed, ProbeCost, Sent, Usage,
-};
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::step::{Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_telemetry::arrival::{Placed, Sent};
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
 use jiff::{SignedDuration, Timestamp};
 

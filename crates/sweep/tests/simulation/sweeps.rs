@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ebb_domain::state::Shard;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::gather::Account;
 use ebb_sweep::publish::Channels;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
+use ebb_telemetry::shard::Shard;
 use fastrand::Rng;
 
 use crate::cloud::Cloud;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ebb_domain::state::Shard;
+use ebb_telemetry::shard::Shard;
 use fastrand::Rng;
 use jiff::Timestamp;
 

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use ebb_cloud::failing::Fault;
-use ebb_domain::finding::{Finding, FindingKind};
-use ebb_domain::fleet::{ContainerInstance, Task};
-use ebb_domain::report::Report;
+use ebb_model::finding::Finding;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::batch::task::Task;
+use ebb_model::report::Report;
 use ebb_sweep::publish::LATEST_JSON;
 
 use crate::sample;

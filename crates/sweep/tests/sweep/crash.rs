@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
-use ebb_domain::state::Shard;
 use ebb_sweep::stored;
+use ebb_telemetry::shard::Shard;
 use futures::{StreamExt, stream};
 
 use crate::lake::{Reads, TestLake};

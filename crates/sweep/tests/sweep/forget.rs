@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use ebb_cloud::failing::Fault;
-use ebb_domain::heartbeat::{BootClock, Placed};
-use ebb_domain::identity::{BootId, NodeId, ProbeStart};
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::Shard;
 use ebb_sweep::stored::{self, Stored};
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::time::BootClock;
 use jiff::Timestamp;
 
 use crate::sample::{self, Work};

@@ -1,13 +1,15 @@
 //! A sender that floods, or whose message makes the sweep crash, hurts no other.
 
 use ebb_cloud::failing::Fault;
-use ebb_domain::heartbeat::{BootClock, Heartbeat, Sent};
-use ebb_domain::identity::ProbeStart;
-use ebb_domain::report::Report;
-use ebb_domain::step::{StepBatch, StepEnd, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_model::report::Report;
 use ebb_sweep::fold::{Excess, Limits, Quotas};
 use ebb_sweep::publish::LATEST_JSON;
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::Heartbeat;
+use ebb_telemetry::identity::ProbeStart;
+use ebb_telemetry::step::{StepBatch, StepEnd, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use ebb_wire::{encode_heartbeats, encode_steps};
 
 use crate::lake::TestLake;
@@ -179,7 +181,7 @@ fn attack(world: &World) {
             boot: sent.boot.clone(),
             probe_start: ProbeStart::new("start").expect("a name"),
             sequence,
-            origin: ebb_domain::heartbeat::Origin::Measured,
+            origin: ebb_telemetry::origin::Origin::Measured,
             steps: steps
                 .map(|n| hostile_step(&format!("{sequence}-{n}"), StepEnd::Exited(0)))
                 .collect(),

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::identity::NodeId;
-use ebb_domain::state::Shard;
-use ebb_domain::step::PlacedStep;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
 use ebb_sweep::truth::Truth;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
 use jiff::civil::Date;
 
 use crate::world::World;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ebb_cloud::failing::Fault;
 use ebb_cloud::fake::FakePrices;
-use ebb_domain::identity::InstanceType;
-use ebb_domain::units::UsdPerHour;
 use ebb_sweep::catalogue::{self, KEY};
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::UsdPerHour;
 
 use crate::sample;
 use crate::world::World;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ebb_cloud::failing::Fault;
-use ebb_domain::identity::NodeId;
+use ebb_telemetry::identity::NodeId;
 
 use crate::lake::TestLake;
 use crate::sample::{self, Work};

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::fleet::{Instance, InstanceState, Inventory, Market};
-use ebb_domain::heartbeat::{
-    BootClock, Coverage, Hardware, Heartbeat, Origin, ProbeCost, Sent, Usage,
-};
-use ebb_domain::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
-use ebb_domain::step::{Requested, StepBatch, StepDetail, StepEnd, StepId, StepKind, StepUsage};
-use ebb_domain::units::{Bytes, CpuTime, MilliCores, Share};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
+use ebb_telemetry::identity::{BootId, InstanceType, NodeId, ProbeStart, Region};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 use ebb_wire::{encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::fake::FakeQueue;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::state::{FleetState, Shard};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::stored;
 use ebb_sweep::stored::hours::Hours;
+use ebb_telemetry::shard::Shard;
 use futures::{StreamExt, stream};
 
 use crate::lake::TestLake;

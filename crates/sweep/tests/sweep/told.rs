@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::ports::CloudError;
-use ebb_domain::decision::{Decision, Verb};
-use ebb_domain::finding::FindingKind;
-use ebb_domain::policy::{Day, QuietPolicy, Route};
+use ebb_model::decision::{Decision, Verb};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::policy::quiet_hours::QuietPolicy;
+use ebb_model::policy::route::Route;
+use ebb_model::policy::weekly_schedule::Day;
 use ebb_sweep::decisions;
 use ebb_sweep::publish::LATEST_JSON;
 use ebb_sweep::run::Summary;
@@ -121,7 +123,7 @@ async fn what_is_new_is_told_once_in_each_channel() {
 async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
     let world = greeted().await;
     let id = format!("idle_node/eu-central-1/{}", sample::node(1));
-    let dismiss = |all: &mut ebb_domain::decision::Decisions| {
+    let dismiss = |all: &mut ebb_model::decision::Decisions| {
         let decision = Decision {
             verb: Verb::Dismiss,
             reason: "a course".to_owned(),
@@ -136,7 +138,7 @@ async fn what_is_dismissed_is_quiet_until_it_is_taken_back() {
     let summary = swept(&world).await;
     assert_eq!((summary.findings, summary.set_aside), (0, 1));
     assert_eq!(words(&world), (1, 1, 0));
-    let reopen = |all: &mut ebb_domain::decision::Decisions| all.reopen(&id, world.clock.now());
+    let reopen = |all: &mut ebb_model::decision::Decisions| all.reopen(&id, world.clock.now());
     decisions::change(&world.objects, reopen)
         .await
         .expect("taken back");
@@ -202,7 +204,7 @@ async fn quiet_hours_hold_back_what_is_not_urgent_and_tell_it_at_their_end() {
 }
 
 fn all_days() -> BTreeSet<Day> {
-    use Day::{Fri, Mon, Sat, Sun, Thu, Tue, Wed};
+    use ebb_model::policy::weekly_schedule::Day::{Fri, Mon, Sat, Sun, Thu, Tue, Wed};
     BTreeSet::from([Mon, Tue, Wed, Thu, Fri, Sat, Sun])
 }
 

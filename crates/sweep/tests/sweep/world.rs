@@ -9,10 +9,10 @@ use ebb_cloud::fake::{
     FakePrices, FakeQueue, FakeTopic,
 };
 use ebb_cloud::ports::PriceSource;
-use ebb_domain::hours::FleetHours;
-use ebb_domain::policy::Policy;
-use ebb_domain::state::{FleetState, Shard};
 use ebb_lake::{Commits, Lake};
+use ebb_model::policy::Policy;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::hourly_activity::FleetHours;
 use ebb_sweep::deadline::Deadline;
 use ebb_sweep::fold::Limits;
 use ebb_sweep::gather::Account;
@@ -20,6 +20,7 @@ use ebb_sweep::publish::{Addresses, Channels};
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 use ebb_sweep::stored;
 use ebb_sweep::stored::hours::Hours;
+use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use tempfile::TempDir;
 

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::safe_text::one_line;
-use ebb_domain::step::StepKind;
+use ebb_model::advice::step::StepAdvice;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::one_line;
+use ebb_telemetry::step::StepKind;
 
 use super::{Change, mib, nothing, simulated_note};
 

@@ -1,9 +1,9 @@
 //! AWS Batch: input of `aws batch create-compute-environment --cli-input-json`, and of
 //! `update-compute-environment` for one that is there.
 
-use ebb_domain::fleet::Market;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::targets::GroupAdvice;
+use ebb_model::advice::group::GroupAdvice;
+use ebb_model::inventory::instance::Market;
+use ebb_telemetry::origin::Origin;
 use serde_json::{Value, json};
 
 use super::machines::Pool;

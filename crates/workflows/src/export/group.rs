@@ -3,7 +3,7 @@
 //! The market is set in the group only: an Auto Scaling group that mixes types refuses a
 //! launch template with market options.
 
-use ebb_domain::heartbeat::Origin;
+use ebb_telemetry::origin::Origin;
 use serde_json::{Value, json};
 
 use super::machines::Pool;

@@ -4,16 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ebb_domain::catalogue::{Architecture, Catalogue, TypeSpec};
-use ebb_domain::fleet::Market;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::InstanceType;
-use ebb_domain::placement::usable;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::profile::place::{Offered, SPOT_TYPES};
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::targets::{Fleet, GroupAdvice};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
+use ebb_model::advice::group::{Fleet, GroupAdvice};
+use ebb_model::advice::offer::Offered;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::spot_wish::SPOT_TYPES;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::inventory::instance::Market;
+use ebb_sizing::cheapest_type::usable;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::units::{Bytes, MilliCores};
 
 /// Types that one group may name.
 ///

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use ebb_domain::profile::advice::{NameForm, StepAdvice};
+use ebb_model::advice::step::{NameForm, StepAdvice};
 
 use super::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 

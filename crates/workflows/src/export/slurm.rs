@@ -6,8 +6,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use ebb_domain::profile::advice::{NameForm, StepAdvice};
-use ebb_domain::safe_text::{counted, one_line};
+use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_telemetry::safe_text::{counted, one_line};
 
 use super::{Change, changes, mib, minutes, nothing, origin_note};
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{Change, changes, minutes, nothing, origin_note};
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::units::Bytes;
+use ebb_model::advice::step::StepAdvice;
+use ebb_telemetry::units::Bytes;
 
 /// A profile's `config.yaml`.
 pub(super) fn snakemake(steps: &[StepAdvice]) -> String {

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::environment::{MAX_VCPUS, kind, strategy};
 use super::machines::Pool;
 use super::{Change, IMAGE, changes, mib, nothing, plain_name, simulated_note, whole};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::safe_text::one_line;
+use ebb_model::advice::step::StepAdvice;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::one_line;
 
 /// Job definitions, and the compute environments for them.
 pub(super) fn batch(steps: &[StepAdvice], pools: &[Pool<'_>]) -> String {

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use ebb_domain::catalogue::Architecture;
-use ebb_domain::finding::Level;
-use ebb_domain::fleet::Market;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{AccountId, InstanceType, Region};
-use ebb_domain::profile::advice::{NameForm, StepAdvice, TimeLimit};
-use ebb_domain::profile::tasks::{RequestBasis, RequestCount};
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::step::StepKind;
-use ebb_domain::targets::{Fleet, GroupAdvice};
-use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
+use ebb_catalog::machine_type::Architecture;
+use ebb_model::advice::group::{Fleet, GroupAdvice};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::{NameForm, StepAdvice, TimeLimit};
+use ebb_model::confidence::Level;
+use ebb_model::inventory::instance::Market;
+use ebb_model::step_profile::tasks::{RequestBasis, RequestCount};
+use ebb_telemetry::identity::{AccountId, InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
 use super::{Form, GroupSubject, NoAdvice, RetryPolicy, TextOptions, environment_update};

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::advice::{NameForm, StepTotals};
-use ebb_domain::profile::failure::{FailureCount, FailureKind};
-use ebb_domain::profile::tasks::AttemptRecord;
-use ebb_domain::profile::{MAX_RUNS, Run, RunKey, StepProfile};
-use ebb_domain::step::{
-    MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepId, StepKind,
-};
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_model::advice::step::{NameForm, StepTotals};
+use ebb_model::step_profile::failure::{FailureCount, FailureKind};
+use ebb_model::step_profile::tasks::AttemptRecord;
+use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 
 use super::record::{Ending, Record, identity_of};

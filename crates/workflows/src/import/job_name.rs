@@ -5,7 +5,7 @@
 //! wildcards as comment); Snakemake 7 `--cluster` (`snakejob.RULE.ID.sh`); Cromwell
 //! (`cromwell_ID_TASK`); Toil (`toil_job_N_STEP`).
 
-use ebb_domain::profile::advice::NameForm;
+use ebb_model::advice::step::NameForm;
 
 /// What a job is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use ebb_domain::profile::failure::FailureKind;
-use ebb_domain::step::Requested;
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_telemetry::step::Requested;
 
 use super::quantity::{busy, bytes, cores, percent, spoken, time, whole};
 use super::record::{BadLine, Column, Ending, Header, Record, Row, identity_of};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

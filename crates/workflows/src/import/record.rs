@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use ebb_domain::profile::advice::NameForm;
-use ebb_domain::profile::failure::FailureKind;
-use ebb_domain::safe_text::{clip, one_line};
-use ebb_domain::step::Requested;
-use ebb_domain::units::{Bytes, CpuTime};
+use ebb_model::advice::step::NameForm;
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_telemetry::safe_text::{clip, one_line};
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::{Bytes, CpuTime};
 use jiff::Timestamp;
 use thiserror::Error;
 

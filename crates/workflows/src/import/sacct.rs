@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ebb_domain::profile::failure::FailureKind;
-use ebb_domain::safe_text::counted;
-use ebb_domain::step::Requested;
-use ebb_domain::units::{Bytes, CpuTime, MilliCores};
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_telemetry::safe_text::counted;
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use jiff::Timestamp;
 
 use super::job_name::JobName;

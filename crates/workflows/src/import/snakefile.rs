@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ebb_domain::step::Requested;
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use serde::Deserialize;
 use thiserror::Error;
 

@@ -1,9 +1,9 @@
 //! Files as engines and schedulers write them, made here from their documented formats.
 
-use ebb_domain::profile::bound::Binding;
-use ebb_domain::profile::failure::FailureKind;
-use ebb_domain::profile::tasks::RequestBasis;
-use ebb_domain::units::MilliCores;
+use ebb_model::advice::bottleneck::Binding;
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::step_profile::tasks::RequestBasis;
+use ebb_telemetry::units::MilliCores;
 
 use super::pattern::PathPattern;
 use super::*;

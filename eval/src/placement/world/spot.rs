@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::identity::Region;
-use ebb_domain::placement::speed::Family;
-use ebb_domain::placement::spot::Interruptions;
+use ebb_sizing::core_speed::Family;
+use ebb_sizing::spot_risk::Interruptions;
+use ebb_telemetry::identity::Region;
 use fastrand::Rng;
 
 use super::{between, spread};

@@ -1,9 +1,10 @@
 //! What the rules will see of a node that is played.
 
-use ebb_domain::heartbeat::{Arrival, Placed};
-use ebb_domain::identity::BootId;
-use ebb_domain::policy::ActivityPolicy;
-use ebb_domain::state::{FleetState, NodeState};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_node_state::node_state::NodeState;
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::{Arrival, Placed};
+use ebb_telemetry::identity::BootId;
 use jiff::Timestamp;
 
 use super::*;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use anyhow::{Result, bail};
-use ebb_domain::fleet::MeteredMachine;
-use ebb_domain::identity::{InstanceType, NodeId, Region};
-use ebb_domain::judge::{MetricSample, MetricSeries};
-use ebb_domain::units::Share;
+use ebb_model::inventory::host::MeteredMachine;
+use ebb_model::metric_series::{MetricSample, MetricSeries};
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
+use ebb_telemetry::units::Share;
 use jiff::Timestamp;
 
 use crate::csv_file::{CsvFile, Record};

@@ -6,9 +6,9 @@ use aws_sdk_costexplorer::Client;
 use aws_sdk_costexplorer::types::{
     DateInterval, SavingsPlansDataType, SavingsPlansUtilizationDetail,
 };
-use ebb_domain::fleet::{Commitment, CommitmentUse};
-use ebb_domain::identity::Region;
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_model::inventory::commitments::{Commitment, CommitmentUse};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};

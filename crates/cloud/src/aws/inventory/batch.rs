@@ -3,8 +3,9 @@
 use aws_sdk_batch::types::{
     CeState, ComputeEnvironmentDetail, FrontOfQueueJobSummary, JobQueueDetail, JqState,
 };
-use ebb_domain::fleet::{ComputeEnvironment, FrontJob, JobId, JobQueue};
-use ebb_domain::identity::{AccountId, Region};
+use ebb_model::inventory::batch::job::JobId;
+use ebb_model::inventory::batch::{ComputeEnvironment, FrontJob, JobQueue};
+use ebb_telemetry::identity::{AccountId, Region};
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;

@@ -7,9 +7,10 @@ use aws_sdk_ecs::types::{
     Connectivity, ContainerInstance as Told, ContainerInstanceField, DesiredStatus, HealthStatus,
     InstanceHealthCheckState, LaunchType, Task as ToldTask,
 };
-use ebb_domain::fleet::{ContainerInstance, Health, Task};
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::batch::task::{Health, Task};
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::units::{Bytes, MilliCores};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;

@@ -1,8 +1,8 @@
 //! EC2 instances.
 
 use aws_sdk_ec2::types::{Instance as Told, InstanceLifecycleType, InstanceStateName, Reservation};
-use ebb_domain::fleet::{Instance, InstanceState, Market};
-use ebb_domain::identity::{AccountId, InstanceType, NodeId, Region};
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;

@@ -5,7 +5,8 @@ mod detail;
 use std::time::Duration;
 
 use aws_sdk_batch::types::{JobStatus as Status, JobSummary};
-use ebb_domain::fleet::{Job, JobQueue};
+use ebb_model::inventory::batch::JobQueue;
+use ebb_model::inventory::batch::job::Job;
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;

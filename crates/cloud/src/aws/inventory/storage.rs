@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use aws_sdk_ec2::types::{
     Address as ToldAddress, Image, Snapshot as ToldSnapshot, StorageTier, Tag, Volume as ToldVolume,
 };
-use ebb_domain::fleet::{Address, Snapshot, Volume};
-use ebb_domain::identity::{AccountId, NodeId, Region};
+use ebb_model::inventory::storage::{Address, Snapshot, Volume};
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;

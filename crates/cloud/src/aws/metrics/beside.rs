@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::types::{Dimension, DimensionFilter, Metric, MetricStat, RecentlyActive};
-use ebb_domain::identity::NodeId;
-use ebb_domain::judge::{Credits, MetricSeries};
-use ebb_domain::units::{Bytes, Share};
+use ebb_model::metric_series::{Credits, MetricSeries};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::units::{Bytes, Share};
 
 use super::{CALLS_AT_ONCE, bytes, percent};
 use crate::aws::error::cloud_error;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery};
-use ebb_domain::fleet::TaskFamily;
-use ebb_domain::judge::{MetricPoint, MetricSeries};
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use jiff::{SignedDuration, Timestamp};
 
 use super::beside::list_metrics;

@@ -1,7 +1,7 @@
 //! What Fargate charges, from the Price List.
 
-use ebb_domain::catalogue::{FargatePrices, FargateRates};
-use ebb_domain::units::UsdPerHour;
+use ebb_catalog::fargate_prices::{FargatePrices, FargateRates};
+use ebb_telemetry::money::UsdPerHour;
 use serde_json::Value;
 
 use super::{is_usage, usd};

@@ -1,7 +1,7 @@
 //! What volumes, snapshots and public addresses cost, from the Price List.
 
-use ebb_domain::catalogue::StoragePrices;
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_telemetry::money::{Usd, UsdPerHour};
 use serde_json::Value;
 
 use super::{is_usage, usd};

@@ -6,9 +6,9 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::types::{
     ArchitectureType, Filter, GpuInfo, InstanceTypeInfo, NetworkCardInfo, UsageClassType,
 };
-use ebb_domain::catalogue::{Architecture, Devices, Hypervisor, TypeSpec};
-use ebb_domain::identity::InstanceType;
-use ebb_domain::units::Bytes;
+use ebb_catalog::machine_type::{Architecture, Devices, Hypervisor, TypeSpec};
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::units::Bytes;
 
 use crate::aws::error::cloud_error;
 use crate::permissions::DESCRIBE_INSTANCE_TYPES;
@@ -190,7 +190,7 @@ mod tests {
         EbsInfo, EbsOptimizedInfo, GpuDeviceInfo, InstanceStorageInfo, InstanceType as Told,
         InstanceTypeHypervisor, MemoryInfo, NetworkInfo, ProcessorInfo, VCpuInfo,
     };
-    use ebb_domain::catalogue::Catalogue;
+    use ebb_catalog::catalog::Catalogue;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The columns that version 1.4 of the wire contract added.
 
-use ebb_domain::step::{Asked, Reclaim, Unmoved};
-use ebb_domain::units::Bytes;
+use ebb_telemetry::step::resource_usage::{Asked, Reclaim, Unmoved};
+use ebb_telemetry::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::super::column::{ColumnError, get, get_some, get_time, put, put_some, put_time};

@@ -7,9 +7,10 @@ mod sample;
 use deltalake_core::arrow::array::RecordBatch;
 use deltalake_core::arrow::datatypes::{Field, Fields};
 use ebb_cloud::store;
-use ebb_domain::heartbeat::Placed;
-use ebb_domain::state::Shard;
-use ebb_domain::step::{PlacedStep, StepDetail, StepEnd};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::resource_usage::StepDetail;
+use ebb_telemetry::step::{PlacedStep, StepEnd};
 
 use super::*;
 use crate::lake::Commits;

@@ -1,9 +1,10 @@
 //! What is asked when, in which turn, and what is said of what refuses or is late.
 
 use ebb_cloud::fake::FakePrices;
-use ebb_domain::fleet::{ComputeEnvironment, Instance, InstanceState, Market};
-use ebb_domain::identity::NodeId;
-use ebb_domain::units::UsdPerHour;
+use ebb_model::inventory::batch::ComputeEnvironment;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::UsdPerHour;
 
 use super::*;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ebb_cloud::ports::{MetricsSource, NodeMetrics};
-use ebb_domain::fleet::Gap;
-use ebb_domain::identity::{NodeId, Region};
-use ebb_domain::judge::MetricSeries;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
 use jiff::Timestamp;
 
 use super::{Paid, Wanted, looked_back, utilization, within};

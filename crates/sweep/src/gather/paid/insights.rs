@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_cloud::ports::{METRICS_PER_FAMILY, MetricsSource};
-use ebb_domain::fleet::{Gap, Refused, TaskFamily};
-use ebb_domain::identity::Region;
-use ebb_domain::judge::MetricSeries;
+use ebb_model::inventory::batch::task::TaskFamily;
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_telemetry::identity::Region;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use ebb_domain::fleet::{Commitment, Gap, Refused};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::visibility_gap::{Gap, Refused};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

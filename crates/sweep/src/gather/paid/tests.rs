@@ -4,10 +4,12 @@ use std::sync::LazyLock;
 
 use ebb_cloud::fake::{FakeBill, FakeInventory, FakeMetrics};
 use ebb_cloud::ports::{CloudError, Stream, Tells};
-use ebb_domain::fleet::{Commitment, Instance, Market, Task, TaskFamily};
-use ebb_domain::identity::InstanceType;
-use ebb_domain::judge::MetricPoint;
-use ebb_domain::units::UsdPerHour;
+use ebb_model::inventory::batch::task::{Task, TaskFamily};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::instance::{Instance, Market};
+use ebb_model::metric_series::MetricPoint;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::UsdPerHour;
 
 use super::*;
 

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ebb_domain::fleet::{InstanceState, Inventory, Market, OwnInterruptions};
-use ebb_domain::identity::{InstanceType, NodeId, Region};
+use ebb_catalog::spot_terms::OwnInterruptions;
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::{InstanceState, Market};
+use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +97,7 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::Instance;
+    use ebb_model::inventory::instance::Instance;
 
     use super::*;
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use ebb_cloud::ports::MarketSource;
-use ebb_domain::fleet::{Gap, SpotScore, SpotWish};
+use ebb_model::inventory::spot_market::{SpotScore, SpotWish};
+use ebb_model::visibility_gap::Gap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

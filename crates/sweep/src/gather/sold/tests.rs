@@ -1,9 +1,10 @@
 //! What is asked how often, what of it holds, and what is said of a refusal.
 
 use ebb_cloud::fake::FakeMarkets;
-use ebb_domain::fleet::{Instance, InstanceState, Market, SpotScore, SpotWish};
-use ebb_domain::identity::NodeId;
-use ebb_domain::units::UsdPerHour;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::inventory::spot_market::{SpotScore, SpotWish};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::UsdPerHour;
 
 use super::*;
 

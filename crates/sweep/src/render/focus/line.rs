@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::finding::{Cost, Finding, Window};
-use ebb_domain::fleet::Market;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{AccountId, InstanceType, Region};
-use ebb_domain::judge::BilledResource;
-use ebb_domain::ledger::LedgerDay;
-use ebb_domain::units::{Usd, UsdPerHour};
+use ebb_model::cost::Cost;
+use ebb_model::finding::Finding;
+use ebb_model::inventory::instance::Market;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::billed_resources::BilledResource;
+use ebb_telemetry::identity::{AccountId, InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};

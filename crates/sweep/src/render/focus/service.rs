@@ -1,6 +1,6 @@
 //! What the bill calls a service, as FOCUS sorts it.
 
-use ebb_domain::finding::Finding;
+use ebb_model::finding::Finding;
 
 /// A service, by the bill's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use ebb_domain::judge::{Billed, BilledResource};
-use ebb_domain::units::UsdPerHour;
+use ebb_model::report::billed_resources::{Billed, BilledResource};
+use ebb_telemetry::money::UsdPerHour;
 
 use super::*;
 use crate::render::sample;
@@ -42,7 +42,7 @@ fn billed() -> Report {
         market: None,
         owner: None,
         tags: BTreeMap::new(),
-        origin: ebb_domain::heartbeat::Origin::Simulated,
+        origin: ebb_telemetry::origin::Origin::Simulated,
         per_hour: None,
         list_per_hour: None,
         by_day: BTreeMap::from([("2026-02-28".to_owned(), usd(dollars))]),

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ebb_domain::report::{PriceAge, PricedBy, Report};
-use ebb_domain::units::Spoken;
+use ebb_model::report::Report;
+use ebb_model::report::price_age::{PriceAge, PricedBy};
+use ebb_telemetry::units::Spoken;
 
 use super::super::text::counted;
 use super::super::zone::Zone;
@@ -60,7 +61,7 @@ fn line(age: &PriceAge, report: &Report, zone: &Zone) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use ebb_domain::identity::Region;
+    use ebb_telemetry::identity::Region;
 
     use super::*;
     use crate::render::sample;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::finding::{FindingKind, PriceBasis};
-use ebb_domain::units::{Usd, grouped};
+use ebb_model::cost::PriceBasis;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::money::{Usd, grouped};
 
 use super::card::Card;
 use super::money::bounded;
@@ -188,7 +189,7 @@ mod tests {
     use crate::render::view::Page;
     use crate::render::zone::Zone;
 
-    fn titles(report: &ebb_domain::report::Report) -> Vec<(String, Option<String>)> {
+    fn titles(report: &ebb_model::report::Report) -> Vec<(String, Option<String>)> {
         let page = Page::of(report, &Zone::utc());
         let all = Alike::of(&page.cards);
         all.iter()

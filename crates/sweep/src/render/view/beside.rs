@@ -1,8 +1,9 @@
 //! What stands beside the findings, a line each: where the bill went, of which runs the
 //! steps are, what the cloud's own advisers say of the same machines, and of when prices are.
 
-use ebb_domain::report::{Report, SecondOpinion};
-use ebb_domain::runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
+use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::report::Report;
+use ebb_model::report::workflow_runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
 use serde::Serialize;
 
 use super::super::text::{clip, counted, one_line};
@@ -163,11 +164,12 @@ fn opinion(said: &SecondOpinion) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::identity::NodeId;
-    use ebb_domain::report::Adviser;
-    use ebb_domain::runs::JoinedBy;
-    use ebb_domain::step::Handed;
-    use ebb_domain::units::{CpuTime, Usd};
+    use ebb_model::inventory::second_opinion::Adviser;
+    use ebb_model::report::workflow_runs::JoinedBy;
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::money::Usd;
+    use ebb_telemetry::step::resource_usage::Handed;
+    use ebb_telemetry::units::CpuTime;
 
     use super::*;
     use crate::render::sample;

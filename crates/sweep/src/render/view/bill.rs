@@ -3,8 +3,8 @@
 
 use std::{array, iter};
 
-use ebb_domain::ledger::LedgerDay;
-use ebb_domain::units::Usd;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_telemetry::money::Usd;
 use jiff::civil::Date;
 use serde::Serialize;
 

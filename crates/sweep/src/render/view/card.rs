@@ -1,11 +1,14 @@
 //! One finding as words.
 
-use ebb_domain::finding::{Finding, FindingKind, Recommendation, Resource, StepLink, Window};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::life::Stage;
-use ebb_domain::report::Report;
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::units::{Spoken, Usd};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::finding::{Finding, Recommendation, Resource, StepLink};
+use ebb_model::finding_history::Stage;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::Report;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
 use jiff::Timestamp;
 use serde::Serialize;
 use url::Url;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use ebb_domain::report::{FargateJob, Report};
-use ebb_domain::units::{Spoken, Usd};
+use ebb_model::report::Report;
+use ebb_model::report::fargate_jobs::FargateJob;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::units::Spoken;
 use jiff::Timestamp;
 
 use super::super::text::{clip, counted, one_line};
@@ -86,12 +88,12 @@ fn job(job: &FargateJob) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::fleet::{JobId, JobStatus};
-    use ebb_domain::heartbeat::Origin;
-    use ebb_domain::identity::Region;
-    use ebb_domain::report::FargateJobs;
-    use ebb_domain::sizing::SizedRequest;
-    use ebb_domain::units::{Bytes, MilliCores, Share};
+    use ebb_model::advice::sized_request::SizedRequest;
+    use ebb_model::inventory::batch::job::{JobId, JobStatus};
+    use ebb_model::report::fargate_jobs::FargateJobs;
+    use ebb_telemetry::identity::Region;
+    use ebb_telemetry::origin::Origin;
+    use ebb_telemetry::units::{Bytes, MilliCores, Share};
 
     use super::*;
     use crate::render::sample;

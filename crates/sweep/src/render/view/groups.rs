@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ebb_domain::finding::{Finding, PriceBasis};
-use ebb_domain::report::{NotJudged, Report};
-use ebb_domain::units::Usd;
+use ebb_model::cost::PriceBasis;
+use ebb_model::finding::Finding;
+use ebb_model::report::{NotJudged, Report};
+use ebb_telemetry::money::Usd;
 use jiff::Timestamp;
 use serde::Serialize;
 

@@ -1,9 +1,11 @@
 //! What earlier sweeps and people's decisions add, as words.
 
-use ebb_domain::decision::Verb;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::life::{Ending, Past, Resolved, SetAside};
-use ebb_domain::report::Report;
+use ebb_model::decision::Verb;
+use ebb_model::finding_history::ending::Ending;
+use ebb_model::finding_history::trend::Past;
+use ebb_model::finding_history::{Resolved, SetAside};
+use ebb_model::report::Report;
+use ebb_telemetry::origin::Origin;
 use jiff::SignedDuration;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! The hours of nodes as days of cells, drawn and in words.
 
-use ebb_domain::report::Report;
-use ebb_domain::timeline::NodeHours;
+use ebb_model::report::Report;
+use ebb_model::report::timeline::NodeHours;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 

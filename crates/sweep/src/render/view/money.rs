@@ -1,9 +1,10 @@
 //! Money as words: what is saved, at which price, and of when that price is.
 
-use ebb_domain::finding::{Cost, PriceBasis};
-use ebb_domain::report::{PricedBy, Totals};
-use ebb_domain::savings::Sums;
-use ebb_domain::units::Usd;
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::report::Totals;
+use ebb_model::report::price_age::PricedBy;
+use ebb_model::savings::Sums;
+use ebb_telemetry::money::Usd;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -143,10 +144,10 @@ fn of_minute(at: Option<Timestamp>, zone: &Zone) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ebb_domain::finding::Finding;
-    use ebb_domain::report::Report;
-    use ebb_domain::savings::Counted;
-    use ebb_domain::units::UsdPerHour;
+    use ebb_model::finding::Finding;
+    use ebb_model::report::Report;
+    use ebb_model::savings::Counted;
+    use ebb_telemetry::money::UsdPerHour;
 
     use super::*;
     use crate::render::{Look, Zone, csv, email, html, json, markdown, sample, slack, table};

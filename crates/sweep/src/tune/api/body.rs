@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::finding::{Confidence, Cost, Finding, FindingKind, Recommendation, Resource};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::{AccountId, Region};
-use ebb_domain::judge::NodeSummary;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::report::{Report, Totals};
-use ebb_domain::runs::{HandedStep, RunSeen};
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::confidence::Confidence;
+use ebb_model::cost::Cost;
+use ebb_model::finding::{Finding, Recommendation, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::node_summary::NodeSummary;
+use ebb_model::report::workflow_runs::{HandedStep, RunSeen};
+use ebb_model::report::{Report, Totals};
+use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::origin::Origin;
 use ebb_workflows::export::{Form, TextOptions};
 use jiff::Timestamp;
 use serde::Serialize;

@@ -4,8 +4,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ebb_cloud::ports::Objects;
-use ebb_domain::decision::{self, Decision, Verb};
-use ebb_domain::report::Report;
+use ebb_model::decision::{Decision, Verb};
+use ebb_model::report::Report;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ use super::problem::Problem;
 use super::route::Page;
 use crate::decisions::{self, DecisionsError};
 use crate::render::text::one_line;
+use ebb_model::decision;
 
 /// A reason of 500 characters, escaped.
 const MAX_BYTES: usize = 16 << 10;

@@ -1,10 +1,10 @@
 //! The lists of the API: where each stands and by what it is filtered.
 
-use ebb_domain::decision::Verb;
-use ebb_domain::finding::FindingKind;
-use ebb_domain::fleet::InstanceState;
-use ebb_domain::runs::JoinedBy;
-use ebb_domain::step::StepKind;
+use ebb_model::decision::Verb;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::InstanceState;
+use ebb_model::report::workflow_runs::JoinedBy;
+use ebb_telemetry::step::StepKind;
 
 use super::problem::Problem;
 use super::variants::variants;

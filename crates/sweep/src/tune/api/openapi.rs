@@ -4,7 +4,7 @@
 mod schemas;
 mod write;
 
-use ebb_domain::decision::MAX_REASON_CHARS;
+use ebb_model::decision::MAX_REASON_CHARS;
 use ebb_workflows::export::Form;
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,12 @@
 //! List prices of the catalogue as it is best known, with what each type has.
 
-use ebb_domain::catalogue::{Architecture, Catalogue, ListPrice, PriceBasis, TypeSpec};
-use ebb_domain::fleet::Market;
-use ebb_domain::identity::Region;
-use ebb_domain::units::{Bytes, UsdPerHour};
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::list_price::{ListPrice, PriceBasis};
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
+use ebb_model::inventory::instance::Market;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::units::Bytes;
 use serde::Serialize;
 
 use super::body::{Paged, cut, json};

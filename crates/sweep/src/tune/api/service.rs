@@ -6,9 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::ports::{CloudError, Objects};
-use ebb_domain::catalogue::Catalogue;
-use ebb_domain::report::Report;
+use ebb_model::report::Report;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 

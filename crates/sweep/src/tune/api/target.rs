@@ -1,8 +1,10 @@
 //! Answers about a pipeline, a compute environment and a node.
 
-use ebb_domain::identity::AccountId;
-use ebb_domain::report::Report;
-use ebb_domain::targets::{GroupAdvice, MAX_GROUPS, MAX_NODES, NodeAdvice, PIPELINE_TAG};
+use ebb_model::advice::group::{GroupAdvice, MAX_GROUPS};
+use ebb_model::advice::node::{MAX_NODES, NodeAdvice};
+use ebb_model::report::Report;
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::tags::PIPELINE_TAG;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -7,20 +7,24 @@ use std::time::{Duration, Instant};
 use ebb_cloud::failing::{Failing, Fault, Moment, Then};
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::Objects;
-use ebb_domain::finding::{
-    Action, Confidence, Cost, Evidence, Finding, FindingKind, IdleNode, Level, Overprovisioned,
-    PriceBasis, Recommendation, Remedy, Resource, SeenBy, Window,
-};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::identity::Region;
-use ebb_domain::life::History;
-use ebb_domain::profile::place::Offers;
-use ebb_domain::report::{Report, Totals};
-use ebb_domain::savings::{Counted, Sums};
-use ebb_domain::sizing::{Risk, SizedRequest};
-use ebb_domain::step::Requested;
-use ebb_domain::timeline::Timeline;
-use ebb_domain::units::{Bytes, MilliCores, Usd, UsdPerHour};
+use ebb_model::advice::offer::Offers;
+use ebb_model::advice::sized_request::{Risk, SizedRequest};
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::evidence::idle::{IdleNode, SeenBy};
+use ebb_model::finding::evidence::{Evidence, Overprovisioned};
+use ebb_model::finding::{Action, Finding, Recommendation, Remedy, Resource};
+use ebb_model::finding_history::History;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::report::timeline::Timeline;
+use ebb_model::report::{Report, Totals};
+use ebb_model::savings::{Counted, Sums};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -97,7 +101,7 @@ fn finding(kind: FindingKind, region: &str, id: &str, name: &str) -> Finding {
 }
 
 fn report() -> Report {
-    use FindingKind::{IdleNode, OverprovisionedStep};
+    use ebb_model::finding_kind::FindingKind::{IdleNode, OverprovisionedStep};
     Report {
         schema: Report::SCHEMA.to_owned(),
         at: Timestamp::UNIX_EPOCH,

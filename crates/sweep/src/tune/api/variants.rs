@@ -69,9 +69,9 @@ impl<'de> Deserializer<'de> for Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ebb_domain::finding::FindingKind;
-    use ebb_domain::heartbeat::Origin;
-    use ebb_domain::sizing::SizedRequest;
+    use ebb_model::advice::sized_request::SizedRequest;
+    use ebb_model::finding_kind::FindingKind;
+    use ebb_telemetry::origin::Origin;
 
     #[test]
     fn enums_and_structs_tell_their_names_and_nothing_else_has_any() {

@@ -4,11 +4,11 @@ use aws_sdk_batch::types::{
     AttemptDetail, ContainerDetail, JobDetail, JobStatus as Status, ResourceRequirement,
     ResourceType, RuntimePlatform,
 };
-use ebb_domain::catalogue::Architecture;
-use ebb_domain::fleet::{Attempt, Job, JobId, JobStatus, Platform};
-use ebb_domain::identity::Region;
-use ebb_domain::step::Requested;
-use ebb_domain::units::{Bytes, MilliCores};
+use ebb_catalog::machine_type::Architecture;
+use ebb_model::inventory::batch::job::{Attempt, Job, JobId, JobStatus, Platform};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::step::Requested;
+use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
 pub(super) fn job(told: &JobDetail, region: &Region) -> Result<Job, String> {

@@ -4,17 +4,18 @@
 mod offers;
 mod targets;
 
-use ebb_domain::finding::{
-    Action, Confidence, Cost, Finding, FindingKind, Level, PriceBasis, Recommendation, Resource,
-};
-use ebb_domain::fleet::{InstanceState, Market};
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::judge::NodeSummary;
-use ebb_domain::profile::advice::StepAdvice;
-use ebb_domain::report::Totals;
-use ebb_domain::savings::Sums;
-use ebb_domain::sizing::SizedRequest;
-use ebb_domain::step::StepKind;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::{Action, Finding, Recommendation, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{InstanceState, Market};
+use ebb_model::report::Totals;
+use ebb_model::report::node_summary::NodeSummary;
+use ebb_model::savings::Sums;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepKind;
 use serde_json::{Map, Value, json};
 
 use super::write::{

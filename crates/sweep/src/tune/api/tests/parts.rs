@@ -1,10 +1,10 @@
 //! Prices, texts, and the report that is kept between requests.
 
-use ebb_domain::identity::{AccountId, NodeId};
-use ebb_domain::runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
-use ebb_domain::step::Handed;
-use ebb_domain::targets::Targets;
-use ebb_domain::units::CpuTime;
+use ebb_model::advice::Targets;
+use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
+use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::units::CpuTime;
 
 use super::*;
 
@@ -94,7 +94,7 @@ async fn pipelines_environments_and_nodes_are_answered_by_name() {
 async fn what_saves_nothing_is_no_change_to_make() {
     let mut report = report();
     report.targets = targets();
-    for saving in [Some(ebb_domain::units::Usd::ZERO), None] {
+    for saving in [Some(ebb_telemetry::money::Usd::ZERO), None] {
         report.targets.environments[0].saving_a_month = saving;
         let url = "/v1/environments/rna/recommendation";
         let (_, body) = ask(&bucket(&report), get(url)).await;

@@ -1,13 +1,15 @@
 //! How a request may fail, what binds a step, and where it would run.
 
-use ebb_domain::finding::{Level, PriceBasis};
-use ebb_domain::fleet::{Market, SpotScore, SpotWish};
-use ebb_domain::profile::bound::{Asked, Binding, Boundness};
-use ebb_domain::profile::place::{
+use ebb_model::advice::bottleneck::{Asked, Binding, Boundness};
+use ebb_model::advice::offer::{
     Assumed, Basis, HeldUpBy, Offered, Offers, PaidPrice, Reason, SpotRisk,
 };
-use ebb_domain::sizing::{ChanceRange, Risk, SizedInput};
-use ebb_domain::step::TaskState;
+use ebb_model::advice::sized_request::{ChanceRange, Risk, SizedInput};
+use ebb_model::confidence::Level;
+use ebb_model::cost::PriceBasis;
+use ebb_model::inventory::instance::Market;
+use ebb_model::inventory::spot_market::{SpotScore, SpotWish};
+use ebb_telemetry::step::resource_usage::TaskState;
 use serde_json::{Value, json};
 
 use super::super::write::{

@@ -1,13 +1,15 @@
 //! What is advised for pipelines, environments and nodes, which runs there are, and what
 //! people decided.
 
-use ebb_domain::decision::{Decision, Verb};
-use ebb_domain::finding::{Level, PriceBasis};
-use ebb_domain::fleet::Market;
-use ebb_domain::heartbeat::Origin;
-use ebb_domain::profile::place::Basis;
-use ebb_domain::runs::{JoinedBy, RunSeen};
-use ebb_domain::targets::{Fleet, GroupAdvice, Member, NodeAdvice, NodeOffer, Together, Used};
+use ebb_model::advice::group::{Fleet, GroupAdvice, Member, Together};
+use ebb_model::advice::node::{NodeAdvice, NodeOffer, Used};
+use ebb_model::advice::offer::Basis;
+use ebb_model::confidence::Level;
+use ebb_model::cost::PriceBasis;
+use ebb_model::decision::{Decision, Verb};
+use ebb_model::inventory::instance::Market;
+use ebb_model::report::workflow_runs::{JoinedBy, RunSeen};
+use ebb_telemetry::origin::Origin;
 use serde_json::json;
 
 use super::super::write::{

@@ -1,0 +1,64 @@
+//! When a node worked and when it was seen, from its probe or from its metrics, in the one
+//! form that the rules about recurring idle time read.
+
+use std::borrow::Cow;
+
+use ebb_model::finding::evidence::idle::SeenBy;
+use ebb_model::inventory::instance::Instance;
+use ebb_node_state::hourly_activity::NodeHours;
+use ebb_node_state::node_state::NodeState;
+use jiff::Timestamp;
+
+use crate::facts::Facts;
+use crate::metric_activity::MetricActivity;
+
+/// What is known of a node's activity.
+pub(crate) struct ActivityHistory<'a> {
+    /// By the hour, for a fortnight.
+    pub(crate) hours: Cow<'a, NodeHours>,
+    /// The end of its last activity; `None` where none was seen.
+    pub(crate) active_until: Option<Timestamp>,
+    /// The end of what was seen.
+    pub(crate) seen_until: Timestamp,
+    pub(crate) seen_by: SeenBy,
+}
+
+impl<'a> ActivityHistory<'a> {
+    /// From the probe of an instance where it has one, else from its metrics; `None` where
+    /// neither is there.
+    pub(crate) fn of(facts: &Facts<'a>, instance: &Instance) -> Option<Self> {
+        let node = facts.state.nodes.get(&instance.id);
+        match node.filter(|node| node.latest.is_some()) {
+            Some(node) => Self::from_probe(facts, instance, node),
+            None => {
+                let series = facts.metrics.get(&instance.id)?;
+                let activity = MetricActivity::of(facts, instance, series)?;
+                Some(Self::from_metrics(&activity))
+            }
+        }
+    }
+
+    /// `None` before its first heartbeat.
+    pub(crate) fn from_probe(
+        facts: &Facts<'a>,
+        instance: &Instance,
+        node: &NodeState,
+    ) -> Option<Self> {
+        let hours = facts.hours.nodes.get(&instance.id);
+        Some(Self {
+            hours: hours.map_or_else(|| Cow::Owned(NodeHours::default()), Cow::Borrowed),
+            active_until: node.active_until,
+            seen_until: node.latest.as_ref()?.end,
+            seen_by: SeenBy::Probe,
+        })
+    }
+
+    pub(crate) fn from_metrics(activity: &MetricActivity) -> Self {
+        Self {
+            hours: Cow::Owned(activity.hours()),
+            active_until: activity.worked_until(),
+            seen_until: activity.span().to,
+            seen_by: SeenBy::Metrics,
+        }
+    }
+}

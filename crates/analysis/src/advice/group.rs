@@ -1,0 +1,139 @@
+//! What the steps of a pipeline or an environment would cost together, by a replay of
+//! their runs.
+
+pub mod members;
+pub mod observed_cost;
+pub mod projected_cost;
+pub mod replayed_runs;
+
+use ebb_model::advice::group::GroupAdvice;
+use ebb_model::advice::offer::Basis;
+use ebb_model::advice::spot_wish::SPOT_TYPES;
+use ebb_model::confidence::Level;
+use ebb_model::inventory::spot_market::SpotScore;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::time::Window;
+
+use crate::advice::group::members::Group;
+use crate::advice::group::observed_cost::Seen;
+use crate::advice::group::projected_cost::Then;
+use crate::advice::group::replayed_runs::Looked;
+use crate::advice::placement::inputs::Placing;
+use crate::facts::Facts;
+use crate::step_history::by_step::Profiles;
+
+/// A replay that is off by more than this factor does not describe what the platform
+/// does, and so no saving is told by it.
+const FAR_OFF: f64 = 2.0;
+
+/// Advises on a group; `None` for one without runs. `room` is for how many more steps
+/// offers may be looked for.
+pub(crate) fn advise(
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    group: &Group<'_, '_>,
+    room: &mut usize,
+) -> Option<GroupAdvice> {
+    let looked = Looked::at(facts, group);
+    let mut told = looked.told()?;
+    told.list_as_of = facts.catalogue.prices_as_of(&told.region);
+    told.refused = fleets(facts, profiles, (&looked, room), &mut told).err();
+    Some(told)
+}
+
+/// Fills in what the machines are and would be; errs with the reason why no more is
+/// told.
+fn fleets(
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    (looked, room): (&Looked<'_, '_, '_>, &mut usize),
+    told: &mut GroupAdvice,
+) -> Result<(), String> {
+    let unknown = looked
+        .steps
+        .iter()
+        .find(|s| s.now.is_none() || s.then.is_none());
+    if let Some(step) = unknown {
+        return Err(format!(
+            "how many cores and how much memory {} asks for or needs is not known",
+            step.member.step
+        ));
+    }
+    let seen = Seen::of(facts, looked)?;
+    told.now = Some(seen.fleet.clone());
+    if looked.steps.len() > *room {
+        return Err("the report has no room for offers of so many steps".to_owned());
+    }
+    *room -= looked.steps.len();
+    let factor = seen.by_replayed(looked);
+    told.seen_by_replayed_ppm = factor.map(|factor| (factor * 1e6).round() as u32);
+    let placing = Placing::of(facts, profiles);
+    let then = Then {
+        placing: &placing,
+        looked,
+        seen: &seen,
+        factor: factor.unwrap_or(1.0),
+    };
+    told.resized = then.resized();
+    let offers = then.offers();
+    (told.offers, told.spot) = (offers.on_demand, offers.spot);
+    let markets = &facts.inventory.markets;
+    told.spot_score = told.spot_wish().and_then(|wish| wish.told(markets));
+    told.confidence = confidence(told, factor);
+    let Some(best) = told.offered().first() else {
+        return Err(match told.is_on_spot() {
+            true => format!(
+                "it runs on spot, and spot prices are known for fewer than {SPOT_TYPES} types that \
+                 hold all of its steps"
+            ),
+            false => "no one type is known to hold all of its steps".to_owned(),
+        });
+    };
+    let saved = seen.paid.map(|paid| paid - best.usd);
+    let close = factor.is_some_and(|factor| (1.0 / FAR_OFF..=FAR_OFF).contains(&factor));
+    match (saved, close) {
+        (None, _) => Err("what its machines really cost is not known".to_owned()),
+        (_, false) => Err(
+            "a replay of its runs comes to other machine hours than were seen, so no saving is told"
+                .to_owned(),
+        ),
+        (Some(saved), true) => {
+            told.saving_a_month = Some(a_month(
+                saved,
+                Window {
+                    from: told.from,
+                    to: facts.now,
+                },
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// If its runs come as often as since the first.
+fn a_month(saved: Usd, known: Window) -> Usd {
+    Usd::from_micros((saved.micros() as f64 * known.times_a_month()).round() as i64)
+}
+
+/// By what the times rest on, how well the replay meets what was seen, whether every step's
+/// risk can be told, and what AWS says of the machines.
+fn confidence(told: &GroupAdvice, factor: Option<f64>) -> Level {
+    if told.spot_score.as_ref().is_some_and(SpotScore::is_low) {
+        return Level::Low;
+    }
+    let by_time = match told.offered().first().and_then(|best| best.basis) {
+        Some(Basis::Observed) => Level::High,
+        Some(Basis::Learned) => Level::Medium,
+        Some(Basis::Published) | None => Level::Low,
+    };
+    let by_replay = match factor {
+        Some(factor) if (0.8..=1.25).contains(&factor) => Level::High,
+        Some(factor) if (1.0 / FAR_OFF..=FAR_OFF).contains(&factor) => Level::Medium,
+        _ => Level::Low,
+    };
+    let by_samples = match told.steps.iter().all(|step| step.samples_needed == 0) {
+        true => Level::High,
+        false => Level::Medium,
+    };
+    by_time.min(by_replay).min(by_samples)
+}

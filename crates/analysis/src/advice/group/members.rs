@@ -1,0 +1,142 @@
+//! Which runs belong together: by the pipeline that a tag or a launcher names, and by
+//! the compute environment whose machine they ran on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::inventory::batch::ComputeEnvironment;
+use ebb_model::policy::Policy;
+use ebb_telemetry::identity::{AccountId, NodeId, Region};
+
+use crate::facts::Facts;
+use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::observed_task::SeenRun;
+use crate::workflow_runs;
+
+/// Runs of a group that are replayed, the newest: what a replay takes grows with them
+/// and with the machines that they fill.
+pub(crate) const MAX_RUNS: usize = 300;
+
+/// A run with its step.
+#[derive(Clone, Copy)]
+pub(crate) struct GroupRun<'p, 'a> {
+    pub(crate) step: &'p str,
+    pub(crate) profiled: &'p Profiled<'a>,
+    pub(crate) run: &'p SeenRun<'a>,
+}
+
+/// What runs together.
+pub(crate) struct Group<'p, 'a> {
+    pub(crate) name: String,
+    pub(crate) region: Region,
+    /// In whose account; `None` where that is not told.
+    pub(crate) account: Option<AccountId>,
+    /// The newest, in order of time.
+    pub(crate) runs: Vec<GroupRun<'p, 'a>>,
+    pub(crate) environment: Option<&'a ComputeEnvironment>,
+}
+
+impl Group<'_, '_> {
+    /// How long its runs took together.
+    pub(crate) fn wall(&self) -> Duration {
+        let walls = self.runs.iter().map(|run| run.run.wall());
+        walls.fold(Duration::ZERO, Duration::saturating_add)
+    }
+}
+
+type Keyed<'p, 'a> = BTreeMap<(String, Region, Option<AccountId>), Vec<GroupRun<'p, 'a>>>;
+
+/// Pipelines.
+pub(crate) fn pipelines<'p, 'a>(policy: &Policy, profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
+    let mut by_name = Keyed::new();
+    for run in each_run(profiles) {
+        if let Some(name) = pipeline(run.run, policy) {
+            let on = run.run.instance;
+            let key = (name, on.region.clone(), on.account.clone());
+            by_name.entry(key).or_default().push(run);
+        }
+    }
+    let group = |((name, region, account), runs)| Group {
+        name,
+        region,
+        account,
+        runs: newest(runs),
+        environment: None,
+    };
+    by_name.into_iter().map(group).collect()
+}
+
+/// Batch compute environments that ran anything.
+pub(crate) fn environments<'p, 'a>(
+    facts: &Facts<'a>,
+    profiles: &'p Profiles<'a>,
+) -> Vec<Group<'p, 'a>> {
+    let by_machine = by_machine(facts);
+    let mut by_name: BTreeMap<_, (&ComputeEnvironment, Vec<GroupRun<'_, '_>>)> = BTreeMap::new();
+    for run in each_run(profiles) {
+        if let Some(environment) = by_machine.get(&run.run.instance.id) {
+            let of = run.run.instance.account.as_ref();
+            let key = (&environment.name, &environment.region, of);
+            let group = by_name.entry(key).or_insert((environment, Vec::new()));
+            group.1.push(run);
+        }
+    }
+    let groups = by_name
+        .into_iter()
+        .map(|((_, _, account), (environment, runs))| Group {
+            name: environment.name.clone(),
+            region: environment.region.clone(),
+            account: account.cloned(),
+            runs: newest(runs),
+            environment: Some(environment),
+        });
+    groups.collect()
+}
+
+fn each_run<'p, 'a>(profiles: &'p Profiles<'a>) -> impl Iterator<Item = GroupRun<'p, 'a>> {
+    let steps = profiles.by_step.iter();
+    steps.flat_map(|(key, profiled)| {
+        profiled.runs.iter().map(move |run| GroupRun {
+            step: &key.name,
+            profiled,
+            run,
+        })
+    })
+}
+
+fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
+    runs.sort_by_key(|run| {
+        let step = run.run.step;
+        (
+            step.started_at,
+            step.observed_at,
+            &step.node,
+            &step.usage.id,
+        )
+    });
+    let older = runs.len().saturating_sub(MAX_RUNS);
+    runs.split_off(older)
+}
+
+/// What a run is part of. A launcher that names no pipeline still keeps its runs apart.
+fn pipeline(run: &SeenRun<'_>, policy: &Policy) -> Option<String> {
+    workflow_runs::pipeline(run, policy).or_else(|| {
+        let told = run.step.usage.detail.run.as_ref()?;
+        Some(format!("{} {}", told.launcher, told.key))
+    })
+}
+
+/// Environments by the machines that joined their clusters.
+fn by_machine<'a>(facts: &Facts<'a>) -> BTreeMap<&'a NodeId, &'a ComputeEnvironment> {
+    let batch = &facts.inventory.batch;
+    let by_cluster: BTreeMap<&str, &ComputeEnvironment> = batch
+        .environments
+        .iter()
+        .filter_map(|one| Some((one.cluster_arn.as_deref()?, one)))
+        .collect();
+    let joined = batch.container_instances.values().filter_map(|instance| {
+        let environment = by_cluster.get(instance.cluster_arn.as_str())?;
+        Some((&instance.node, *environment))
+    });
+    joined.collect()
+}

@@ -1,0 +1,160 @@
+//! What a group's runs had: the machines that they were on, for as long, at the price
+//! that is paid for those.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::advice::group::Fleet;
+use ebb_model::inventory::instance::{Instance, Market};
+use ebb_model::step_profile::most_at_once;
+use ebb_sizing::packing::pack;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use jiff::Timestamp;
+
+use crate::advice::group::replayed_runs::Looked;
+use crate::facts::Facts;
+
+/// What was seen.
+pub(crate) struct Seen<'a> {
+    /// The type that was used longest, as the whole of it.
+    pub(crate) base: &'a TypeSpec,
+    pub(crate) market: Market,
+    /// What is paid for one of that type.
+    pub(crate) base_per_hour: Option<UsdPerHour>,
+    pub(crate) fleet: Fleet,
+    /// What was paid; `None` where a price is not known, or only its bound.
+    pub(crate) paid: Option<Usd>,
+    /// vCPU seconds of its machines.
+    vcpu_seconds: f64,
+}
+
+/// One machine while runs of the group were on it.
+struct Held<'i> {
+    instance: &'i Instance,
+    /// In order, not touching.
+    times: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Held<'_> {
+    fn time(&self) -> Duration {
+        let each = self.times.iter().map(|(from, to)| to.duration_since(*from));
+        each.filter_map(|time| Duration::try_from(time).ok()).sum()
+    }
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn of(facts: &Facts<'a>, looked: &Looked<'_, '_, '_>) -> Result<Self, String> {
+        let held = held(looked);
+        let mut by_type: BTreeMap<_, Duration> = BTreeMap::new();
+        let (mut usd, mut vcpu_seconds, mut is_bound) = (Usd::ZERO, 0.0, false);
+        let mut known = true;
+        for one in &held {
+            let instance = one.instance;
+            let kind = &instance.instance_type;
+            let spec = facts.catalogue.spec(kind);
+            let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+            let time = one.time();
+            *by_type.entry((kind, instance.market)).or_default() += time;
+            vcpu_seconds += f64::from(spec.vcpus) * time.as_secs_f64();
+            match facts.price_of(instance) {
+                Some(price) => {
+                    usd = usd + price.per_hour.over(time);
+                    is_bound |= price.basis.is_bound();
+                }
+                None => known = false,
+            }
+        }
+        let longest = by_type.iter().max_by_key(|(_, time)| **time);
+        let ((kind, market), _) = longest.ok_or("none of its runs took any time")?;
+        let base = facts.catalogue.spec(kind).ok_or("its type is not known")?;
+        let machine_time: Duration = held.iter().map(Held::time).sum();
+        let hours = machine_time.as_secs_f64() / 3600.0;
+        Ok(Self {
+            base,
+            market: *market,
+            base_per_hour: held
+                .iter()
+                .filter(|one| one.instance.instance_type == **kind)
+                .find_map(|one| Some(facts.price_of(one.instance)?.per_hour)),
+            paid: (known && !is_bound).then_some(usd),
+            fleet: Fleet {
+                instance_type: base.name.clone(),
+                architecture: Some(base.architecture),
+                market: *market,
+                per_hour: UsdPerHour::from_micros((usd.micros() as f64 / hours).round() as i64),
+                machine_time,
+                machines: most_at_once(held.iter().flat_map(|held| held.times.iter().copied())),
+                usd,
+                basis: None,
+                together: together(looked),
+            },
+            vcpu_seconds,
+        })
+    }
+
+    /// What was seen by what a replay of the very same on the type that was used longest
+    /// gives, both in vCPU hours; `None` where its runs do not fit that type.
+    pub(crate) fn by_replayed(&self, looked: &Looked<'_, '_, '_>) -> Option<f64> {
+        let wall = |at: usize, _| looked.group.runs.get(at).map(|run| run.run.wall());
+        let wanted = looked.wanted(
+            |step| step.now,
+            |at, step| wall(at, step).unwrap_or_default(),
+        );
+        let kept = ebb_sizing::packing::Room {
+            // What was seen is told without it.
+            kept: Duration::ZERO,
+            ..looked.room(self.base)
+        };
+        let packed = pack(&wanted, kept).ok()?;
+        let replayed = packed.machine_time.as_secs_f64() * f64::from(self.base.vcpus);
+        (replayed > 0.0).then(|| self.vcpu_seconds / replayed)
+    }
+}
+
+fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
+    let mut by_machine: BTreeMap<&NodeId, Held<'a>> = BTreeMap::new();
+    // In order of their begin, so that each touches the last or comes after it.
+    for run in looked.group.runs.iter().map(|run| run.run) {
+        let (from, to) = (run.step.started_at, run.step.observed_at);
+        let held = by_machine.entry(&run.instance.id).or_insert(Held {
+            instance: run.instance,
+            times: Vec::new(),
+        });
+        match held.times.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => held.times.push((from, to)),
+        }
+    }
+    by_machine.into_values().collect()
+}
+
+/// The most runs that shared a machine, by step.
+fn together(looked: &Looked<'_, '_, '_>) -> Vec<ebb_model::advice::group::Together> {
+    let mut by_machine: BTreeMap<&NodeId, Vec<(Timestamp, i32, usize)>> = BTreeMap::new();
+    for (run, step) in looked.group.runs.iter().zip(&looked.step_of) {
+        let turns = by_machine.entry(&run.run.instance.id).or_default();
+        turns.push((run.run.step.started_at, 1, *step));
+        turns.push((run.run.step.observed_at, -1, *step));
+    }
+    let mut most = (0, BTreeMap::new());
+    for mut turns in by_machine.into_values() {
+        turns.sort_unstable();
+        let mut now: BTreeMap<usize, u32> = BTreeMap::new();
+        for (_, turn, step) in turns {
+            let runs = now.entry(step).or_default();
+            *runs = runs.saturating_add_signed(turn);
+            now.retain(|_, runs| *runs > 0);
+            let all: u32 = now.values().sum();
+            if all > most.0 {
+                most = (all, now.clone());
+            }
+        }
+    }
+    let packed = ebb_sizing::packing::Packed {
+        fullest: most.1,
+        ..Default::default()
+    };
+    looked.together(&packed)
+}

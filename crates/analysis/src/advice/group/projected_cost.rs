@@ -1,0 +1,249 @@
+//! What a group's runs would have on other machines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ebb_model::advice::group::Fleet;
+use ebb_model::advice::offer::Basis;
+use ebb_model::advice::spot_wish::SPOT_TYPES;
+use ebb_model::inventory::instance::Market;
+use ebb_sizing::core_speed::Family;
+use ebb_sizing::packing::{Wanted, pack};
+use ebb_sizing::ranking::offer;
+use ebb_sizing::ranking::offer::Ranked;
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::Usd;
+
+use crate::advice::group::observed_cost::Seen;
+use crate::advice::group::replayed_runs::Looked;
+use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD};
+
+/// No type is so slow; a bound for arithmetic.
+const MOST_LONGER: f64 = 1e3;
+
+/// Types that are replayed, those that would be cheapest were they filled to the brim.
+const REPLAYED: usize = 8;
+
+pub(crate) struct Then<'t, 'a> {
+    pub(crate) placing: &'t Placing<'t>,
+    pub(crate) looked: &'t Looked<'t, 't, 'a>,
+    pub(crate) seen: &'t Seen<'a>,
+    /// What offers are multiplied by.
+    pub(crate) factor: f64,
+}
+
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) on_demand: Vec<Fleet>,
+    pub(crate) spot: Vec<Fleet>,
+}
+
+/// A type that holds every step: what a run of each takes there, in order of the steps.
+struct Candidate<'a> {
+    by_step: Vec<OnType<'a>>,
+    /// Dollars, were its machines filled to the brim.
+    at_least: f64,
+}
+
+/// A step on a type.
+struct OnType<'a> {
+    ranked: Ranked<'a>,
+    /// What a run takes there by what it takes where it was seen.
+    longer: f64,
+    /// Hours between its checkpoints; `None` where none are declared.
+    checkpoint: Option<f64>,
+}
+
+impl OnType<'_> {
+    /// Hours until a run has ended by those of one that is not interrupted.
+    fn again(&self) -> f64 {
+        let hours = self.ranked.wall.as_secs_f64() / 3600.0;
+        match self.ranked.offer.market {
+            offer::Market::Spot(often) if hours > 0.0 => {
+                often.hours_to_end_from(hours, self.checkpoint) / hours
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+impl<'a> Then<'_, 'a> {
+    /// The same machines with what the steps should ask for.
+    pub(crate) fn resized(&self) -> Option<Fleet> {
+        let wanted = self.looked.wanted(|step| step.then, |at, _| self.wall(at));
+        let offer = offer::Offer {
+            spec: self.seen.base,
+            region: &self.looked.group.region,
+            market: offer::Market::OnDemand,
+            per_hour: self.seen.base_per_hour?,
+            zones: None,
+        };
+        let fleet = self.replayed(&wanted, offer, 1.0)?;
+        Some(Fleet {
+            market: self.seen.market,
+            basis: Some(Basis::Observed),
+            ..fleet
+        })
+    }
+
+    pub(crate) fn offers(&self) -> Told {
+        let candidates = self.candidates();
+        let (on_demand, spot): (Vec<_>, Vec<_>) = candidates
+            .into_iter()
+            .partition(|one| one.offer().market == offer::Market::OnDemand);
+        let mut families = BTreeSet::new();
+        let mut on_demand = self.cheapest(on_demand);
+        on_demand.retain(|fleet| families.insert(Family::of(&fleet.instance_type)));
+        on_demand.truncate(TOLD);
+        let mut spot = self.cheapest(spot);
+        let best = on_demand.first().map(|best| best.usd);
+        // What runs on spot stays there, whatever on demand costs.
+        let stays = self.seen.market == Market::Spot;
+        spot.retain(|fleet| stays || best.is_none_or(|best| fleet.usd < best));
+        spot.truncate(SPOT_TOLD);
+        if spot.len() < SPOT_TYPES {
+            spot.clear();
+        }
+        Told { on_demand, spot }
+    }
+
+    fn cheapest(&self, mut candidates: Vec<Candidate<'_>>) -> Vec<Fleet> {
+        candidates.sort_by(|a, b| {
+            let name = |one: &Candidate<'_>| one.offer().spec.name.clone();
+            (a.at_least.total_cmp(&b.at_least)).then_with(|| name(a).cmp(&name(b)))
+        });
+        candidates.truncate(REPLAYED);
+        let mut fleets: Vec<Fleet> = candidates
+            .iter()
+            .filter_map(|candidate| self.fleet(candidate))
+            .collect();
+        fleets.sort_by(|a, b| (a.usd, &a.instance_type).cmp(&(b.usd, &b.instance_type)));
+        fleets
+    }
+
+    fn candidates(&self) -> Vec<Candidate<'_>> {
+        let mut by_type: BTreeMap<(&InstanceType, bool), Vec<OnType<'_>>> = BTreeMap::new();
+        for (at, step) in self.looked.steps.iter().enumerate() {
+            let home = &self.looked.group.region;
+            let about = (step.profiled, self.looked.at_once);
+            let there = step
+                .then
+                .and_then(|size| self.placing.at_home(about, size, home));
+            let Some(there) = there else {
+                return Vec::new();
+            };
+            for ranked in there.ranked {
+                let spot = ranked.offer.market != offer::Market::OnDemand;
+                let all = by_type.entry((&ranked.offer.spec.name, spot)).or_default();
+                // One that did not hold an earlier step lacks its place.
+                if all.len() == at {
+                    let took = there.mean.as_secs_f64().max(1e-3);
+                    let longer = ranked.wall.as_secs_f64() / took;
+                    let checkpoint = there.checkpoint.map(|every| every.as_secs_f64() / 3600.0);
+                    all.push(OnType {
+                        ranked,
+                        longer,
+                        checkpoint,
+                    });
+                }
+            }
+        }
+        let steps = self.looked.steps.len();
+        let whole = by_type.into_values().filter(|all| all.len() == steps);
+        whole
+            .map(|by_step| Candidate {
+                at_least: self.at_least(&by_step),
+                by_step,
+            })
+            .collect()
+    }
+
+    /// Each run's part of a machine, by what it needs more of.
+    fn at_least(&self, by_step: &[OnType<'_>]) -> f64 {
+        let steps = self.looked.steps.iter().zip(by_step);
+        let each = steps.filter_map(|(step, on)| {
+            let room = self.looked.room(on.ranked.offer.spec);
+            let (cores, memory) = step.then?;
+            let by_cores = cores.0 as f64 / room.cores.0 as f64;
+            let part = by_cores.max(memory.0 as f64 / room.memory.0 as f64);
+            let price = on.ranked.offer.per_hour.0.micros() as f64;
+            Some(part * price * step.member.wall.as_secs_f64() * on.longer * on.again())
+        });
+        each.sum()
+    }
+
+    fn fleet(&self, candidate: &Candidate<'_>) -> Option<Fleet> {
+        let wall = |at: usize, step: usize| {
+            let longer = candidate.by_step.get(step).map_or(1.0, |on| on.longer);
+            self.wall(at).mul_f64(longer.min(MOST_LONGER))
+        };
+        let wanted = self.looked.wanted(|step| step.then, wall);
+        let offer = candidate.offer();
+        // Runs that are interrupted are paid for again, the long ones more.
+        let all = self.looked.steps.iter().zip(&candidate.by_step);
+        let (once, all) = all.fold((0.0, 0.0), |(once, all), (step, on)| {
+            let seconds = step.member.wall.as_secs_f64() * on.longer;
+            (once + seconds, all + seconds * on.again())
+        });
+        let again = if once > 0.0 { all / once } else { 1.0 };
+        let fleet = self.replayed(&wanted, offer, again)?;
+        let worst = candidate.by_step.iter().map(|on| on.ranked.basis).max();
+        Some(Fleet {
+            market: match offer.market {
+                offer::Market::OnDemand => Market::OnDemand,
+                offer::Market::Spot(_) => Market::Spot,
+            },
+            basis: worst.map(Basis::from),
+            ..fleet
+        })
+    }
+
+    fn replayed(&self, wanted: &[Wanted], offer: offer::Offer<'_>, again: f64) -> Option<Fleet> {
+        let packed = pack(wanted, self.looked.room(offer.spec)).ok()?;
+        let times = (self.factor * again).min(MOST_LONGER);
+        let machine_time = packed.machine_time.mul_f64(times);
+        Some(Fleet {
+            instance_type: offer.spec.name.clone(),
+            architecture: Some(offer.spec.architecture),
+            market: Market::OnDemand,
+            per_hour: offer.per_hour,
+            machine_time,
+            machines: packed.machines,
+            usd: self.with_commitment(&offer, offer.per_hour.over(machine_time)),
+            basis: None,
+            together: self.looked.together(&packed),
+        })
+    }
+
+    /// What stays paid for is paid whatever the runs use of it.
+    fn with_commitment(&self, offer: &offer::Offer<'_>, usd: Usd) -> Usd {
+        let home = &self.looked.group.region;
+        let (base, market) = (self.seen.base, self.seen.market);
+        let Some(paid) = self.placing.commitment(home, base, market) else {
+            return usd;
+        };
+        let family = paid.family.as_deref().map(Family::named);
+        let committed = offer::Committed {
+            usd_a_run: micros(self.seen.fleet.usd),
+            region: paid.region.as_ref(),
+            family: family.as_ref(),
+        };
+        Usd::from_micros(committed.with(micros(usd), offer).round() as i64)
+    }
+
+    fn wall(&self, at: usize) -> Duration {
+        let run = self.looked.group.runs.get(at);
+        run.map_or(Duration::ZERO, |run| run.run.wall())
+    }
+}
+
+fn micros(usd: Usd) -> f64 {
+    usd.micros() as f64
+}
+
+impl<'a> Candidate<'a> {
+    /// Of the same type and price for every step.
+    fn offer(&self) -> offer::Offer<'a> {
+        self.by_step[0].ranked.offer
+    }
+}

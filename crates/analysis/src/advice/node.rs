@@ -1,0 +1,355 @@
+//! The cheapest type that would hold what really ran on a node, with headroom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::advice::node::{MAX_NODES, NodeAdvice, NodeOffer, Used};
+use ebb_model::cost::PriceBasis;
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_node_state::hourly_activity::NodeHours;
+use ebb_sizing::cheapest_type::usable;
+use ebb_sizing::core_speed::{Cores, Family, Speeds};
+use ebb_telemetry::identity::{InstanceType, NodeId};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::origin::{Origin, labelled};
+use ebb_telemetry::step::PlacedStep;
+use ebb_telemetry::units::{Bytes, MilliCores, Share};
+use jiff::Timestamp;
+
+use crate::advice::placement::inputs::TOLD;
+use crate::facts::Facts;
+use crate::step_history::by_step::Profiles;
+
+/// Hours in which a node must have been seen: what works at night is not seen by day.
+const HOURS: u32 = 24;
+
+/// Advises on all running nodes with a probe, the dearest, and how many more there are.
+pub(crate) fn nodes(facts: &Facts<'_>, profiles: &Profiles<'_>) -> (Vec<NodeAdvice>, usize) {
+    let running = facts.inventory.instances.values();
+    let running = running.filter(|instance| instance.state == InstanceState::Running);
+    let mut watched: Vec<(Option<UsdPerHour>, &Instance)> = running
+        .filter(|instance| facts.state.nodes.contains_key(&instance.id))
+        .map(|instance| (facts.price_of(instance).map(|p| p.per_hour), instance))
+        .collect();
+    watched.sort_by(|a, b| (b.0, &a.1.id).cmp(&(a.0, &b.1.id)));
+    let left_out = watched.len().saturating_sub(MAX_NODES);
+    watched.truncate(MAX_NODES);
+    let mut finished: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
+    for step in facts.finished {
+        finished.entry(&step.node).or_default().push(step);
+    }
+    let mut advice: Vec<NodeAdvice> = watched
+        .into_iter()
+        .map(|(_, instance)| {
+            let finished = finished.remove(&instance.id).unwrap_or_default();
+            advise(facts, &profiles.speeds, instance, finished)
+        })
+        .collect();
+    advice.sort_by(|a, b| {
+        (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| a.node.cmp(&b.node))
+    });
+    (advice, left_out)
+}
+
+fn advise(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    instance: &Instance,
+    finished: Vec<&PlacedStep>,
+) -> NodeAdvice {
+    let state = facts.state.nodes.get(&instance.id);
+    let hours = facts.hours.nodes.get(&instance.id);
+    let seen = hours.map_or(0, |h| {
+        h.hours().filter(|(_, h)| h.seen() > Share::NONE).count()
+    });
+    let kept: Vec<_> = state.map_or_else(Vec::new, |node| node.steps(&instance.id).collect());
+    let steps = newest(finished.into_iter().chain(&kept));
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let used = Used {
+        cores: spec.and_then(|spec| cores(spec, hours?, &steps)),
+        memory: memory(&steps),
+    };
+    let price = facts.price_of(instance);
+    let latest = state.and_then(|node| node.latest.as_ref());
+    let origin = latest.map_or(Origin::Measured, |latest| latest.origin);
+    let mut advice = NodeAdvice {
+        node: instance.id.to_string(),
+        name: instance.name().map(str::to_owned),
+        region: instance.region.clone(),
+        instance_type: instance.instance_type.clone(),
+        market: instance.market,
+        owner: instance.owner().map(str::to_owned),
+        origin: origin.max(labelled(&instance.tags)),
+        hours_seen: u32::try_from(seen).unwrap_or(u32::MAX),
+        used,
+        needs: with_headroom(used, facts.policy.sizing.memory_headroom_ppm),
+        per_hour: price.map(|price| price.per_hour),
+        basis: price.map(|price| price.basis),
+        list_per_hour: price.and_then(|price| price.list),
+        list_as_of: facts.catalogue.prices_as_of(&instance.region),
+        offers: Vec::new(),
+        saving_a_month: None,
+        assumed: Vec::new(),
+        refused: None,
+    };
+    advice.refused = offer(facts, speeds, (instance, spec), &mut advice).err();
+    advice
+}
+
+/// Fills in the offers; errs with the reason why there are none.
+fn offer(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    (instance, spec): (&Instance, Option<&TypeSpec>),
+    advice: &mut NodeAdvice,
+) -> Result<(), String> {
+    let kind = &instance.instance_type;
+    let spec = spec.ok_or_else(|| format!("the catalogue does not know {kind}"))?;
+    if advice.hours_seen < HOURS {
+        let seen = advice.hours_seen;
+        return Err(format!(
+            "its probe has seen {seen} of the {HOURS} hours that it takes"
+        ));
+    }
+    let (Some(cores), Some(memory)) = (advice.needs.cores, advice.needs.memory) else {
+        return Err("how many cores or how much memory its steps held was not seen".to_owned());
+    };
+    let needs = SizeNeeds {
+        used: advice.used.cores.unwrap_or(cores),
+        cores,
+        least_vcpus: 1,
+        memory: MemoryNeeds::Holds(memory),
+        network_mbps: 0,
+        ebs_mbps: 0,
+        steady: None,
+    };
+    let fitting = cheapest_alike(facts, speeds, instance, (spec, &needs));
+    let paid = advice.per_hour.filter(|_| is_paid(advice.basis));
+    advice.offers = (fitting.into_iter().take(TOLD))
+        .map(|(per_hour, other)| NodeOffer {
+            instance_type: other.name.clone(),
+            per_hour,
+            saves_an_hour: paid.map(|paid| UsdPerHour(paid.0 - per_hour.0)),
+        })
+        .collect();
+    advice.assumed = assumed(speeds.cores(spec).is_some());
+    let Some(best) = advice.offers.first() else {
+        return Err("no type on sale is known to hold what ran on it".to_owned());
+    };
+    let saves = best.saves_an_hour;
+    let saves = saves.ok_or("what it really costs is not known")?;
+    if saves <= UsdPerHour::default() {
+        advice.offers.clear();
+        return Err("no cheaper type would hold what ran on it".to_owned());
+    }
+    advice.saving_a_month = Some(saves.a_month());
+    Ok(())
+}
+
+fn is_paid(basis: Option<PriceBasis>) -> bool {
+    basis.is_some_and(|basis| !basis.is_bound())
+}
+
+/// What another type must have for the work of a node.
+pub(crate) struct SizeNeeds {
+    /// Cores that it used at one time.
+    pub(crate) used: MilliCores,
+    /// The same with headroom.
+    pub(crate) cores: MilliCores,
+    /// Hardware threads, whatever they get done.
+    pub(crate) least_vcpus: u32,
+    pub(crate) memory: MemoryNeeds,
+    /// Network and EBS bandwidth, in Mbit/s; 0 where none is required.
+    pub(crate) network_mbps: u32,
+    pub(crate) ebs_mbps: u32,
+    /// Cores that it uses for most of the time, headroom included: what the baseline of a
+    /// burstable type must hold. `None` where that is not known.
+    pub(crate) steady: Option<MilliCores>,
+}
+
+pub(crate) enum MemoryNeeds {
+    /// So much must be usable.
+    Holds(Bytes),
+    /// What is needed is not known: no less than the type has.
+    AsNow,
+}
+
+/// The types on sale in the node's region that hold its work, the cheapest first, each of
+/// another family.
+pub(crate) fn cheapest_alike<'f>(
+    facts: &Facts<'f>,
+    speeds: &Speeds,
+    instance: &Instance,
+    (spec, needs): (&TypeSpec, &SizeNeeds),
+) -> Vec<(UsdPerHour, &'f TypeSpec)> {
+    let from = speeds.cores(spec);
+    let wanted = Wanted {
+        spec,
+        needs,
+        // A machine gets no more done than with all of its vCPUs busy, so headroom comes last.
+        rate: from.map(|from| {
+            let headroom = needs.cores.0 as f64 / needs.used.0.max(1) as f64;
+            from.rate(needs.used.as_cores()) * headroom
+        }),
+    };
+    let allowed = &facts.policy.placement.families;
+    let may_be = |other: &TypeSpec| {
+        let family = Family::of(&other.name);
+        (allowed.is_empty() || allowed.contains(family.as_str()))
+            && wanted.fits(other, speeds.cores(other))
+    };
+    let mut fitting: Vec<(UsdPerHour, &TypeSpec)> = (facts.catalogue.types_in(&instance.region))
+        .filter(|(other, _)| may_be(other))
+        .map(|(other, per_hour)| (per_hour, other))
+        .collect();
+    fitting.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+    let mut families = BTreeSet::new();
+    fitting.retain(|(_, other)| families.insert(Family::of(&other.name)));
+    fitting
+}
+
+struct Wanted<'a> {
+    spec: &'a TypeSpec,
+    needs: &'a SizeNeeds,
+    /// What its cores get done; `None` where nothing is known of how fast they are.
+    rate: Option<f64>,
+}
+
+impl Wanted<'_> {
+    /// What is not seen of a node is left as it is: architecture, GPUs, local disk.
+    fn fits(&self, other: &TypeSpec, cores: Option<Cores>) -> bool {
+        let vcpus = MilliCores::cores(other.vcpus.into());
+        let is_fast = match (self.rate, cores) {
+            (Some(rate), Some(cores)) => cores.rate(f64::from(other.vcpus)) >= rate,
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let memory = match self.needs.memory {
+            MemoryNeeds::Holds(memory) => usable(other.memory) >= memory,
+            MemoryNeeds::AsNow => other.memory >= self.spec.memory,
+        };
+        let carries = |baseline: Option<u32>, wanted: u32| {
+            wanted == 0 || baseline.is_some_and(|baseline| baseline >= wanted)
+        };
+        // Faster cores do not make up for fewer of them: what runs at once has to run at once.
+        vcpus >= self.needs.cores
+            && is_fast
+            && other.vcpus >= self.needs.least_vcpus
+            && memory
+            && carries(other.network_baseline_mbps, self.needs.network_mbps)
+            && carries(other.ebs_baseline_mbps, self.needs.ebs_mbps)
+            && other.architecture == self.spec.architecture
+            && other.gpus == self.spec.gpus
+            && other.accelerators == self.spec.accelerators
+            && self.keeps_local_disk(other)
+            && other.current_generation
+            && (!other.burstable || self.is_held_by_baseline(other))
+            && !other.metal
+    }
+
+    /// Local disks of other families may be of another kind (HDD for NVMe), so that a type
+    /// with local disks is replaced by one of its own family only.
+    fn keeps_local_disk(&self, other: &TypeSpec) -> bool {
+        let is_alike = || Family::of(&other.name) == Family::of(&self.spec.name);
+        self.spec.local_disk.is_none() || other.local_disk >= self.spec.local_disk && is_alike()
+    }
+
+    /// A burstable type is offered instead of one of its own family only, and only if its
+    /// baseline holds what runs for most of the time: the price holds only so long.
+    fn is_held_by_baseline(&self, other: &TypeSpec) -> bool {
+        let is_alike = Family::of(&other.name) == Family::of(&self.spec.name);
+        let steady = self.needs.steady.filter(|_| is_alike);
+        let percent = baseline_percent(&other.name);
+        steady.zip(percent).is_some_and(|(steady, percent)| {
+            steady.0 <= u64::from(other.vcpus) * percent * 1000 / 100
+        })
+    }
+}
+
+/// What each vCPU of a burstable type may be used for without spending credits, in percent.
+///
+/// Source: EC2 user guide, "Key concepts for burstable performance instances".
+fn baseline_percent(kind: &InstanceType) -> Option<u64> {
+    let (family, size) = kind.as_str().split_once('.')?;
+    Some(match (family, size) {
+        ("t2" | "t3" | "t3a" | "t4g", "nano") => 5,
+        ("t2" | "t3" | "t3a" | "t4g", "micro") => 10,
+        ("t2" | "t3" | "t3a" | "t4g", "small" | "medium") => 20,
+        ("t2" | "t3" | "t3a" | "t4g", "large") => 30,
+        ("t3" | "t3a" | "t4g", "xlarge" | "2xlarge") => 40,
+        _ => return None,
+    })
+}
+
+/// The busiest minute of any hour, rounded up, background counted; at least what one
+/// step kept busy for a moment.
+fn cores(spec: &TypeSpec, hours: &NodeHours, steps: &[&PlacedStep]) -> Option<MilliCores> {
+    let peak = hours
+        .hours()
+        .filter_map(|(_, hour)| hour.peak_cpu())
+        .max()?;
+    let all = u64::from(spec.vcpus) * 1000;
+    let by_hour = all * u64::from(peak.ppm()) / 1_000_000;
+    let by_step = steps.iter().filter_map(|step| step.usage.peak_cores);
+    let by_step = by_step.max().map_or(0, |cores| cores.0);
+    Some(MilliCores(by_hour.max(by_step)))
+}
+
+/// The most that the peaks of steps under way at one time add up to; `None` without
+/// steps, or as soon as the peak of one is not known.
+fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
+    let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * steps.len());
+    for step in steps {
+        let bytes = step.usage.peak_memory?.bytes.0;
+        turns.push((step.started_at, true, bytes));
+        turns.push((step.observed_at, false, bytes));
+    }
+    turns.sort_unstable();
+    let (mut now, mut most) = (0_u64, None);
+    for (_, begins, bytes) in turns {
+        now = match begins {
+            true => now.saturating_add(bytes),
+            false => now.saturating_sub(bytes),
+        };
+        most = most.max(Some(now));
+    }
+    most.map(Bytes)
+}
+
+/// Each step once, as it was seen last.
+fn newest<'s>(steps: impl Iterator<Item = &'s PlacedStep>) -> Vec<&'s PlacedStep> {
+    let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
+    for step in steps {
+        let entry = newest.entry((&step.boot, &step.usage.id)).or_insert(step);
+        if step.usage.observed > entry.usage.observed {
+            *entry = step;
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn with_headroom(used: Used, ppm: u32) -> Used {
+    let more = |value: u64| {
+        let parts = 1_000_000 + u128::from(ppm);
+        let with = (u128::from(value) * parts).div_ceil(1_000_000);
+        u64::try_from(with).unwrap_or(u64::MAX)
+    };
+    Used {
+        cores: used.cores.map(|cores| MilliCores(more(cores.0).max(1))),
+        memory: used.memory.map(|memory| Bytes(more(memory.0))),
+    }
+}
+
+fn assumed(speed_is_known: bool) -> Vec<String> {
+    let mut all = vec![
+        "it goes on to do what it did, and runs all month".to_owned(),
+        "the peaks of steps at one time came together, and all that held memory was a step"
+            .to_owned(),
+        "the list price is paid for what is offered".to_owned(),
+        "network and volumes keep up: what a node needs of them at its peak is not told".to_owned(),
+    ];
+    if !speed_is_known {
+        all.push("its cores are no faster than those offered".to_owned());
+    }
+    all
+}

@@ -1,0 +1,342 @@
+//! What is known about prices, speed and limits when a step is placed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::advice::offer::{Offered, Offers};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::inventory::instance;
+use ebb_model::inventory::spot_market::Markets;
+use ebb_model::policy::Policy;
+use ebb_model::step_profile::{Run, StepProfile};
+use ebb_sizing::core_speed::{Family, Speeds};
+use ebb_sizing::ranking;
+use ebb_sizing::ranking::misfit::Misfit;
+use ebb_sizing::ranking::offer::{Committed, Limits, Market, Offer, Ranked};
+use ebb_sizing::ranking::{Ranking, offer};
+use ebb_sizing::spot_risk::interruptions;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::units::Bytes;
+
+use crate::advice::placement::current_price::Paid;
+use crate::advice::placement::limits::limits;
+use crate::advice::placement::offers::Teller;
+use crate::advice::placement::{About, TRIAL_MAY_TAKE, TRIAL_RUNS, runs_a_month};
+use crate::facts::Facts;
+use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::observed_work::{SeenWork, seen};
+
+/// Offers that are told, each of another family: the best, and what to take where
+/// that one has no capacity.
+pub(crate) const TOLD: usize = 3;
+
+/// Spot types that are told.
+pub(crate) const SPOT_TOLD: usize = 5;
+
+/// What the offers of a step rest on.
+#[derive(Clone, Copy)]
+pub(crate) struct Placing<'a> {
+    pub(crate) catalogue: &'a Catalogue,
+    pub(crate) speeds: &'a Speeds,
+    pub(crate) policy: &'a Policy,
+    pub(crate) markets: &'a Markets,
+    /// For each commitment, what an hour of the machines that it could pay for lists at.
+    pub(crate) demand: &'a [UsdPerHour],
+    /// Executables that were seen on Arm.
+    pub(crate) on_arm: &'a BTreeSet<String>,
+}
+
+/// What a run of a step is expected to take at home.
+pub(crate) struct AtHome<'a> {
+    /// What it took where it was seen, on average.
+    pub(crate) mean: Duration,
+    /// How often it keeps what it has done; `None` where that is not declared.
+    pub(crate) checkpoint: Option<Duration>,
+    /// On every type and market that may run it there.
+    pub(crate) ranked: Vec<Ranked<'a>>,
+}
+
+/// A step with all that its offers need.
+pub(crate) struct Placed<'a> {
+    pub(crate) seen: &'a [SeenWork<'a>],
+    pub(crate) now: &'a TypeSpec,
+    request: (ebb_telemetry::units::MilliCores, Bytes),
+    at_once: u32,
+    pub(crate) home: &'a Region,
+    moved: Option<Bytes>,
+}
+
+impl<'a> Placing<'a> {
+    pub(crate) fn of(facts: &Facts<'a>, profiles: &'a Profiles<'_>) -> Self {
+        Self {
+            catalogue: facts.catalogue,
+            speeds: &profiles.speeds,
+            policy: facts.policy,
+            markets: &facts.inventory.markets,
+            demand: &profiles.demand,
+            on_arm: &profiles.on_arm,
+        }
+    }
+
+    /// Where a step may run in its own region, with others of which so many run at
+    /// once; `None` where what it did is not known.
+    pub(crate) fn at_home(
+        &self,
+        (profiled, at_once): (&Profiled<'_>, u32),
+        request: (ebb_telemetry::units::MilliCores, Bytes),
+        home: &Region,
+    ) -> Option<AtHome<'_>> {
+        let all = profiled.profile.by_time();
+        let tells: Vec<&Run> = all
+            .iter()
+            .copied()
+            .filter(|r| r.tells(self.policy))
+            .collect();
+        // Runs that failed or hang take a place too, for as long as they took it.
+        let runs = if tells.is_empty() { all } else { tells };
+        let seen = seen(&runs, self.catalogue);
+        let newest = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
+        let walls = seen.iter().map(|seen| seen.work.wall() * seen.runs);
+        let step = Placed {
+            seen: &seen,
+            now: self.catalogue.spec(newest)?,
+            request,
+            at_once,
+            home,
+            moved: None,
+        };
+        let (limits, _) = limits(self, &step, (&profiled.tags(), Arm::of(profiled)));
+        Some(AtHome {
+            mean: (walls.sum::<Duration>()).checked_div(seen.iter().map(|s| s.runs).sum())?,
+            checkpoint: limits.checkpoint,
+            ranked: self.rank(&step, &limits, None).ranked,
+        })
+    }
+
+    /// Ranks what fits.
+    pub(crate) fn offers(
+        &self,
+        profile: &StepProfile,
+        (request, asks): (SizedRequest, SizedRequest),
+        home: &Region,
+        about: &About<'_>,
+    ) -> Offers {
+        let all = profile.by_time();
+        let runs: Vec<&Run> = all.into_iter().filter(|r| r.tells(self.policy)).collect();
+        let seen = seen(&runs, self.catalogue);
+        let newest = runs.iter().rev().find_map(|run| run.machine.as_ref());
+        let now = newest.and_then(|machine| self.catalogue.spec(machine));
+        let known = now.zip(request.cores.zip(request.memory));
+        let Some((now, request)) = known.filter(|_| !seen.is_empty()) else {
+            return Offers::default();
+        };
+        let told = seen.iter().filter_map(|seen| seen.work.network).max();
+        let said = self.policy.placement.moved_megabytes_a_run;
+        let said = (said > 0).then(|| Bytes(said.saturating_mul(1_000_000)));
+        let step = Placed {
+            seen: &seen,
+            now,
+            request,
+            at_once: profile.at_once(),
+            home,
+            moved: told.or(said),
+        };
+        let (limits, in_the_way_of_arm) = limits(self, &step, (about.tags, about.arm));
+        let paid = about.paid.filter(|paid| *paid.on == now.name);
+        let runs_on = self.runs_on_now(&step, asks, paid);
+        let market = paid.map_or(instance::Market::OnDemand, |paid| paid.market);
+        let commitment = self.commitment(home, now, market);
+        let family = commitment.and_then(|paid| paid.family.as_deref().map(Family::named));
+        let committed = commitment
+            .zip(runs_on.as_ref())
+            .map(|(paid, now)| Committed {
+                usd_a_run: now.usd,
+                region: paid.region.as_ref(),
+                family: family.as_ref(),
+            });
+        let ranking = self.rank(&step, &limits, committed);
+        let teller = Teller {
+            placing: self,
+            now: runs_on,
+            paid,
+            checkpoint: limits.checkpoint,
+            confident: self.policy.sizing.confident_samples,
+        };
+        let mut offers = teller.offers(&ranking, home);
+        offers.try_next = self.try_next(&teller, &ranking, (profile, home));
+        offers.in_the_way_of_arm = in_the_way_of_arm;
+        offers.scored(self.markets, profile.at_once());
+        offers
+    }
+
+    fn rank<'s>(
+        &'s self,
+        step: &Placed<'_>,
+        limits: &Limits,
+        committed: Option<Committed<'_>>,
+    ) -> Ranking<'s> {
+        let of: Vec<offer::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let (cores, memory) = step.request;
+        let ranked = offer::Step {
+            seen: &of,
+            cores,
+            memory,
+            at_once: step.at_once,
+            home: step.home,
+            moved: step.moved,
+            committed,
+        };
+        let mut unknown = 0;
+        let offers = self.sold(step, limits, &mut unknown);
+        let mut ranking = ranking::rank(&ranked, offers, limits, self.speeds);
+        if unknown > 0 {
+            ranking
+                .left_out
+                .insert(Misfit::InterruptionsUnknown, unknown);
+        }
+        ranking
+    }
+
+    /// All that is sold and of the current generation, as the catalogue and the spot
+    /// market have it; counts what is sold on spot and taken away nobody knows how
+    /// often.
+    fn sold<'s>(
+        &'s self,
+        step: &Placed<'_>,
+        limits: &Limits,
+        unknown: &mut usize,
+    ) -> Vec<Offer<'s>> {
+        let may_be = |region: &&Region| {
+            let allowed = limits.regions.as_ref();
+            *region == step.home
+                || step.moved.is_some() && allowed.is_none_or(|all| all.contains(*region))
+        };
+        let home = self.catalogue.regions().find(|region| *region == step.home);
+        let others = self
+            .catalogue
+            .regions()
+            .filter(|region| *region != step.home);
+        let mut sold = Vec::new();
+        for region in home.into_iter().chain(others).filter(may_be) {
+            let spot = self.markets.spot.get(region);
+            let zones = self.markets.zones.get(region);
+            for (spec, per_hour) in self.catalogue.types_in(region) {
+                if !spec.current_generation {
+                    continue;
+                }
+                let on_demand = Offer {
+                    spec,
+                    region,
+                    market: Market::OnDemand,
+                    per_hour,
+                    zones: zones.and_then(|zones| zones.get(&spec.name)),
+                };
+                sold.push(on_demand);
+                let Some(terms) = spot.and_then(|spot| spot.get(&spec.name)) else {
+                    continue;
+                };
+                match interruptions(terms) {
+                    Some(often) => sold.push(Offer {
+                        market: Market::Spot(often),
+                        per_hour: terms.per_hour,
+                        ..on_demand
+                    }),
+                    None => *unknown += 1,
+                }
+            }
+        }
+        sold
+    }
+
+    /// What it costs where it ran last, with what it asks for now.
+    fn runs_on_now<'s>(
+        &'s self,
+        step: &Placed<'s>,
+        asks: SizedRequest,
+        paid: Option<Paid<'_>>,
+    ) -> Option<Ranked<'s>> {
+        let limits = Limits {
+            architectures: BTreeSet::from([step.now.architecture]),
+            gpu: step.now.gpus.clone(),
+            ..Limits::default()
+        };
+        let (cores, memory) = step.request;
+        let of: Vec<offer::Seen<'_>> = step.seen.iter().map(SeenWork::as_seen).collect();
+        let ranked = offer::Step {
+            seen: &of,
+            cores: asks.cores.unwrap_or(cores),
+            memory: asks.memory.unwrap_or(memory),
+            at_once: step.at_once,
+            home: step.home,
+            moved: None,
+            committed: None,
+        };
+        let region = self
+            .catalogue
+            .regions()
+            .find(|region| *region == step.home)?;
+        let offer = Offer {
+            spec: step.now,
+            region,
+            market: Market::OnDemand,
+            per_hour: match paid {
+                Some(paid) => paid.price.per_hour,
+                None => self.catalogue.on_demand(region, &step.now.name)?,
+            },
+            zones: None,
+        };
+        let ranking = ranking::rank(&ranked, [offer], &limits, self.speeds);
+        ranking.ranked.first().copied()
+    }
+
+    /// The cheapest type at home that the step was never seen on, where a few runs of a
+    /// trial, even if they take longer than predicted, are earned back in a month.
+    fn try_next(
+        &self,
+        teller: &Teller<'_>,
+        ranking: &Ranking<'_>,
+        (profile, home): (&StepProfile, &Region),
+    ) -> Option<Offered> {
+        let at_home = |ranked: &&Ranked<'_>| {
+            ranked.offer.region == home && ranked.offer.market == Market::OnDemand
+        };
+        let observed = |ranked: &&Ranked<'_>| ranked.basis == offer::Basis::SameFamily;
+        let known = ranking.ranked.iter().filter(at_home).find(observed);
+        let known = known.map(|ranked| ranked.usd);
+        let best_known = known.into_iter().chain(teller.now.map(|now| now.usd));
+        let best_known = best_known.min_by(f64::total_cmp)?;
+        let new = |ranked: &&Ranked<'_>| !observed(ranked);
+        let trial = ranking.ranked.iter().filter(at_home).find(new)?;
+        let a_month = runs_a_month(profile)?;
+        let gain = (best_known - trial.usd) * a_month;
+        let price = TRIAL_RUNS * (trial.usd * TRIAL_MAY_TAKE - best_known).max(0.0);
+        let least = self.policy.overprovisioned.min_saving();
+        let pays = gain > price && usd(gain - price) >= least && trial.usd < best_known;
+        pays.then(|| teller.tell(trial))
+    }
+}
+
+pub(crate) fn usd(dollars: f64) -> Usd {
+    Usd::from_micros((dollars * 1e6).round() as i64)
+}
+
+/// What is known of a step beside its runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Arm<'a> {
+    /// Executables that it ran; empty where they were not told.
+    pub(crate) tools: &'a BTreeSet<String>,
+    /// Whether it runs from an image.
+    pub(crate) in_container: bool,
+}
+
+impl<'a> Arm<'a> {
+    pub(crate) fn of(profiled: &'a Profiled<'_>) -> Self {
+        Self {
+            tools: &profiled.tools,
+            in_container: profiled.in_container(),
+        }
+    }
+}

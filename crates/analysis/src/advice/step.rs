@@ -1,0 +1,360 @@
+//! What is told of one step: what it asks for and should ask for, the risk of that,
+//! what binds it and where it would run.
+
+pub mod bottleneck;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::offer::Offers;
+use ebb_model::advice::self_sizing::SelfSizing;
+use ebb_model::advice::sized_request::{Risk, SizedRequest};
+use ebb_model::advice::step::{NameForm, StepAdvice, TimeLimit};
+use ebb_model::finding::Finding;
+use ebb_model::finding_kind::FindingKind::OverprovisionedStep;
+use ebb_model::policy::Policy;
+use ebb_model::policy::sizing::SizingPolicy;
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::step_profile::tasks::AttemptRecord;
+use ebb_model::step_profile::{Run, StepProfile};
+use ebb_sizing::need::Need;
+use ebb_telemetry::step::{MemorySource, StepKind};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
+
+use crate::advice::placement;
+use crate::advice::step::bottleneck::find_bottleneck;
+use crate::facts::Facts;
+use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+
+/// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
+pub const MAX_STEPS: usize = 10_000;
+
+/// Steps that offers are looked for beside those with findings: a few milliseconds
+/// each.
+const MAX_PLACED: usize = 1_000;
+
+/// How often the longest attempt fits into a limit of time.
+const LIMIT_OF_LONGEST: u32 = 2;
+
+/// Limits are whole quarters of an hour, in seconds.
+const LIMIT_STEP: u64 = 900;
+
+/// A step and what is known of its runs.
+#[derive(Debug, Clone, Copy)]
+pub struct StepSubject<'a> {
+    /// What people call it.
+    pub name: &'a str,
+    /// How that name relates to the one in the engine's own configuration.
+    pub name_form: NameForm,
+    /// What kind of thing its newest run was.
+    pub kind: StepKind,
+    /// Its runs.
+    pub profile: &'a StepProfile,
+    /// What they need.
+    pub need: &'a Need,
+    /// The tool of it that takes its memory from its request.
+    pub self_sizing: Option<&'a SelfSizing>,
+}
+
+/// From a profile alone; `None` for one without runs. Owner, offers and money
+/// are left open.
+pub fn advise_step(
+    subject: StepSubject<'_>,
+    policy: &Policy,
+    catalogue: &Catalogue,
+) -> Option<StepAdvice> {
+    let (profile, need) = (subject.profile, subject.need);
+    let runs = profile.by_time();
+    let newest = *runs.last()?;
+    let telling: Vec<&Run> = runs.iter().copied().filter(|r| r.tells(policy)).collect();
+    let many = u32::try_from(telling.len()).unwrap_or(u32::MAX);
+    let all: Duration = telling.iter().map(|run| run.wall).sum();
+    let mut machines: Vec<_> = runs.iter().filter_map(|r| r.machine.clone()).collect();
+    machines.sort();
+    machines.dedup();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let present = profile.present_request();
+    let asks = present.request;
+    let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
+    let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
+    if parallel_tasks > 1 {
+        // Its cores follow from how many ranks the user starts.
+        should_ask.cores = asks.cores;
+    }
+    let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
+    Some(StepAdvice {
+        step: subject.name.to_owned(),
+        name_form: subject.name_form,
+        region: None,
+        account: None,
+        kind: subject.kind,
+        owner: None,
+        origin: runs.iter().map(|run| run.origin).max()?,
+        last_seen: newest.observed_at,
+        runs: count(runs.len()),
+        samples: many,
+        failed: count(profile.failed()),
+        oom_kills: count(profile.oom_kills()),
+        mean_wall: all.checked_div(many),
+        mean_cores: mean_cores(&telling),
+        peak_memory: (telling.iter())
+            .filter_map(|run| run.peak_memory)
+            .map(|peak| peak.bytes)
+            .max(),
+        peak_is_upper_bound: (telling.iter())
+            .filter_map(|run| run.peak_memory)
+            .any(|peak| peak.source == MemorySource::MaxRssUpperBound),
+        machines,
+        asks,
+        present,
+        should_ask,
+        risk,
+        slowdown_ppm: need.slowdown_ppm.filter(|_| fewer_cores),
+        time_limit: time_limit(&runs, &policy.sizing),
+        parallel_tasks,
+        self_sizing: subject.self_sizing.cloned(),
+        failures: profile.failures(),
+        usage: None,
+        by_input: need.by_input.clone(),
+        on_fargate: need.on_fargate,
+        bound: find_bottleneck(profile, policy, catalogue),
+        offers: Offers::default(),
+        saving_a_month: None,
+        finding: None,
+    })
+}
+
+/// Cores kept busy on average; `None` as soon as the CPU time of one is unknown.
+fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
+    let cpu: Option<Vec<CpuTime>> = runs.iter().map(|run| run.cpu).collect();
+    let cpu = cpu?.into_iter().fold(CpuTime(0), CpuTime::saturating_add);
+    cpu.cores_over(runs.iter().map(|run| run.wall).sum())
+}
+
+/// What first attempts may take, and should be allowed to: twice the longest attempt as the
+/// scheduler counts it, with what it waits for files. The limit stays where that is not
+/// known, and grows where attempts reached it.
+fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
+    let records = || runs.iter().filter_map(|run| run.record.as_deref());
+    let mut firsts = records().rev().filter(|record| record.attempt <= 1);
+    let asks = firsts.find_map(|record| record.time_limit)?;
+    let is_over = |record: &&AttemptRecord| record.failure == Some(FailureKind::TimeLimit);
+    let reached = records().filter(is_over).filter_map(|r| r.time_limit).max();
+    let ended_well = || runs.iter().filter(|run| !run.end.is_bad());
+    let lasted = |run: &&Run| run.record.as_ref().and_then(|record| record.occupied);
+    let lasted: Option<Vec<Duration>> = ended_well().map(lasted).collect();
+    let longest = lasted.filter(|all| all.len() >= policy.min_runs as usize);
+    let by_longest = longest.and_then(|all| all.into_iter().max()).map(limit_for);
+    let by_reached = reached.map(limit_for);
+    let should_ask = match (by_longest, by_reached) {
+        (None, None) => asks,
+        (longest, None) => longest.unwrap_or(asks),
+        (longest, reached) => longest.max(reached).unwrap_or(asks).max(asks),
+    };
+    Some(TimeLimit { asks, should_ask })
+}
+
+/// Twice as long, in whole quarters of an hour. A limit that is too long costs nothing but a
+/// later start.
+fn limit_for(longest: Duration) -> Duration {
+    let seconds = (longest.saturating_mul(LIMIT_OF_LONGEST)).as_secs();
+    let steps = seconds.div_ceil(LIMIT_STEP).max(1);
+    Duration::from_secs(steps.saturating_mul(LIMIT_STEP))
+}
+
+/// What to ask for, and the risk of it. A request shrinks only where enough tasks were
+/// seen, and grows only where that rests on enough tasks, or on tasks that were killed.
+pub(crate) fn should_ask(
+    asks: SizedRequest,
+    need: &Need,
+    oom_kills: usize,
+) -> (SizedRequest, Risk) {
+    let is_guess = need.risk.samples_needed > 0 && oom_kills == 0;
+    let memory = match (asks.memory, need.memory.zip(need.shrink_to)) {
+        (now, None) => now,
+        (None, Some((_, shrink_to))) => Some(shrink_to).filter(|_| !need.too_few_tasks),
+        (Some(now), Some((_, shrink_to))) if shrink_to <= now => {
+            let shrinks = is_worth_it(now, shrink_to) && !need.too_few_tasks;
+            Some(if shrinks { shrink_to } else { now })
+        }
+        (Some(now), Some((needed, _))) => {
+            let grows = !is_guess && need.comes_near(now, oom_kills);
+            Some(if grows { needed.max(now) } else { now })
+        }
+    };
+    let risk = memory.map_or_else(
+        || Risk {
+            samples_needed: need.risk.samples_needed,
+            ..Risk::default()
+        },
+        |size| need.risk_after(size),
+    );
+    let request = SizedRequest {
+        cores: cores_to_ask(asks.cores, need),
+        memory,
+    };
+    (request, risk)
+}
+
+/// Cores that were measured as busy at one time may be more than asked for; averages only
+/// show that fewer are enough.
+fn cores_to_ask(asks: Option<MilliCores>, need: &Need) -> Option<MilliCores> {
+    let by_average = need.slowdown_ppm.is_some();
+    match (asks, need.cores) {
+        (now, None) => now,
+        (None, Some(needed)) => Some(needed).filter(|_| !need.too_few_tasks && !by_average),
+        (Some(now), Some(needed)) if needed < now => {
+            Some(if need.too_few_tasks { now } else { needed })
+        }
+        (Some(now), Some(needed)) => Some(if by_average { now } else { needed }),
+    }
+}
+
+/// Whether asking for less is worth a change of somebody's configuration: a tenth is
+/// lost in how machines are cut up among steps anyway.
+fn is_worth_it(now: Bytes, needed: Bytes) -> bool {
+    now.0.saturating_sub(needed.0) >= now.0 / 10
+}
+
+/// All steps, those with the greatest saving first, then by name and region; and how
+/// many more there are than a report tells of.
+pub(crate) fn steps(
+    facts: &Facts<'_>,
+    profiles: &Profiles<'_>,
+    findings: &[Finding],
+) -> (Vec<StepAdvice>, usize) {
+    let placed = placed(profiles);
+    let mut of_step: BTreeMap<&str, &Finding> = BTreeMap::new();
+    for finding in findings.iter().filter(|f| f.kind == OverprovisionedStep) {
+        of_step.entry(&finding.id).or_insert(finding);
+    }
+    let all = profiles.by_step.iter();
+    let mut steps: Vec<StepAdvice> = all
+        .filter_map(|(key, profiled)| {
+            let mut advice = told(facts, key, profiled, &of_step)?;
+            if advice.offers == Offers::default() && placed.contains(key) {
+                let step = (&key.region, profiled);
+                advice.offers = placement::offers(facts, profiles, step, advice.should_ask);
+            }
+            Some(advice)
+        })
+        .collect();
+    steps.sort_by(|a, b| {
+        let order = |s: &StepAdvice| (s.step.clone(), s.region.clone(), s.account.clone());
+        (b.saving_a_month.cmp(&a.saving_a_month)).then_with(|| order(a).cmp(&order(b)))
+    });
+    let left_out = steps.len().saturating_sub(MAX_STEPS);
+    steps.truncate(MAX_STEPS);
+    (steps, left_out)
+}
+
+/// The steps that machines were busy with longest.
+fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
+    let wall = |profiled: &Profiled<'_>| -> Duration {
+        let walls = profiled.runs.iter().map(|run| run.wall());
+        walls.fold(Duration::ZERO, Duration::saturating_add)
+    };
+    let all = profiles.by_step.iter();
+    let mut all: Vec<_> = all.map(|(key, profiled)| (wall(profiled), key)).collect();
+    all.sort_by(|a, b| b.cmp(a));
+    all.into_iter()
+        .take(MAX_PLACED)
+        .map(|(_, key)| key)
+        .collect()
+}
+
+fn told(
+    facts: &Facts<'_>,
+    key: &StepKey,
+    profiled: &Profiled<'_>,
+    of_step: &BTreeMap<&str, &Finding>,
+) -> Option<StepAdvice> {
+    let newest = profiled.newest()?;
+    let kind = newest.step.usage.id.kind;
+    let subject = StepSubject {
+        name: &key.name,
+        name_form: NameForm::Exact,
+        kind,
+        profile: &profiled.profile,
+        need: &profiled.need,
+        self_sizing: profiled.self_sizing.as_ref(),
+    };
+    let mut advice = advise_step(subject, facts.policy, facts.catalogue)?;
+    let account = key.account.as_ref();
+    let id = Finding::id_in(OverprovisionedStep, account, &key.region, &key.name);
+    let finding = of_step.get(id.as_str());
+    advice.region = Some(key.region.clone());
+    advice.account = key.account.clone();
+    advice.owner = newest.owner();
+    if let Some(finding) = finding {
+        advice.finding = Some(id);
+        advice.saving_a_month = finding.cost.as_ref().map(|cost| cost.saving_a_month);
+        if let Some(recommendation) = &finding.recommendation {
+            advice.offers = recommendation.offers.clone();
+        }
+    }
+    Some(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A need of so many mebibytes by 30 tasks, of which the greatest held 900 MiB.
+    fn need(mib: u64) -> Need {
+        Need {
+            memory: Some(Bytes::mib(mib)),
+            shrink_to: Some(Bytes::mib(mib)),
+            risk: Risk {
+                attempts: vec![Bytes::mib(1_024), Bytes::mib(2_048)],
+                ..Risk::default()
+            },
+            peaks: vec![Bytes::mib(900); 30],
+            effective_millis: 30_000,
+            ..Need::default()
+        }
+    }
+
+    fn asks(mib: u64) -> SizedRequest {
+        SizedRequest {
+            cores: None,
+            memory: Some(Bytes::mib(mib)),
+        }
+    }
+
+    #[test]
+    fn a_change_for_less_than_a_tenth_is_not_asked_for() {
+        let check = |now: u64, needed: u64, expect: u64, attempts: &[u64]| {
+            let (told, risk) = should_ask(asks(now), &need(needed), 0);
+            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+            let sizes: Vec<Bytes> = attempts.iter().map(|mib| Bytes::mib(*mib)).collect();
+            assert_eq!(risk.attempts, sizes, "{now} {needed}");
+            let between = risk.oom_between.expect("peaks are known");
+            assert!(between.to_ppm < 90_000, "{between:?}");
+        };
+        check(1_024, 950, 1_024, &[2_048, 3_072]);
+        check(1_024, 1_000, 1_024, &[2_048, 3_072]);
+        check(1_024, 900, 900, &[1_024, 2_048]);
+        // Tasks held all of it, so that a larger request is worth asking for.
+        check(900, 950, 950, &[1_024, 2_048]);
+        // Nothing came near it.
+        check(1_200, 1_300, 1_200, &[1_536, 2_048]);
+    }
+
+    #[test]
+    fn a_request_changes_only_by_enough_tasks_or_by_kills() {
+        let check = |few: bool, missing: u32, kills, now: u64, needed: u64, expect: u64| {
+            let mut need = need(needed);
+            need.too_few_tasks = few;
+            need.risk.samples_needed = missing;
+            let (told, _) = should_ask(asks(now), &need, kills);
+            assert_eq!(told.memory, Some(Bytes::mib(expect)), "{now} {needed}");
+        };
+        check(true, 19, 0, 4_000, 1_000, 4_000);
+        check(false, 15, 0, 4_000, 1_000, 1_000);
+        check(false, 15, 0, 900, 1_100, 900);
+        check(false, 0, 0, 900, 1_100, 1_100);
+        check(true, 19, 1, 900, 1_400, 1_400);
+    }
+}

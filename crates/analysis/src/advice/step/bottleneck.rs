@@ -1,0 +1,118 @@
+//! What binds a step, with its share of the time where that shows, and where its
+//! request is underused.
+
+use std::collections::BTreeMap;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::bottleneck::{Asked, Binding, Boundness};
+use ebb_model::policy::Policy;
+use ebb_model::step_profile::{Run, StepProfile};
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::units::Share;
+
+use crate::step_history::observed_work::work;
+
+/// Held at this share of its memory or more, a step has no room left.
+const FULL: Share = Share::from_ppm(900_000);
+
+/// What takes this share of the time or more is what binds.
+const MOST: Share = Share::from_ppm(500_000);
+
+/// Of a step's runs that tell.
+pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catalogue) -> Boundness {
+    let all = profile.by_time();
+    let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
+    let computing = computing(&runs);
+    let waiting = computing.map(|share| Share::from_ppm(1_000_000 - share.ppm()));
+    let doing = doing(&runs);
+    let seen =
+        |state| (!doing.is_empty()).then(|| doing.get(&state).copied().unwrap_or(Share::NONE));
+    let disk = disk(&runs, catalogue).max(seen(TaskState::Disk));
+    let (network, paging) = (seen(TaskState::Network), seen(TaskState::PageFault));
+    let cores_used = most(&runs, |run| {
+        Share::of(run.peak_cores?.0, run.requested.cores?.0)
+    });
+    let memory_used = most(&runs, |run| {
+        Share::of(run.peak_memory?.bytes.0, run.requested.memory?.0)
+    });
+    let reaches = |share: Option<Share>, bound| share.is_some_and(|share| share >= bound);
+    let full = reaches(memory_used, FULL) || reaches(paging, MOST);
+    let by = if profile.oom_kills() > 0 || full {
+        Some(Binding::Memory)
+    } else if reaches(disk, MOST) {
+        Some(Binding::Disk)
+    } else if reaches(network, MOST) {
+        Some(Binding::Network)
+    } else if reaches(waiting, MOST) {
+        Some(Binding::Waiting)
+    } else {
+        computing.map(|_| Binding::Compute)
+    };
+    let far_less = Share::from_ppm(policy.overprovisioned.needed_share_ppm);
+    let is_little = |used: Option<Share>| used.is_some_and(|used| used <= far_less);
+    let underused = [(Asked::Cores, cores_used), (Asked::Memory, memory_used)];
+    Boundness {
+        by,
+        computing,
+        waiting,
+        disk,
+        network,
+        doing,
+        cores_used,
+        memory_used,
+        underused: underused
+            .into_iter()
+            .filter(|(_, used)| is_little(*used))
+            .map(|(asked, _)| asked)
+            .collect(),
+    }
+}
+
+fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {
+    runs.iter().filter_map(|run| used(run)).max()
+}
+
+/// From the CPU time and the parallelism of each run, the long ones counting more.
+fn computing(runs: &[&Run]) -> Option<Share> {
+    let (mut busy, mut all) = (0.0, 0.0);
+    for run in runs {
+        let work = work(run);
+        for phase in work.iter().flat_map(|work| &work.phases) {
+            let wall = phase.wall.as_secs_f64();
+            busy += wall * phase.cores.as_cores().min(1.0);
+            all += wall;
+        }
+    }
+    share(busy, all)
+}
+
+/// From the samples of all runs, so that the long ones count more.
+fn doing(runs: &[&Run]) -> BTreeMap<TaskState, Share> {
+    let mut seconds: BTreeMap<TaskState, f64> = BTreeMap::new();
+    for (state, seen) in runs.iter().flat_map(|run| &run.detail.states) {
+        *seconds.entry(*state).or_default() += seen.time.as_secs_f64();
+    }
+    let all = seconds.values().sum();
+    let shares = seconds.into_iter();
+    shares
+        .filter_map(|(state, seconds)| Some((state, share(seconds, all)?)))
+        .collect()
+}
+
+fn disk(runs: &[&Run], catalogue: &Catalogue) -> Option<Share> {
+    let (mut least, mut all) = (0.0, 0.0);
+    for run in runs {
+        let spec = run.machine.as_ref().and_then(|name| catalogue.spec(name));
+        let mbps = spec.and_then(|spec| spec.ebs_baseline_mbps);
+        if let (Some(bytes), Some(mbps)) = (run.disk, mbps.filter(|mbps| *mbps > 0)) {
+            least += bytes.0 as f64 * 8.0 / (f64::from(mbps) * 1e6);
+            all += run.wall.as_secs_f64();
+        }
+    }
+    share(least, all)
+}
+
+fn share(part: f64, whole: f64) -> Option<Share> {
+    let ppm = (part / whole).clamp(0.0, 1.0) * 1e6;
+    (whole > 0.0).then(|| Share::from_ppm(ppm.round() as u32))
+}

@@ -1,0 +1,456 @@
+//! What is advised for pipelines, environments and nodes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_model::advice::group::Fleet;
+use ebb_model::confidence::Level;
+use ebb_model::inventory::batch::ComputeEnvironment;
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::instance::Market;
+use ebb_model::inventory::spot_market::SpotScore;
+use ebb_sizing::cheapest_type::usable;
+use ebb_telemetry::identity::{BootId, InstanceType};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::step::{MemorySource, PeakMemory, PlacedStep, StepId, StepKind};
+use ebb_telemetry::tags::PIPELINE_TAG;
+use ebb_telemetry::testing::{at, clock, node, placed_step};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
+
+use crate::testing::{World, asked, instance, region};
+
+use super::*;
+
+const HOUR: u64 = 3_600;
+
+fn kind(name: &str) -> InstanceType {
+    InstanceType::new(name).expect("a type")
+}
+
+/// A run of half an hour that began at `begin` on node `n`, of which it used `cores` all
+/// the time.
+fn run(n: u8, name: &str, begin: u64, (cores, gib): (u64, u64)) -> PlacedStep {
+    let mut run = placed_step(n, 0);
+    let end = begin + HOUR / 2;
+    run.boot = BootId::new(format!("boot-{n}")).expect("a boot id");
+    (run.started_at, run.observed_at) = (at(begin), at(end));
+    run.last_progress_at = run.observed_at;
+    let usage = &mut run.usage;
+    usage.id = StepId {
+        kind: StepKind::Container,
+        key: format!("{name}-{begin}-{n}"),
+    };
+    usage.name = name.to_owned();
+    (usage.started, usage.observed) = (clock(begin), clock(end));
+    usage.last_progress = usage.observed;
+    usage.cpu = CpuTime::from_millis(cores * HOUR / 2 * 1_000);
+    usage.peak_cores = Some(MilliCores::cores(cores));
+    usage.peak_memory = Some(PeakMemory {
+        bytes: Bytes::gib(gib),
+        source: MemorySource::CgroupSampled,
+    });
+    run
+}
+
+/// Four m5.4xlarge, each of which a run of `align` asked for whole, 24 times one after
+/// the other, while a small `qc` ran on the first of them.
+fn world() -> World {
+    let machines = (1..=4).map(|n| {
+        let mut machine = instance(n);
+        machine.instance_type = kind("m5.4xlarge");
+        machine
+            .tags
+            .insert(PIPELINE_TAG.to_owned(), "rna".to_owned());
+        machine
+    });
+    let mut world = World::with(machines);
+    for turn in 0..24 {
+        for n in 1..=4 {
+            let mut align = run(n, "align", turn * HOUR / 2, (2, 4));
+            align.usage.requested = asked(15, 48);
+            world.finished.push(align);
+        }
+        let mut qc = run(1, "qc", turn * HOUR / 2, (1, 1));
+        qc.usage.requested = asked(1, 2);
+        world.finished.push(qc);
+    }
+    world.now = at(12 * HOUR + 60);
+    world
+}
+
+fn pipeline(world: &World) -> GroupAdvice {
+    let targets = world.judge().targets;
+    let [only] = &targets.pipelines[..] else {
+        panic!("one pipeline: {targets:?}")
+    };
+    only.clone()
+}
+
+fn together(fleet: &Fleet) -> BTreeMap<&str, u32> {
+    let all = fleet.together.iter();
+    all.map(|one| (one.step.as_str(), one.runs)).collect()
+}
+
+#[test]
+fn a_pipeline_is_told_with_what_it_costs_would_cost_and_how_it_packs() {
+    let told = pipeline(&world());
+    assert_eq!(
+        (told.name.as_str(), told.runs, told.refused.clone()),
+        ("rna", 120, None)
+    );
+    let steps: Vec<_> = told
+        .steps
+        .iter()
+        .map(|s| (s.step.as_str(), s.runs))
+        .collect();
+    assert_eq!(steps, [("align", 96), ("qc", 24)]);
+    let now = told.now.as_ref().expect("its machines are known");
+    // Four machines for twelve hours at 0.768 USD.
+    assert_eq!(
+        (now.machines, now.machine_time),
+        (4, Duration::from_secs(48 * HOUR))
+    );
+    assert_eq!(now.usd, Usd::from_micros(48 * 768_000));
+    assert_eq!(together(now), BTreeMap::from([("align", 1), ("qc", 1)]));
+    assert_eq!(told.seen_by_replayed_ppm, Some(1_000_000));
+    // By what they need all run on one of the four machines at once.
+    let resized = told.resized.as_ref().expect("they fit");
+    assert_eq!(together(resized), BTreeMap::from([("align", 4), ("qc", 1)]));
+    assert_eq!(
+        (resized.machines, resized.usd),
+        (1, Usd::from_micros(12 * 768_000))
+    );
+    let best = &told.offers[0];
+    assert!(best.usd < resized.usd, "{best:?}");
+    assert_eq!(told.offers.len(), 3);
+    assert!(told.offers.is_sorted_by_key(|offer| offer.usd));
+    // Twelve hours count as a day.
+    let a_month = (now.usd - best.usd).micros() as f64 * 730.0 / 24.0;
+    let saving = told.saving_a_month.expect("all is known").micros() as f64;
+    assert!((saving - a_month).abs() < 2.0, "{saving} {a_month}");
+}
+
+#[test]
+fn what_fits_no_machine_at_once_is_not_saved_twice() {
+    // One after the other there is nothing to pack: a smaller machine is all.
+    let mut world = world();
+    world
+        .finished
+        .retain(|run| run.node == node(1) && run.usage.name == "align");
+    let told = pipeline(&world);
+    let resized = told.resized.expect("they fit");
+    assert_eq!(resized.usd, told.now.expect("known").usd);
+    let best = &told.offers[0];
+    assert_eq!(together(best), BTreeMap::from([("align", 1)]));
+    let spec = Catalogue::built_in()
+        .spec(&best.instance_type)
+        .expect("known");
+    assert!(
+        spec.vcpus >= 2 && usable(spec.memory) >= Bytes::gib(4),
+        "{best:?}"
+    );
+}
+
+#[test]
+fn why_no_more_is_told_is_said() {
+    let check = |change: fn(&mut World), expect: &str| {
+        let mut world = world();
+        change(&mut world);
+        let told = pipeline(&world);
+        let refused = told.refused.as_deref().unwrap_or_default();
+        assert!(refused.contains(expect), "{refused}");
+        assert_eq!(told.saving_a_month, None);
+    };
+    check(
+        |world| {
+            for run in &mut world.finished {
+                run.usage.requested = Default::default();
+                run.usage.peak_memory = None;
+            }
+        },
+        "how many cores and how much memory align asks for",
+    );
+    check(
+        |world| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.market = Market::Spot;
+            }
+        },
+        "spot prices are known for fewer than 3 types that hold all of its steps",
+    );
+    check(
+        |world| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.instance_type = kind("q9.large");
+            }
+        },
+        "the catalogue does not know q9.large",
+    );
+    // Machines that were held for far less than the runs on them want.
+    check(
+        |world| {
+            for run in &mut world.finished {
+                run.node = node(1);
+                run.boot = BootId::new("boot-1").expect("a boot id");
+            }
+        },
+        "a replay of its runs comes to other machine hours",
+    );
+}
+
+#[test]
+fn a_move_that_leaves_a_commitment_unused_saves_a_pipeline_nothing() {
+    let saving = |family: &str, others: u8| {
+        let mut world = world();
+        world.inventory.markets.commitments.push(Commitment {
+            id: "plan".to_owned(),
+            region: Some(region()),
+            family: Some(family.to_owned()),
+            per_hour: UsdPerHour::from_micros(768_000),
+            until: None,
+            used: None,
+        });
+        for n in 0..others {
+            let mut other = instance(100 + n);
+            other.instance_type = kind("m5.24xlarge");
+            world.inventory.instances.insert(other.id.clone(), other);
+        }
+        pipeline(&world).saving_a_month.expect("all is known")
+    };
+    assert!(saving("c5", 0) > Usd::ZERO);
+    assert!(saving("m5", 0) <= Usd::ZERO);
+    // Where others surely use it up, what is freed is saved.
+    assert!(saving("m5", 3) > Usd::ZERO);
+}
+
+/// The world's machines as spot, with these types for so many per cent of their list price.
+fn on_spot(types: &[&str], percent: u64) -> World {
+    let mut world = world();
+    for machine in world.inventory.instances.values_mut() {
+        machine.market = Market::Spot;
+    }
+    let spot = world.inventory.markets.spot.entry(region()).or_default();
+    for name in types {
+        let list = Catalogue::built_in().on_demand(&region(), &kind(name));
+        let terms = SpotTerms {
+            per_hour: list.expect("it is sold").part(percent, 100),
+            as_of: None,
+            taken_back_ppm: Some(50_000),
+            own: None,
+        };
+        spot.insert(kind(name), terms);
+    }
+    world
+}
+
+#[test]
+fn what_runs_on_spot_stays_there() {
+    let types = ["m5.4xlarge", "m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge"];
+    let told = pipeline(&on_spot(&types, 40));
+    let now = told.now.as_ref().expect("its machines are known");
+    // The spot price of 0.768 USD, for want of a bill.
+    assert_eq!(
+        (now.market, now.usd),
+        (Market::Spot, Usd::from_micros(48 * 307_200))
+    );
+    assert!(told.saving_a_month.is_some() && told.refused.is_none());
+    let markets = |told: &GroupAdvice| -> Vec<Market> {
+        told.offered().iter().map(|offer| offer.market).collect()
+    };
+    assert!(markets(&told).len() >= 3);
+    assert!(markets(&told).iter().all(|market| *market == Market::Spot));
+    // Even where the same costs less on demand, it is not moved there.
+    let dear = pipeline(&on_spot(&types, 300));
+    assert!(dear.offers[0].usd < dear.offered()[0].usd);
+    assert!(markets(&dear).iter().all(|market| *market == Market::Spot));
+    // With two types on spot there is nothing to advise.
+    let few = pipeline(&on_spot(&types[..2], 40));
+    assert!(few.offered().is_empty() && few.saving_a_month.is_none());
+}
+
+/// The world's machines as those of a Batch environment.
+fn in_batch(world: &mut World) {
+    let cluster = "arn:aws:ecs:us-east-1:1:cluster/rna".to_owned();
+    let batch = &mut world.inventory.batch;
+    batch.environments.push(ComputeEnvironment {
+        cluster_arn: Some(cluster.clone()),
+        instance_types: vec!["m5".to_owned()],
+        allocation: Some("BEST_FIT_PROGRESSIVE".to_owned()),
+        kind: Some("EC2".to_owned()),
+        ..ComputeEnvironment::new("rna-env", region())
+    });
+    for id in world.inventory.instances.keys() {
+        let joined = ContainerInstance::new(id.clone(), &cluster, region());
+        batch
+            .container_instances
+            .insert(format!("arn:{id}"), joined);
+    }
+}
+
+#[test]
+fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_none() {
+    let told = |types: &[&str], score: Option<SpotScore>| {
+        let mut world = world();
+        in_batch(&mut world);
+        world.inventory.markets.scores.extend(score);
+        let spot = world.inventory.markets.spot.entry(region()).or_default();
+        for name in types {
+            let list = Catalogue::built_in().on_demand(&region(), &kind(name));
+            let terms = SpotTerms {
+                per_hour: list.expect("it is sold").part(20, 100),
+                as_of: None,
+                taken_back_ppm: Some(50_000),
+                own: None,
+            };
+            spot.insert(kind(name), terms);
+        }
+        let targets = world.judge().targets;
+        let [only] = &targets.environments[..] else {
+            panic!("one environment: {targets:?}")
+        };
+        only.clone()
+    };
+    let types = ["m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge", "r7a.4xlarge"];
+    let many = told(&types, None);
+    assert_eq!((many.name.as_str(), many.runs), ("rna-env", 120));
+    assert_eq!(
+        (&many.allowed[..], many.allocation.as_deref()),
+        (&["m5".to_owned()][..], Some("BEST_FIT_PROGRESSIVE"))
+    );
+    assert!(many.spot.len() >= 3, "{:?}", many.spot);
+    for offer in many.offered() {
+        assert_eq!(offer.market, Market::Spot);
+        assert!(offer.usd < many.offers[0].usd);
+    }
+    let few = told(&types[..2], None);
+    assert!(few.spot.is_empty() && few.offered() == &few.offers[..]);
+    assert_eq!((few.spot_wish(), many.spot_score.as_ref()), (None, None));
+    let score = |score| SpotScore {
+        wish: many.spot_wish().expect("three types or more"),
+        score,
+        at: at(0),
+    };
+    for (given, level) in [(9, many.confidence), (2, Level::Low)] {
+        let scored = told(&types, Some(score(given)));
+        assert_eq!(scored.spot_score, Some(score(given)));
+        assert_eq!(scored.confidence, level);
+    }
+}
+
+/// Node 1, watched for so many hours in which a third of its cores were busy.
+fn watched(hours: u64, step: PlacedStep) -> World {
+    let mut machine = instance(1);
+    machine.instance_type = kind("m5.4xlarge");
+    let mut world = World::with([machine]);
+    world.watch(1, 0, hours * 60, |_, h| {
+        h.hardware.cores = MilliCores::cores(16);
+        h.workload.cpu = Some(CpuTime::from_millis(60_000 * 4));
+    });
+    world.finished.push(step);
+    world
+}
+
+#[test]
+fn a_node_is_held_to_what_ran_on_it() {
+    let check = |hours: u64, step: PlacedStep, change: fn(&mut World), expect: Result<(), &str>| {
+        let mut world = watched(hours, step);
+        change(&mut world);
+        let targets = world.judge().targets;
+        let [told] = &targets.nodes[..] else {
+            panic!("one node: {targets:?}")
+        };
+        let got = told.refused.as_deref();
+        match expect {
+            Ok(()) => assert_eq!(got, None),
+            Err(why) => assert!(got.is_some_and(|said| said.contains(why)), "{told:?}"),
+        }
+        told.clone()
+    };
+    let small = run(1, "serve", 0, (5, 10));
+    let told = check(25, small.clone(), |_| (), Ok(()));
+    // A quarter of 16 cores lies in the class of up to a half; headroom is a fifth.
+    assert_eq!(told.used.cores, Some(MilliCores::cores(8)));
+    assert_eq!(told.needs.memory, Some(Bytes::gib(12)));
+    for offer in &told.offers {
+        let spec = Catalogue::built_in()
+            .spec(&offer.instance_type)
+            .expect("known");
+        assert!(
+            usable(spec.memory) >= Bytes::gib(12) && spec.vcpus >= 4,
+            "{offer:?}"
+        );
+        assert!(offer.saves_an_hour > Some(UsdPerHour::default()));
+    }
+    let best = told.offers[0].saves_an_hour.expect("known").a_month();
+    assert_eq!(told.saving_a_month, Some(best));
+    check(22, small.clone(), |_| (), Err("seen 23 of the 24 hours"));
+    let mut unknown = small.clone();
+    unknown.usage.peak_memory = None;
+    check(25, unknown, |_| (), Err("how much memory"));
+    check(
+        25,
+        run(1, "serve", 0, (16, 59)),
+        |_| (),
+        Err("no cheaper type"),
+    );
+    let spot = |world: &mut World| {
+        for machine in world.inventory.instances.values_mut() {
+            machine.market = Market::Spot;
+        }
+    };
+    check(25, small, spot, Err("what it really costs"));
+}
+
+#[test]
+fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
+    let check = |busy: u64, least: u32| {
+        let world = watched(25, run(1, "serve", 0, (busy, 10)));
+        let told = world.judge().targets.nodes.remove(0);
+        let needs = told.needs.cores.expect("it was seen");
+        for offer in &told.offers {
+            let spec = Catalogue::built_in().spec(&offer.instance_type);
+            let vcpus = spec.expect("known").vcpus;
+            assert!(MilliCores::cores(vcpus.into()) >= needs, "{offer:?}");
+            assert!(vcpus >= least, "{offer:?}");
+        }
+        (needs, told.refused)
+    };
+    let (needs, _) = check(10, 12);
+    assert_eq!(needs, MilliCores(12_000));
+    // 19.2 vCPU: the 16 of a newer family get as much done, and are too few all the same.
+    let (needs, refused) = check(16, 20);
+    assert_eq!(needs, MilliCores(19_200));
+    assert_eq!(
+        refused.as_deref(),
+        Some("no cheaper type would hold what ran on it")
+    );
+}
+
+#[test]
+fn steps_at_one_time_add_up_and_one_after_the_other_do_not() {
+    let check = |begins: &[u64], expect: u64| {
+        let mut world = watched(25, run(1, "a", 0, (1, 10)));
+        for begin in begins {
+            world.finished.push(run(1, "b", *begin, (1, 5)));
+        }
+        let told = world.judge().targets.nodes.remove(0);
+        assert_eq!(told.used.memory, Some(Bytes::gib(expect)), "{begins:?}");
+    };
+    check(&[], 10);
+    check(&[HOUR / 2], 10);
+    check(&[HOUR / 4], 15);
+    check(&[60, 120], 20);
+}
+
+#[test]
+fn the_same_facts_give_the_same_bytes() {
+    let told = || {
+        let mut world = world();
+        in_batch(&mut world);
+        serde_json::to_string(&world.judge().targets).expect("it has a form")
+    };
+    assert_eq!(told(), told());
+}

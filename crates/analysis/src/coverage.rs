@@ -1,0 +1,163 @@
+//! What of a time was really observed, however far back it reaches: minute by minute for the
+//! last day, and by the hour for a fortnight.
+
+use std::time::Duration;
+
+use ebb_node_state::node_state::NodeState;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::facts::Facts;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
+
+/// A share of a machine in parts per million.
+pub(crate) const WHOLE: u128 = 1_000_000;
+
+/// How long of a window a probe saw the node, in nanoseconds.
+pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
+    let Some(hours) = facts.hours.nodes.get(node) else {
+        return 0;
+    };
+    let first = window.from.as_second().div_euclid(3_600);
+    (first..)
+        .map_while(|number| Timestamp::from_second(number * 3_600).ok())
+        .take_while(|from| *from < window.to)
+        .filter_map(|from| {
+            let to = from.checked_add(HOUR).ok()?;
+            let share = u128::from(hours.at(from).seen().ppm());
+            Some(overlap(window, Window { from, to }) * share / WHOLE)
+        })
+        .sum()
+}
+
+pub(crate) fn overlap(a: Window, b: Window) -> u128 {
+    let both = Window {
+        from: a.from.max(b.from),
+        to: a.to.min(b.to),
+    };
+    both.length().as_nanos()
+}
+
+/// A day, in UTC; `None` of what names none.
+pub(crate) fn of_day(day: &str) -> Option<Window> {
+    let date: Date = day.parse().ok()?;
+    let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    let to = from.checked_add(DAY).ok()?;
+    Some(Window { from, to })
+}
+
+/// What a node's minutes reach back at the least; see [`ebb_node_state::ticks::Ticks`].
+const MINUTES_KEPT: u32 = 24 * 60;
+
+/// The longest end of a window that was seen well enough, and how much of it was; where not
+/// even its last day was, that day says so for all of it.
+pub(crate) fn observed(
+    facts: &Facts<'_>,
+    id: &NodeId,
+    node: &NodeState,
+    window: Window,
+) -> (Window, Share) {
+    let tick = facts.policy.activity.tick();
+    let newest = node.seen.coverage(window.from, window.to, tick);
+    let newest = newest.unwrap_or(Share::NONE);
+    let day = window.to.checked_sub(tick * MINUTES_KEPT);
+    let day = day.unwrap_or(window.from);
+    if day <= window.from {
+        return (window, newest);
+    }
+    let least = facts.policy.idle.min_coverage();
+    // By slots, because a window begins within an hour: of that hour only a part counts.
+    let seen_in = |window| facts.hours.nodes.get(id)?.seen_in(window);
+    let hours = facts.hours.nodes.get(id);
+    let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
+    let begins = [
+        Some(window.from),
+        first.filter(|first| *first > window.from),
+    ];
+    for from in begins.into_iter().flatten().filter(|from| *from < day) {
+        let seen = seen_in(Window { from, to: day }).unwrap_or(Share::NONE);
+        if seen >= least {
+            let to = window.to;
+            return (Window { from, to }, newest.min(seen));
+        }
+    }
+    (
+        Window {
+            from: day,
+            ..window
+        },
+        newest,
+    )
+}
+
+/// How much was seen of each node while runs on it lasted, the longer for more; `None` as soon
+/// as that is not known of one of them any more.
+pub(crate) fn of_runs<'r>(
+    facts: &Facts<'_>,
+    runs: impl Iterator<Item = (&'r NodeId, Window)>,
+) -> Option<Share> {
+    let (mut seen, mut all) = (0_u64, 0_u64);
+    for (id, window) in runs {
+        let node = facts.state.nodes.get(id)?;
+        let tick = facts.policy.activity.tick();
+        let kept = node.latest.as_ref()?.end.checked_sub(tick * MINUTES_KEPT);
+        let share = match kept.is_ok_and(|kept| window.from >= kept) {
+            true => node.seen.coverage(window.from, window.to, tick),
+            false => facts.hours.nodes.get(id)?.seen_in(window),
+        };
+        let seconds = window.length().as_secs();
+        seen = seen.saturating_add(seconds.saturating_mul(share?.ppm().into()));
+        all = all.saturating_add(seconds);
+    }
+    Share::of(seen, all.saturating_mul(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{World, instance};
+    use ebb_telemetry::testing::at;
+    use ebb_telemetry::units::CpuTime;
+
+    #[test]
+    fn no_time_is_told_that_was_not_seen_however_long_it_is_quiet() {
+        let check = |unseen_h: std::ops::Range<u64>, hours: u64, expect_h: u64| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, unseen_h.start * 60, |_, _| {});
+            world.watch(1, unseen_h.end * 60, hours * 60, |_, _| {});
+            world.now = at(hours * 3600);
+            let finding = world.verdict().expect("it is idle");
+            let length = finding.window.length().as_secs() / 3600;
+            assert_eq!(length, expect_h, "{unseen_h:?} of {hours}");
+            let spent = finding.cost.expect("a price").spent.micros();
+            assert_eq!(spent, 192_000 * i64::try_from(expect_h).expect("few"));
+        };
+        check(0..0, 20, 20);
+        check(0..0, 100, 100);
+        // Two days of which nothing is known.
+        check(40..88, 120, 24);
+        // Of ten days three hours are missing.
+        check(40..43, 240, 240);
+    }
+
+    #[test]
+    fn the_hour_in_which_a_window_begins_does_not_stand_for_an_unseen_one() {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 30, |_, h| {
+            h.workload.cpu = Some(CpuTime::from_millis(60_000));
+        });
+        world.watch(1, 30, 10 * 60, |_, _| {});
+        world.watch(1, 11 * 60, 50 * 60 + 30, |_, _| {});
+        let finding = world.verdict().expect("it is idle");
+        assert_eq!(finding.window.length().as_secs(), 50 * 3600);
+        // One of the 26 hours before the last day, give or take a slot.
+        let coverage = finding.coverage.expect("a probe saw it");
+        assert!((955_000..970_000).contains(&coverage.ppm()), "{coverage}");
+    }
+}

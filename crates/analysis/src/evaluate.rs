@@ -1,0 +1,289 @@
+//! From facts to a report: runs every rule over every resource.
+
+pub mod account_of_resource;
+pub mod billed_resources;
+pub mod committed_savings;
+pub mod exemptions;
+pub mod fargate_jobs;
+pub mod node_summaries;
+pub mod price_ages;
+pub mod shared_costs;
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
+use ebb_model::advice::Targets;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::finding::Finding;
+use ebb_model::finding_history::History;
+use ebb_model::inventory::instance::InstanceState;
+use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::report::{NotJudged, Report, Totals};
+use ebb_model::savings;
+use ebb_telemetry::origin::{Origin, labelled};
+use ebb_telemetry::step::PlacedStep;
+
+use crate::evaluate::shared_costs::Costs;
+use crate::facts::Facts;
+use crate::rules::node::idle::last_steps;
+use crate::rules::node::{low_duty, undersized};
+use crate::rules::purchasing::spot;
+use crate::rules::step::oversized;
+use crate::rules::verdict::Verdict;
+use crate::rules::{RULES, step};
+use crate::step_history::by_step::Profiles;
+use crate::{cost_allocation, hourly_price, metric_sizing, step_history, timeline};
+
+/// Judges all there is. The same facts give the same report.
+pub fn judge(facts: &Facts<'_>) -> Report {
+    let kept = OnceCell::new();
+    let (by_facts, profiles) = both(
+        || -> Vec<Verdict> { RULES.iter().flat_map(|rule| rule(facts)).collect() },
+        || step_history::profiles(facts, kept.get_or_init(|| facts.state.steps())),
+    );
+    let by_steps = || -> Vec<Verdict> {
+        by_facts
+            .into_iter()
+            .chain(oversized::judge(facts, &profiles))
+            .chain(step::judge(facts, &profiles))
+            .chain(spot::judge(facts, &profiles))
+            .collect()
+    };
+    let (targets, verdicts) = both(|| crate::advice::advise_targets(facts, &profiles), by_steps);
+    let Judged {
+        mut findings,
+        not_judged,
+        costs,
+    } = found(
+        facts,
+        verdicts,
+        &profiles,
+        &targets,
+        kept.get_or_init(|| facts.state.steps()),
+    );
+    let ((nodes, nodes_left_out), (mut steps, steps_left_out)) = both(
+        || node_summaries::nodes(facts, &findings),
+        || crate::advice::step::steps(facts, &profiles, &findings),
+    );
+    without_bounds(&mut steps, &findings);
+    let (timeline, ledger) = both(
+        || timeline::of(facts, &findings),
+        || cost_allocation::divide(facts, &profiles, &findings),
+    );
+    spot::take_scores(&mut findings, &targets.environments);
+    let second_opinions = beside(facts, &findings);
+    Report {
+        schema: Report::SCHEMA.to_owned(),
+        at: facts.now,
+        origin: origin(facts, &findings),
+        totals: totals(facts, &findings, &not_judged, &costs),
+        selected: None,
+        shared_costs: costs.shared,
+        findings,
+        not_judged,
+        gaps: facts
+            .inventory
+            .gaps
+            .iter()
+            .cloned()
+            .chain(exemptions::ended(facts))
+            .chain(hourly_price::unpriced(facts))
+            .collect(),
+        steps,
+        steps_left_out,
+        targets,
+        nodes,
+        nodes_left_out,
+        timeline,
+        history: History::default(),
+        ledger,
+        billed: billed_resources::of(facts),
+        second_opinions,
+        price_ages: price_ages::of_prices(facts),
+        runs: crate::workflow_runs::find_workflow_runs(facts, &profiles),
+        fargate: fargate_jobs::jobs(facts),
+    }
+}
+
+/// What all verdicts come to.
+struct Judged {
+    findings: Vec<Finding>,
+    not_judged: Vec<NotJudged>,
+    costs: Costs,
+}
+
+/// Settles the verdicts and those that rest on their findings, and counts their money once.
+fn found(
+    facts: &Facts<'_>,
+    verdicts: Vec<Verdict>,
+    profiles: &Profiles<'_>,
+    targets: &Targets,
+    kept: &[PlacedStep],
+) -> Judged {
+    let (mut findings, mut not_judged) = (Vec::new(), Vec::new());
+    settle(facts, verdicts, &mut findings, &mut not_judged);
+    last_steps::link(&mut findings, profiles);
+    low_duty::take_offers(facts, &mut findings, &targets.nodes);
+    let too_small = undersized::judge(facts, kept, &findings);
+    settle(facts, too_small, &mut findings, &mut not_judged);
+    let of_nodes = crate::rules::node::oversized::judge(facts, &targets.nodes, &findings);
+    settle(facts, of_nodes, &mut findings, &mut not_judged);
+    let by_metrics = metric_sizing::judge(facts, &profiles.speeds, &findings);
+    settle(facts, by_metrics, &mut findings, &mut not_judged);
+    dearest_first(&mut findings);
+    committed_savings::hold_back(facts, &mut findings);
+    dearest_first(&mut findings);
+    let costs = shared_costs::costs(facts, profiles, &findings);
+    savings::count_once(&mut findings, &costs.shared);
+    not_judged.sort();
+    not_judged.dedup();
+    Judged {
+        findings,
+        not_judged,
+        costs,
+    }
+}
+
+/// Says of each verdict whose it is, and puts it where it belongs.
+fn settle(
+    facts: &Facts<'_>,
+    verdicts: Vec<Verdict>,
+    findings: &mut Vec<Finding>,
+    not_judged: &mut Vec<NotJudged>,
+) {
+    for mut verdict in verdicts {
+        if let Verdict::Waste(finding) = &mut verdict {
+            let resource = &mut finding.resource;
+            if resource.account.is_none() {
+                resource.account = account_of_resource::account(facts, resource);
+            }
+            let job = finding.steps.first().and_then(|step| step.job.as_deref());
+            finding.resource.tags = account_of_resource::tags(facts, &finding.resource, job);
+        }
+        match exemptions::verdict(facts, verdict) {
+            Verdict::Waste(finding) => findings.push(*finding),
+            Verdict::NotJudged(reason) => not_judged.push(reason),
+        }
+    }
+}
+
+/// What two parts that ask nothing of each other come to, found at the same time: of a
+/// large fleet each takes seconds.
+fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        match one.join() {
+            Ok(one) => (one, other),
+            Err(panicked) => std::panic::resume_unwind(panicked),
+        }
+    })
+}
+
+fn dearest_first(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        (b.saving_or_zero(), a.id.as_str()).cmp(&(a.saving_or_zero(), b.id.as_str()))
+    });
+}
+
+/// A saving of which only a bound is known is none of a step's.
+fn without_bounds(steps: &mut [StepAdvice], findings: &[Finding]) {
+    let bounds = findings.iter().filter(|one| one.known_saving().is_none());
+    let bounds: BTreeSet<&str> = bounds.map(|one| one.id.as_str()).collect();
+    let of_bounds = steps.iter_mut().filter(|step| {
+        let finding = step.finding.as_deref();
+        finding.is_some_and(|id| bounds.contains(id))
+    });
+    for step in of_bounds {
+        step.saving_a_month = None;
+    }
+}
+
+/// Each second opinion with our finding about the same resource, the greatest saving
+/// first.
+fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
+    let ours: std::collections::BTreeMap<&str, &str> = findings
+        .iter()
+        .map(|finding| (finding.resource.id.as_str(), finding.id.as_str()))
+        .collect();
+    let mut opinions = facts.inventory.opinions.clone();
+    for opinion in &mut opinions {
+        let same = ours.get(opinion.resource.as_str());
+        opinion.ours = same.map(|id| (*id).to_owned());
+    }
+    opinions.sort_by(|a, b| {
+        b.saving_a_month
+            .cmp(&a.saving_a_month)
+            .then_with(|| a.cmp(b))
+    });
+    opinions
+}
+
+fn origin(facts: &Facts<'_>, findings: &[Finding]) -> Origin {
+    let nodes = facts
+        .state
+        .nodes
+        .values()
+        .filter_map(|node| node.latest.as_ref());
+    let instances = facts.inventory.instances.values();
+    nodes
+        .map(|latest| latest.origin)
+        .chain(instances.map(|instance| labelled(&instance.tags)))
+        .chain(findings.iter().map(|finding| finding.resource.origin))
+        .max()
+        .unwrap_or(Origin::Measured)
+}
+
+fn totals(
+    facts: &Facts<'_>,
+    findings: &[Finding],
+    not_judged: &[NotJudged],
+    costs: &Costs,
+) -> Totals {
+    let running: Vec<_> = facts
+        .inventory
+        .instances
+        .values()
+        .filter(|instance| instance.state == InstanceState::Running)
+        .collect();
+    let probed = |id| {
+        facts
+            .state
+            .nodes
+            .get(id)
+            .is_some_and(|node| node.latest.is_some())
+    };
+    let with_probe = running.iter().filter(|i| probed(&i.id)).count();
+    let refused: BTreeSet<&str> = not_judged.iter().map(|n| n.resource.as_str()).collect();
+    let on_metrics = running
+        .iter()
+        .filter(|i| !probed(&i.id) && facts.metrics.contains_key(&i.id))
+        .filter(|i| !refused.contains(i.id.as_str()))
+        .count();
+    let mut totals = Totals {
+        running_instances: running.len(),
+        with_probe,
+        on_metrics,
+        jobs: facts.inventory.batch.jobs.len(),
+        cost_a_month: Some(costs.a_month),
+        cost_at_most_a_month: Some(costs.at_most_a_month),
+        ..Totals::default()
+    };
+    totals.sum_up(findings);
+    totals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+    use ebb_telemetry::money::Usd;
+
+    #[test]
+    fn no_facts_give_no_findings_and_no_money() {
+        let report = World::default().judge();
+        assert_eq!((report.findings.len(), report.not_judged.len()), (0, 0));
+        assert_eq!(report.totals.saving_a_month, Usd::ZERO);
+        assert_eq!(report.origin, Origin::Measured);
+    }
+}

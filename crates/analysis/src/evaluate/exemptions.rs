@@ -1,0 +1,109 @@
+//! Takes out of the findings what the policy exempts, and says so.
+
+use std::collections::BTreeMap;
+
+use ebb_model::finding::Finding;
+use ebb_model::inventory::batch::job::JobId;
+use ebb_model::policy::exemption::{Exemptable, Exemption};
+use ebb_model::report::NotJudged;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::NodeId;
+
+use crate::facts::Facts;
+use crate::rules::verdict::Verdict;
+
+/// A finding, or that it is exempt and until when.
+pub(crate) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
+    let Verdict::Waste(finding) = verdict else {
+        return verdict;
+    };
+    match holding(facts, &finding) {
+        None => Verdict::Waste(finding),
+        Some(exemption) => Verdict::NotJudged(NotJudged {
+            rule: finding.kind.slug().to_owned(),
+            resource: finding.resource.id,
+            name: finding.resource.name,
+            reason: match &exemption.schedule {
+                None => format!("exempt until {}: {}", exemption.until, exemption.reason),
+                Some(schedule) => format!(
+                    "exempt until {}, {schedule}: {}",
+                    exemption.until, exemption.reason
+                ),
+            },
+        }),
+    }
+}
+
+/// Exemptions that have ended: what they covered is judged again.
+pub(crate) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
+    let exemptions = facts.policy.exempt.iter();
+    let ended = exemptions.filter(|exemption| exemption.has_ended(facts.now));
+    ended.map(|exemption| {
+        Gap::new(
+            format!("policy: exemption of {exemption}"),
+            format!(
+                "it has ended, so what it covered is judged again ({})",
+                exemption.reason
+            ),
+        )
+    })
+}
+
+/// The first exemption that holds for a finding.
+fn holding<'a>(facts: &Facts<'a>, finding: &Finding) -> Option<&'a Exemption> {
+    if facts.policy.exempt.is_empty() {
+        return None;
+    }
+    let resource = &finding.resource;
+    let ids: Vec<&str> = [Some(resource.id.as_str()), resource.node.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let tags: Vec<&BTreeMap<String, String>> =
+        ids.iter().filter_map(|id| tags_of(facts, id)).collect();
+    let what = Exemptable {
+        kind: finding.kind,
+        account: resource.account.as_ref(),
+        ids: &ids,
+        tags: &tags,
+    };
+    let mut exemptions = facts.policy.exempt.iter();
+    exemptions.find(|exemption| exemption.holds_at(facts.now) && exemption.covers(&what))
+}
+
+fn tags_of<'a>(facts: &Facts<'a>, id: &str) -> Option<&'a BTreeMap<String, String>> {
+    let inventory = facts.inventory;
+    let instance = || {
+        let node = NodeId::new(id).ok()?;
+        inventory.instances.get(&node).map(|i| &i.tags)
+    };
+    let job = || {
+        let job = JobId::new(id).ok()?;
+        inventory.batch.jobs.get(&job).map(|job| &job.tags)
+    };
+    let storage = || inventory.storage.tags_of(id);
+    instance().or_else(job).or_else(storage)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{World, instance};
+    use ebb_model::policy::Policy;
+
+    #[test]
+    fn an_exempt_finding_is_said_to_be_exempt_and_an_ended_exemption_is_said() {
+        let check = |until: &str, expect: Result<(), &str>, gaps: usize| {
+            let mut world = World::with([instance(1)]);
+            world.policy = Policy::parse(&format!(
+                "[[exempt]]\ntag = \"Owner=ada\"\nuntil = \"{until}\"\nreason = \"a course\"\n"
+            ))
+            .expect("it is valid");
+            world.watch(1, 0, 60, |_, _| {});
+            let got = world.verdict().map(drop);
+            assert_eq!(got, expect.map_err(str::to_owned), "{until}");
+            assert_eq!(world.judge().gaps.len(), gaps, "{until}");
+        };
+        check("2030-01-01", Err("exempt until 2030-01-01: a course"), 0);
+        check("2020-01-01", Ok(()), 1);
+    }
+}

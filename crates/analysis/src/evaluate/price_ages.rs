@@ -1,0 +1,126 @@
+//! Of when the prices are that a report goes by.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_model::inventory::instance::Provider;
+use ebb_model::report::price_age::{PriceAge, PricedBy};
+use ebb_telemetry::identity::Region;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::facts::Facts;
+
+/// Each source that priced a region where something of AWS's is; other clouds' prices are
+/// stated or billed.
+pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
+    let inventory = facts.inventory;
+    let machines = inventory.instances.values();
+    let machines = machines.filter(|one| one.provider == Provider::Aws);
+    let environments = inventory.batch.environments.iter();
+    let regions: BTreeSet<&Region> = machines
+        .map(|machine| &machine.region)
+        .chain(environments.map(|one| &one.region))
+        .collect();
+    let mut sources: BTreeMap<PricedBy, (BTreeSet<Region>, Option<Timestamp>)> = BTreeMap::new();
+    let mut told = |by: PricedBy, region: &Region, at: Option<Timestamp>| {
+        let (of, oldest) = sources.entry(by).or_insert_with(|| (BTreeSet::new(), at));
+        of.insert(region.clone());
+        // Nothing is older than what does not say.
+        *oldest = (*oldest).min(at);
+    };
+    let built_in = facts.catalogue.day();
+    let built_in = built_in.and_then(|day| day.to_zoned(TimeZone::UTC).ok());
+    let built_in = built_in.map(|day| day.timestamp());
+    let asked = &inventory.markets.asked;
+    for region in regions {
+        match facts.catalogue.told_at(region) {
+            Some(at) => told(PricedBy::PriceList, region, Some(at)),
+            None => told(PricedBy::BuiltIn, region, built_in),
+        }
+        if let Some(at) = asked.spot.get(region) {
+            told(PricedBy::SpotPrices, region, Some(*at));
+        }
+        if let Some(at) = asked.bands {
+            told(PricedBy::SpotAdvisor, region, Some(at));
+        }
+    }
+    sources
+        .into_iter()
+        .map(|(by, (regions, at))| PriceAge::of(by, regions, at, facts.now))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::{SignedDuration, Timestamp};
+
+    use crate::facts::Facts;
+    use crate::testing::{World, instance};
+    use ebb_catalog::catalog::Catalogue;
+    use ebb_catalog::fargate_prices::FargatePrices;
+    use ebb_catalog::refreshed_prices::{Refreshed, RegionPrices};
+    use ebb_catalog::storage_prices::StoragePrices;
+    use ebb_model::inventory::instance::Provider;
+    use ebb_model::report::price_age::{PriceAge, PricedBy};
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::UsdPerHour;
+
+    #[test]
+    fn each_source_says_of_when_it_is_and_whether_that_is_long_ago() {
+        let told = |ages: &[PriceAge]| -> Vec<(PricedBy, bool)> {
+            ages.iter().map(|age| (age.by, age.is_stale)).collect()
+        };
+        let mut world = World::with([instance(1)]);
+        let built_in = (PricedBy::BuiltIn, true);
+        assert_eq!(told(&world.judge().price_ages), [built_in]);
+        let (region, now) = (instance(1).region, world.now);
+        let ago = |hours| now - SignedDuration::from_hours(hours);
+        let asked = &mut world.inventory.markets.asked;
+        asked.spot = BTreeMap::from([(region.clone(), ago(1))]);
+        asked.bands = Some(ago(49));
+        let spot = (PricedBy::SpotPrices, false);
+        let bands = (PricedBy::SpotAdvisor, true);
+        let ages = world.judge().price_ages;
+        assert_eq!(told(&ages), [built_in, spot, bands]);
+        assert_eq!(ages[1].at, Some(ago(1)));
+        assert!(ages[1].regions.contains(&region));
+        for machine in world.inventory.instances.values_mut() {
+            machine.provider = Provider::Own;
+        }
+        assert!(world.judge().price_ages.is_empty());
+    }
+
+    #[test]
+    fn prices_that_were_asked_for_later_are_of_then() {
+        let check = |at: &str, now: &str, stale: bool| {
+            let time = |text: &str| -> Timestamp { text.parse().expect("a time") };
+            let kind = InstanceType::new("m5.large").expect("a type");
+            let prices = RegionPrices {
+                at: time(at),
+                on_demand: BTreeMap::from([(kind, UsdPerHour::from_micros(1))]),
+                spot: BTreeMap::new(),
+                fargate: FargatePrices::default(),
+                storage: StoragePrices::default(),
+            };
+            let machine = instance(1);
+            let regions = BTreeMap::from([(machine.region.clone(), prices)]);
+            let catalogue = Catalogue::built_in().with(&Refreshed {
+                regions,
+                ..Refreshed::default()
+            });
+            let world = World::with([machine]);
+            let facts = Facts {
+                now: time(now),
+                catalogue: &catalogue,
+                ..world.facts()
+            };
+            let ages = super::of_prices(&facts);
+            assert_eq!(ages[0].by, PricedBy::PriceList);
+            assert_eq!((ages[0].at, ages[0].is_stale), (Some(time(at)), stale));
+        };
+        check("2026-01-01T00:00:00Z", "2026-03-31T00:00:00Z", false);
+        check("2026-01-01T00:00:00Z", "2026-04-02T00:00:00Z", true);
+    }
+}

@@ -1,0 +1,475 @@
+//! How the verdict about one resource came about, rule by rule.
+
+pub mod names;
+
+use ebb_model::finding::Finding;
+use ebb_model::inventory::batch::job::{Job, JobId, JobStatus};
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_model::report::{NotJudged, Report};
+use ebb_telemetry::identity::{AccountId, NodeId};
+use ebb_telemetry::step::PlacedStep;
+use serde::Serialize;
+
+use crate::evaluate::judge;
+use crate::facts::Facts;
+use crate::rules::batch::long_queued;
+use crate::rules::node::{
+    gpu_idle, idle, low_duty, off_hours, old_generation, oversized, undersized,
+};
+use crate::rules::purchasing::{commitment, spot};
+use crate::rules::storage::{
+    gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,
+};
+use crate::rules::trace::{Check, Speaks};
+use crate::rules::{batch, step};
+use crate::step_history::by_step::Profiles;
+use crate::{metric_sizing, step_history};
+
+/// Resources of one name that are explained; the rest are counted.
+const MAX_EXPLAINED: usize = 20;
+
+/// What was asked about a resource, and what was said in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Explanation {
+    /// Its id.
+    pub resource: String,
+    /// What it is, in a few words; `None` when the inventory does not know it.
+    pub what: Option<String>,
+    /// The questions of the rules that ask several, in order.
+    pub checks: Vec<Check>,
+    /// What was found about it.
+    pub findings: Vec<Finding>,
+    /// What was not judged about it, and why.
+    pub not_judged: Vec<NotJudged>,
+    /// Why no rule evaluated it; `None` where one did.
+    pub not_evaluated: Option<String>,
+    /// Other resources of the same name.
+    pub others: Vec<Explanation>,
+    /// Those beyond these.
+    pub others_left_out: usize,
+}
+
+/// Explains what was said, or not said, about what has this id or name, or about what a
+/// finding of this id is about.
+pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
+    let report = judge(facts);
+    let kept = facts.state.steps();
+    let profiles = step_history::profiles(facts, &kept);
+    let known = Known {
+        facts,
+        report: &report,
+        kept: &kept,
+        profiles: &profiles,
+    };
+    let finding = report.findings.iter().find(|finding| finding.id == asked);
+    let account = finding.and_then(|finding| finding.resource.account.clone());
+    let mut ids = match finding {
+        // A finding is explained by what it is about.
+        Some(finding) => vec![finding.resource.id.clone()],
+        None => names::ids(facts, &report, &profiles, asked),
+    };
+    let left_out = ids.len().saturating_sub(MAX_EXPLAINED);
+    ids.truncate(MAX_EXPLAINED);
+    let mut all = ids.iter().map(|id| known.explain(id, account.as_ref()));
+    let first = all.next();
+    let first = first.unwrap_or_else(|| known.explain(asked, None));
+    Explanation {
+        others: all.collect(),
+        others_left_out: left_out,
+        ..first
+    }
+}
+
+/// What explanations rest on.
+struct Known<'k, 'a> {
+    facts: &'k Facts<'a>,
+    report: &'k Report,
+    kept: &'k [PlacedStep],
+    profiles: &'k Profiles<'a>,
+}
+
+impl Known<'_, '_> {
+    fn explain(&self, id: &str, account: Option<&AccountId>) -> Explanation {
+        let checks = self.checks(id);
+        let about = |finding: &&Finding| {
+            let resource = &finding.resource;
+            let is_its = AccountId::may_be_one(account, resource.account.as_ref());
+            is_its && (resource.id == id || resource.node.as_deref() == Some(id))
+        };
+        let findings: Vec<Finding> = self.report.findings.iter().filter(about).cloned().collect();
+        let not_judged = self.report.not_judged.iter();
+        let not_judged: Vec<NotJudged> = not_judged.filter(|n| n.resource == id).cloned().collect();
+        let is_silent = findings.is_empty() && not_judged.is_empty();
+        Explanation {
+            resource: id.to_owned(),
+            what: self.what(id, &checks),
+            not_evaluated: is_silent.then(|| self.not_evaluated(id, &checks)).flatten(),
+            checks,
+            findings,
+            not_judged,
+            others: Vec::new(),
+            others_left_out: 0,
+        }
+    }
+
+    fn machine(&self, id: &str) -> Option<&Instance> {
+        let id = NodeId::new(id).ok()?;
+        self.facts.inventory.instances.get(&id)
+    }
+
+    fn job(&self, id: &str) -> Option<&Job> {
+        let id = JobId::new(id).ok()?;
+        self.facts.inventory.batch.jobs.get(&id)
+    }
+
+    fn commitment(&self, id: &str) -> Option<&Commitment> {
+        let mut commitments = self.facts.inventory.markets.commitments.iter();
+        commitments.find(|paid| paid.id == id)
+    }
+
+    fn checks(&self, id: &str) -> Vec<Check> {
+        let facts = self.facts;
+        let storage = &facts.inventory.storage;
+        let mut checks = Vec::new();
+        if let Some(machine) = self.machine(id) {
+            self.ask_of_machine(machine, &mut checks);
+        }
+        if let Some(job) = self.job(id) {
+            checks.extend(batch::explain(facts, job));
+            checks.extend(long_queued::explain(facts, job));
+        }
+        if let Some(volume) = storage.volumes.get(id) {
+            checks.extend(unattached_volume::explain(facts, volume));
+            checks.extend(stopped_volume::explain(facts, volume));
+            checks.extend(gp2_volume::explain(facts, volume));
+        }
+        if let Some(address) = storage.addresses.get(id) {
+            checks.extend(idle_address::explain(facts, address));
+        }
+        if let Some(snapshot) = storage.snapshots.get(id) {
+            checks.extend(old_snapshot::explain(facts, snapshot));
+        }
+        if let Some(commitment) = self.commitment(id) {
+            checks.extend(commitment::explain(facts, commitment));
+        }
+        checks.extend(batch::explain_named(facts, id));
+        checks.extend(spot::explain(facts, self.profiles, id));
+        checks.extend(self.of_step(id));
+        checks
+    }
+
+    fn ask_of_machine(&self, machine: &Instance, checks: &mut Vec<Check>) {
+        let (facts, found) = (self.facts, &self.report.findings);
+        let nodes = &self.report.targets.nodes;
+        checks.extend(batch::explain_worker(facts, machine));
+        checks.extend(gpu_idle::explain(facts, machine));
+        checks.extend(old_generation::explain(facts, machine));
+        checks.extend(low_duty::explain(facts, machine));
+        checks.extend(off_hours::explain(facts, machine));
+        checks.extend(oversized::explain(facts, nodes, found, machine));
+        checks.extend(undersized::explain(facts, self.kept, found, machine));
+        checks.extend(metric_sizing::explain(
+            facts,
+            &self.profiles.speeds,
+            found,
+            machine,
+        ));
+        checks.extend(idle::explain(facts, machine));
+    }
+
+    fn of_step(&self, name: &str) -> Vec<Check> {
+        let mut of_step = crate::rules::step::oversized::explain(self.facts, self.profiles, name);
+        of_step.extend(step::explain(self.facts, self.profiles, name));
+        of_step
+    }
+
+    fn what(&self, id: &str, checks: &[Check]) -> Option<String> {
+        let storage = &self.facts.inventory.storage;
+        let machine = || {
+            let machine = self.machine(id)?;
+            Some(format!("{} in {}", machine.instance_type, machine.region))
+        };
+        let job = || {
+            let job = self.job(id)?;
+            Some(format!("Batch job {} in {}", job.name, job.region))
+        };
+        let volume = || {
+            let volume = storage.volumes.get(id)?;
+            Some(format!(
+                "{} volume in {}",
+                volume.volume_type, volume.region
+            ))
+        };
+        let address = || Some(format!("address in {}", storage.addresses.get(id)?.region));
+        let snapshot = || {
+            let snapshot = storage.snapshots.get(id)?;
+            let (size, region) = (snapshot.size_gib, &snapshot.region);
+            Some(format!("{size} GiB snapshot in {region}"))
+        };
+        let commitment = || {
+            let paid = self.commitment(id)?;
+            Some(format!("commitment of {}", paid.per_hour))
+        };
+        let is_step = || self.profiles.by_step.keys().any(|key| key.name == id);
+        let step = || {
+            (is_step() || !self.of_step(id).is_empty())
+                .then(|| "a step, or a run of one".to_owned())
+        };
+        machine()
+            .or_else(job)
+            .or_else(volume)
+            .or_else(address)
+            .or_else(snapshot)
+            .or_else(commitment)
+            .or_else(step)
+            .or_else(|| names::group(self.report, id).map(str::to_owned))
+            .or_else(|| names::beyond_the_inventory(self.report, id).map(str::to_owned))
+            .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
+    }
+
+    /// Why no rule evaluated it; `None` where one decided, or nothing is known of it.
+    fn not_evaluated(&self, id: &str, checks: &[Check]) -> Option<String> {
+        let machine = self.machine(id);
+        if machine.is_some_and(|machine| machine.state != InstanceState::Running) {
+            return Some("rules evaluate machines that run, and it does not".to_owned());
+        }
+        let mut on_fargate = self.report.fargate.jobs.iter();
+        let on_fargate = on_fargate.find(|job| job.id.as_str() == id);
+        if let Some(why) = on_fargate.and_then(|job| job.not_judged.clone()) {
+            return Some(why);
+        }
+        let has_ended = |job: &Job| matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
+        if self.job(id).is_some_and(has_ended) {
+            return Some("rules evaluate jobs that wait or run, and it has ended".to_owned());
+        }
+        if checks.is_empty() {
+            return self.why_not_asked(id);
+        }
+        // Of each rule the last question decides.
+        let ends = checks.iter().enumerate().filter(|(n, check)| {
+            let next = checks.get(n + 1);
+            next.is_none_or(|next| next.rule != check.rule)
+        });
+        let mut ends = ends.map(|(_, check)| check).peekable();
+        let first = *ends.peek()?;
+        ends.all(|check| check.speaks == Speaks::Unknown)
+            .then(|| format!("{} {}", first.question, first.value))
+    }
+
+    fn why_not_asked(&self, id: &str) -> Option<String> {
+        if names::group(self.report, id).is_some() {
+            return Some("rules evaluate its steps, jobs and machines".to_owned());
+        }
+        if names::beyond_the_inventory(self.report, id).is_some() {
+            return Some("the inventory does not have it".to_owned());
+        }
+        self.profiles
+            .by_step
+            .keys()
+            .any(|key| key.name == id)
+            .then(|| "no run of it tells what it needs".to_owned())
+    }
+}
+
+/// What of Batch or ECS is neither a job nor a machine.
+fn of_batch(id: &str) -> Option<String> {
+    match id.split_once('/')? {
+        ("environment", _) => Some("a Batch environment".to_owned()),
+        ("queue", _) => Some("a Batch queue".to_owned()),
+        (head, _) if head.starts_with("arn:") => Some("tasks on Fargate".to_owned()),
+        _ => Some("a container".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, asked, days_ago, instance, region, step, volume};
+    use ebb_model::finding_kind::FindingKind;
+    use ebb_model::inventory::batch::JobQueue;
+    use ebb_model::inventory::batch::job::JobStatus;
+    use ebb_model::inventory::batch::task::Task;
+    use ebb_model::inventory::commitments::Commitment;
+    use ebb_model::inventory::instance::InstanceState;
+    use ebb_model::inventory::storage::Volume;
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::money::UsdPerHour;
+    use ebb_telemetry::testing::{at, node};
+    use ebb_telemetry::units::CpuTime;
+
+    /// The last question, its answer, and what it speaks for.
+    fn last(world: &World, id: &str) -> (String, Speaks) {
+        let explained = explain(&world.facts(), id);
+        let check = explained.checks.last().expect("a question was asked");
+        (check.value.clone(), check.speaks)
+    }
+
+    #[test]
+    fn the_last_question_is_the_one_that_decides() {
+        let check = |minutes: u64, busy: bool, value: &str, speaks: Speaks| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, minutes, |_, h| {
+                if busy {
+                    h.workload.cpu = Some(CpuTime::from_millis(30_000));
+                }
+            });
+            let id = node(1).to_string();
+            assert_eq!(last(&world, &id), (value.to_owned(), speaks));
+            let is_waste = !explain(&world.facts(), &id).findings.is_empty();
+            assert_eq!(is_waste, speaks == Speaks::ForWaste);
+        };
+        check(60, false, "100 %", Speaks::ForWaste);
+        check(60, true, "0 s", Speaks::Against);
+        check(10, false, "10 min", Speaks::Unknown);
+    }
+
+    #[test]
+    fn what_is_stored_or_paid_for_is_explained_up_to_the_question_that_decides() {
+        let check = |id: &str, change: &dyn Fn(&mut World), expect: (FindingKind, &str, Speaks)| {
+            let mut old = instance(1);
+            old.instance_type = InstanceType::new("m4.xlarge").expect("a type");
+            let mut world = World::with([old]);
+            world.now = days_ago(0);
+            change(&mut world);
+            let explained = explain(&world.facts(), id);
+            assert!(explained.what.is_some(), "{id} is known");
+            let of_rule = |check: &&Check| check.rule == expect.0;
+            let last = explained.checks.iter().rfind(of_rule);
+            let last = last.expect("the rule was asked");
+            assert_eq!((last.question, last.speaks), (expect.1, expect.2), "{id}");
+            let found = explained.findings.iter().find(|f| f.kind == expect.0);
+            assert_eq!(found.is_some(), expect.2 == Speaks::ForWaste, "{id}");
+            if let Some(found) = found {
+                let by_finding = explain(&world.facts(), &found.id);
+                assert_eq!(by_finding, explained, "by the finding as by the resource");
+            }
+        };
+        let put = |world: &mut World, volume: Volume| {
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
+        };
+        use ebb_model::finding_kind::FindingKind as Kind;
+        let saved = "what would be saved a month?";
+        let alone = (Kind::UnattachedVolume, saved, Speaks::ForWaste);
+        check("vol-1", &move |w| put(w, volume(30, "gp3", 500)), alone);
+        let young = (Kind::UnattachedVolume, "how old is it?", Speaks::Against);
+        check("vol-1", &move |w| put(w, volume(1, "gp3", 500)), young);
+        let attached = |volume_type| Volume {
+            attached_to: vec![node(1)],
+            ..volume(30, volume_type, 500)
+        };
+        let old_type = (Kind::OldVolumeType, saved, Speaks::ForWaste);
+        check("vol-1", &move |w| put(w, attached("gp2")), old_type);
+        let other = (Kind::OldVolumeType, "of which type is it?", Speaks::Against);
+        check("vol-1", &move |w| put(w, attached("gp3")), other);
+        fn stop(world: &mut World) {
+            let machine = world.inventory.instances.get_mut(&node(1));
+            let machine = machine.expect("it is there");
+            machine.state = InstanceState::Stopped;
+            machine.state_since = Some(days_ago(30));
+        }
+        let stopped = move |w: &mut World| {
+            put(w, attached("gp3"));
+            stop(w);
+        };
+        let of_stopped = (Kind::StoppedMachinesVolume, saved, Speaks::ForWaste);
+        check("vol-1", &stopped, of_stopped);
+        let older = (Kind::OldGeneration, saved, Speaks::ForWaste);
+        check(node(1).as_str(), &|_| {}, older);
+        let still = (
+            Kind::OldGeneration,
+            "does it run, on demand?",
+            Speaks::Against,
+        );
+        check(node(1).as_str(), &stop, still);
+        let commit = |world: &mut World, family: Option<&str>| {
+            world.inventory.markets.commitments.push(Commitment {
+                id: "ri-1".into(),
+                region: Some(region()),
+                family: family.map(str::to_owned),
+                per_hour: UsdPerHour::from_micros(500_000),
+                until: None,
+                used: None,
+            });
+        };
+        let unused = "could all of its region be read?";
+        let unused = (Kind::UnusedCommitment, unused, Speaks::ForWaste);
+        check("ri-1", &move |w| commit(w, Some("c5")), unused);
+        let listed = "is all listed that it may pay for?";
+        let listed = (Kind::UnusedCommitment, listed, Speaks::Unknown);
+        check("ri-1", &move |w| commit(w, None), listed);
+    }
+
+    #[test]
+    fn what_no_probe_or_inventory_knows_is_said() {
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(1, 1));
+        let (value, speaks) = last(&world, "job-1");
+        assert_eq!((value.as_str(), speaks), ("never", Speaks::Unknown));
+        let (value, speaks) = last(&world, node(1).as_str());
+        assert_eq!(
+            (value.as_str(), speaks),
+            ("yes: the Batch rule judges it", Speaks::Against)
+        );
+        world.inventory.batch.jobs.clear();
+        let (value, speaks) = last(&world, node(1).as_str());
+        assert_eq!((value.as_str(), speaks), ("0 points", Speaks::Unknown));
+        let first = |world: &World| {
+            let asked = explain(&world.facts(), node(1).as_str()).checks;
+            (asked[0].question, asked[0].speaks)
+        };
+        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::Against));
+        world.memory.disconnected_since.insert(node(1), world.now);
+        assert_eq!(first(&world), ("has ECS lost its agent?", Speaks::ForWaste));
+        assert_eq!(explain(&world.facts(), "i-other").what, None);
+    }
+
+    #[test]
+    fn what_has_neither_a_jobs_nor_a_machines_id_is_asked_rule_by_rule_too() {
+        let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+        world.watch(1, 0, 60, |minute, h| {
+            h.steps = vec![step(minute * 60 + 60, |_| ())];
+        });
+        let queue = JobQueue {
+            status: Some("INVALID".into()),
+            ..JobQueue::new("q", region())
+        };
+        world.inventory.batch.queues.push(queue);
+        let check = |world: &World, id: &str, what: &str, expect: (&str, Speaks)| {
+            let asked = explain(&world.facts(), id);
+            // The rules about steps ask of a container too.
+            let first = asked.checks[0].rule;
+            let last = asked.checks.iter().rfind(|check| check.rule == first);
+            let last = last.expect("it was asked");
+            assert_eq!((last.value.as_str(), last.speaks), expect, "{id}");
+            assert!(asked.what.is_some_and(|said| said.starts_with(what)));
+        };
+        let invalid = ("INVALID", Speaks::ForWaste);
+        check(&world, "queue/q", "a Batch queue", invalid);
+        let asked = explain(&world.facts(), "environment/env");
+        assert_eq!(asked.checks[0].value, "VALID");
+        assert_eq!(asked.what.as_deref(), Some("a Batch environment"));
+        let container = format!("{}/{:032x}", node(1), 1);
+        let what = "a ";
+        world.job().stopped_at = Some(at(1_205));
+        check(&world, &container, what, ("40 min", Speaks::ForWaste));
+        world.job().stopped_at = None;
+        check(&world, &container, what, ("yes", Speaks::Against));
+        world.inventory.batch.jobs.clear();
+        let unread = "not all of what it knows could be read";
+        check(&world, &container, what, (unread, Speaks::Unknown));
+        let (arn, task) = (
+            "arn:aws:ecs:us-east-1:1:task/c/2",
+            Task {
+                cluster_arn: Some("arn:aws:ecs:us-east-1:1:cluster/c".into()),
+                family: Some("web".into()),
+                launch_type: Some("FARGATE".into()),
+                last_status: Some("RUNNING".into()),
+                ..Task::default()
+            },
+        );
+        world.inventory.batch.tasks.insert(arn.into(), task);
+        check(&world, &container, what, ("0", Speaks::Unknown));
+        check(&world, arn, "tasks on Fargate", ("no", Speaks::Unknown));
+    }
+}

@@ -1,0 +1,22 @@
+//! Decisions: the facts of a sweep in, a report out. Pure: no clock, environment,
+//! network, file or randomness.
+
+pub mod activity_history;
+pub mod advice;
+pub mod cost_allocation;
+pub mod coverage;
+pub mod evaluate;
+pub mod explain;
+pub mod facts;
+pub mod hourly_price;
+pub mod metric_activity;
+pub mod metric_sizing;
+pub mod rules;
+pub mod shell;
+pub mod step_history;
+pub mod sweep_memory;
+#[cfg(test)]
+mod testing;
+pub mod timeline;
+pub mod unlisted_hosts;
+pub mod workflow_runs;

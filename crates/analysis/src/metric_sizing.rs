@@ -1,0 +1,665 @@
+//! Whether a machine without a probe is too large, too small or little used, by its metrics:
+//! percentiles of samples, never means alone. What metrics do not show (memory above all) is
+//! never made smaller, and is named.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::node::{Larger, MetricSize, SizeFit};
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
+use ebb_model::metric_series::{MetricPoint, MetricSeries};
+use ebb_sizing::core_speed::Speeds;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
+
+use crate::advice::node::{MemoryNeeds, SizeNeeds, cheapest_alike};
+use crate::facts::Facts;
+use crate::metric_activity::{DAY, WEEK, begin};
+use crate::rules::node::idle;
+use crate::rules::node::idle::by_metrics;
+use crate::rules::node::undersized::remedy as larger_remedy;
+use crate::rules::remedy::{change_type, larger};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+/// The rules in the order in which they may speak of a machine: one of them does.
+const RULES: [Rule; 3] = [
+    (FindingKind::UnderprovisionedNode, too_small),
+    (FindingKind::OverprovisionedNode, too_large),
+    (FindingKind::LowDutyNode, little_used),
+];
+
+type Rule = (
+    FindingKind,
+    fn(&Machine<'_>, &mut Questions) -> Option<Finding>,
+);
+
+/// From so much known on, confidence is medium if memory and network are known too.
+const ALMOST_A_FORTNIGHT: Duration = Duration::from_secs(13 * 86_400);
+
+/// A machine with what its metrics show.
+struct Machine<'a> {
+    facts: &'a Facts<'a>,
+    speeds: &'a Speeds,
+    instance: &'a Instance,
+    spec: Option<&'a TypeSpec>,
+    demand: Demand,
+}
+
+/// What the samples show. What is unknown for most of the time is `None`.
+struct Demand {
+    window: Window,
+    cpu: Samples,
+    /// The share of the days with full CPU at some time.
+    full_days: Share,
+    memory: Option<Samples>,
+    /// Bytes a second.
+    network: Option<Samples>,
+    disk: Option<Samples>,
+}
+
+/// Values with the seconds that each is about, the least first. Never empty.
+struct Samples {
+    values: Vec<(u64, u64)>,
+    seconds: u64,
+}
+
+/// Evaluates the machines without a probe of which no other rule speaks.
+pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Vec<Verdict> {
+    let told: BTreeSet<&str> = found
+        .iter()
+        .map(|found| found.resource.id.as_str())
+        .collect();
+    let untold = facts
+        .metrics
+        .iter()
+        .filter(|(id, _)| !told.contains(id.as_str()));
+    let verdicts = untold.filter_map(|(id, series)| {
+        let machine = Machine::of(facts, speeds, (facts.instance(id)?, series))?;
+        let finding = RULES.iter().find_map(|(kind, rule)| {
+            let q = &mut Questions::unwritten(*kind);
+            is_evaluated(&machine, q).then(|| rule(&machine, q))?
+        });
+        Some(Verdict::Waste(Box::new(finding?)))
+    });
+    verdicts.collect()
+}
+
+/// The questions about one machine, rule by rule up to the one that speaks.
+pub(crate) fn explain(
+    facts: &Facts<'_>,
+    speeds: &Speeds,
+    found: &[Finding],
+    instance: &Instance,
+) -> Vec<Check> {
+    let Some(series) = facts.metrics.get(&instance.id) else {
+        return Vec::new();
+    };
+    let Some(machine) = Machine::of(facts, speeds, (instance, series)) else {
+        return Vec::new();
+    };
+    let ours = |finding: &&Finding| RULES.iter().any(|(kind, _)| finding.kind == *kind);
+    let mut about = found
+        .iter()
+        .filter(|f| f.resource.id == instance.id.as_str());
+    let other = about.find(|finding| !ours(finding));
+    let mut checks = Vec::new();
+    for (kind, rule) in RULES {
+        let mut speaks = false;
+        checks.extend(Questions::written(kind, |q| {
+            let is_untold = q.holds(
+                "does another rule speak of it?",
+                (
+                    other.map_or_else(|| "no".to_owned(), |other| other.kind.to_string()),
+                    "no",
+                ),
+                other.is_none(),
+            );
+            speaks = is_untold && is_evaluated(&machine, q) && rule(&machine, q).is_some();
+        }));
+        if speaks {
+            break;
+        }
+    }
+    checks
+}
+
+impl<'a> Machine<'a> {
+    /// `None` for one with a probe, and where its metrics do not show CPU.
+    fn of(
+        facts: &'a Facts<'a>,
+        speeds: &'a Speeds,
+        (instance, series): (&'a Instance, &'a MetricSeries),
+    ) -> Option<Self> {
+        let node = facts.state.nodes.get(&instance.id);
+        if node.is_some_and(|node| node.latest.is_some()) {
+            return None;
+        }
+        Some(Self {
+            facts,
+            speeds,
+            instance,
+            spec: facts.catalogue.spec(&instance.instance_type),
+            demand: Demand::of(facts, instance, series)?,
+        })
+    }
+
+    fn cores(&self) -> Option<MilliCores> {
+        let by_type = self.spec.map(|spec| MilliCores::cores(spec.vcpus.into()));
+        by_type.or_else(|| Some(self.instance.hardware?.cores))
+    }
+
+    fn memory(&self) -> Option<Bytes> {
+        let by_type = self.spec.map(|spec| spec.memory);
+        by_type.or_else(|| Some(self.instance.hardware?.memory))
+    }
+
+    fn known(&self) -> Duration {
+        Duration::from_secs(self.demand.cpu.seconds)
+    }
+
+    /// The CPU that it is sized by.
+    fn cpu(&self) -> Share {
+        let percentile = self.facts.policy.metrics.size_percentile_ppm;
+        Share::from_ppm(ppm(self.demand.cpu.percentile(percentile)))
+    }
+
+    /// A value with the headroom of the policy.
+    fn with_headroom(&self, value: u64) -> u64 {
+        let parts = 1_000_000 + u128::from(self.facts.policy.sizing.memory_headroom_ppm);
+        let with = (u128::from(value) * parts).div_ceil(1_000_000);
+        u64::try_from(with).unwrap_or(u64::MAX)
+    }
+
+    /// What its work needs of another type.
+    fn needs(&self, spec: &TypeSpec) -> SizeNeeds {
+        let all = u64::from(spec.vcpus) * 1000;
+        let cores = |share: u64| (all * share).div_ceil(1_000_000).max(1);
+        let percentile = self.facts.policy.metrics.size_percentile_ppm;
+        // Where it bursts beyond what its type sustains, another that sustains as much will do.
+        let mbps = |samples: &Option<Samples>, now: Option<u32>| {
+            let rate = samples
+                .as_ref()
+                .map_or(0, |rate| rate.percentile(percentile));
+            let mbps = self.with_headroom(rate.saturating_mul(8)) / 1_000_000;
+            u32::try_from(mbps)
+                .unwrap_or(u32::MAX)
+                .min(now.unwrap_or(u32::MAX))
+        };
+        let disk = self
+            .demand
+            .disk
+            .as_ref()
+            .filter(|_| spec.local_disk.is_none());
+        let ebs = match disk {
+            Some(_) => mbps(&self.demand.disk, spec.ebs_baseline_mbps),
+            None => 0,
+        };
+        let used = cores(self.cpu().ppm().into());
+        SizeNeeds {
+            used: MilliCores(used),
+            cores: MilliCores(self.with_headroom(used)),
+            // On a single one, an agent and the work would wait for each other.
+            least_vcpus: spec.vcpus.min(2),
+            memory: match &self.demand.memory {
+                Some(memory) => {
+                    let bytes = u128::from(spec.memory.0) * u128::from(memory.greatest());
+                    let bytes = u64::try_from(bytes / 1_000_000).unwrap_or(u64::MAX);
+                    MemoryNeeds::Holds(Bytes(self.with_headroom(bytes)))
+                }
+                None => MemoryNeeds::AsNow,
+            },
+            network_mbps: mbps(&self.demand.network, spec.network_baseline_mbps),
+            ebs_mbps: ebs,
+            steady: Some(MilliCores(
+                self.with_headroom(cores(self.demand.cpu.percentile(950_000))),
+            )),
+        }
+    }
+
+    /// Evidence with what the samples show.
+    fn size(&self, fit: SizeFit) -> MetricSize {
+        let share = |value: u64| Share::from_ppm(ppm(value));
+        let percentile = self.facts.policy.metrics.size_percentile_ppm;
+        let rate = |samples: &Option<Samples>| {
+            samples
+                .as_ref()
+                .map(|rate| Bytes(rate.percentile(percentile)))
+        };
+        let full = self.facts.policy.metrics.full_cpu();
+        MetricSize {
+            fit,
+            watched: self.known(),
+            percentile: Share::from_ppm(percentile),
+            cpu: self.cpu(),
+            cpu_p95: share(self.demand.cpu.percentile(950_000)),
+            full: self.demand.cpu.share_from(full.ppm().into()),
+            needs: self.cores().map(|all| {
+                let used = u128::from(all.0) * u128::from(self.cpu().ppm()) / 1_000_000;
+                MilliCores(self.with_headroom(u64::try_from(used).unwrap_or(u64::MAX)))
+            }),
+            of_cores: self.cores(),
+            memory: self.demand.memory.as_ref().map(|m| share(m.greatest())),
+            of_memory: self.memory(),
+            network_a_second: rate(&self.demand.network),
+            disk_a_second: rate(&self.demand.disk),
+            instead: None,
+            beyond: None,
+        }
+    }
+
+    fn finding(&self, kind: FindingKind, size: MetricSize, remedy: Remedy) -> Finding {
+        let controller = self.facts.controller(self.instance);
+        let origin = ebb_telemetry::origin::labelled(&self.instance.tags);
+        let (window, instance) = (self.demand.window, self.instance);
+        Finding {
+            id: Finding::id_of(kind, &instance.region, instance.id.as_str()),
+            kind,
+            window,
+            coverage: Share::of(self.known().as_secs(), window.length().as_secs()),
+            evidence: Evidence::MetricSize(size),
+            confidence: self.confidence(),
+            cost: None,
+            remedy,
+            recommendation: None,
+            steps: Vec::new(),
+            resource: Resource::of_instance(instance, controller, origin),
+        }
+    }
+
+    fn confidence(&self) -> Confidence {
+        let demand = &self.demand;
+        let unknown: Vec<&str> = [
+            ("memory in use", demand.memory.is_none()),
+            ("network", demand.network.is_none()),
+            ("disk", demand.disk.is_none()),
+        ]
+        .into_iter()
+        .filter_map(|(what, is_unknown)| is_unknown.then_some(what))
+        .collect();
+        let is_long = self.known() >= ALMOST_A_FORTNIGHT;
+        let is_known = demand.memory.is_some() && demand.network.is_some();
+        let mut reason = "no probe: samples may hide peaks that are shorter than they".to_owned();
+        if !unknown.is_empty() {
+            reason += &format!("; not known: {}", unknown.join(", "));
+        }
+        if !is_long {
+            reason += &format!("; metrics cover only {}", Spoken(self.known()));
+        }
+        Confidence {
+            level: if is_long && is_known {
+                Level::Medium
+            } else {
+                Level::Low
+            },
+            reason,
+        }
+    }
+
+    /// What a change saves. Of less than a week it is told for the window alone.
+    fn saving(&self, saves: UsdPerHour) -> Option<Cost> {
+        let price = self.facts.price_of(self.instance)?;
+        let cost = price
+            .scaled(saves, price.per_hour)
+            .wasted_over(self.demand.window);
+        Some(match self.known() >= WEEK.unsigned_abs() {
+            true => cost,
+            false => Cost {
+                saving_a_month: cost.spent,
+                ..cost
+            },
+        })
+    }
+}
+
+fn ppm(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+impl Demand {
+    /// Of its own life: what ran before its start may have run on another type. `None`
+    /// without any sample of CPU.
+    fn of(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Self> {
+        let is_own = |point: &MetricPoint| begin(*point) >= instance.launched_at;
+        let points: Vec<MetricPoint> = series.points().filter(is_own).collect();
+        let length: u64 = points.iter().map(|p| u64::from(p.period_seconds)).sum();
+        let samples = |of: fn(&MetricPoint) -> Option<u64>| {
+            let known = points
+                .iter()
+                .filter_map(|p| Some((of(p)?, p.period_seconds.into())));
+            Samples::new(known.collect())
+        };
+        let mostly = |samples: &Samples| samples.seconds * 2 > length;
+        let full = facts.policy.metrics.full_cpu();
+        let day = |point: &MetricPoint| point.end.as_second().div_euclid(86_400);
+        let is_full = |p: &&MetricPoint| p.cpu_max.is_some_and(|cpu| cpu >= full);
+        let days: BTreeSet<i64> = points.iter().map(day).collect();
+        let full_days: BTreeSet<i64> = points.iter().filter(is_full).map(day).collect();
+        Some(Self {
+            window: Window {
+                from: begin(*points.first()?)?,
+                to: points.last()?.end,
+            },
+            cpu: samples(|p| Some(p.cpu_max?.ppm().into()))?,
+            full_days: Share::of(full_days.len() as u64, days.len() as u64)?,
+            memory: samples(|p| Some(p.memory?.ppm().into())).filter(mostly),
+            network: samples(|p| Some(a_second(p.network_bytes?, p))).filter(mostly),
+            disk: samples(|p| Some(a_second(p.disk_bytes?, p))).filter(mostly),
+        })
+    }
+}
+
+fn a_second(bytes: u64, point: &MetricPoint) -> u64 {
+    bytes / u64::from(point.period_seconds.max(1))
+}
+
+impl Samples {
+    /// `None` of no time at all.
+    fn new(mut values: Vec<(u64, u64)>) -> Option<Self> {
+        values.sort_unstable();
+        let seconds = values.iter().map(|(_, seconds)| seconds).sum();
+        (seconds > 0).then_some(Self { values, seconds })
+    }
+
+    /// The least value that is not exceeded for this share of the time, in parts per million.
+    fn percentile(&self, ppm: u32) -> u64 {
+        let wanted = u128::from(self.seconds) * u128::from(ppm);
+        let mut seconds = 0_u128;
+        let found = self.values.iter().find(|(_, length)| {
+            seconds += u128::from(*length) * 1_000_000;
+            seconds >= wanted
+        });
+        found.map_or_else(|| self.greatest(), |(value, _)| *value)
+    }
+
+    fn greatest(&self) -> u64 {
+        self.values.last().map_or(0, |(value, _)| *value)
+    }
+
+    /// The share of the time with at least this value.
+    fn share_from(&self, value: u64) -> Share {
+        let first = self.values.partition_point(|(other, _)| *other < value);
+        let seconds = self.values[first..]
+            .iter()
+            .map(|(_, seconds)| seconds)
+            .sum();
+        Share::of(seconds, self.seconds).unwrap_or(Share::NONE)
+    }
+}
+
+/// What every rule asks first.
+fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
+    let (facts, instance) = (machine.facts, machine.instance);
+    let silent = facts.now.duration_since(machine.demand.window.to);
+    let silent = Duration::try_from(silent).unwrap_or_default();
+    let late = facts.policy.metrics.idle_after();
+    let controller = facts.controller(instance);
+    let is_batchs = matches!(controller, Some(Controller::BatchEnvironment(_)));
+    let has_devices = by_metrics::gpus(facts, instance).is_some_and(|gpus| gpus > 0)
+        || machine.spec.is_some_and(|spec| spec.accelerators.is_some())
+        || by_metrics::is_unknown_accelerator(facts, instance);
+    let is_metal = instance.instance_type.as_str().contains(".metal");
+    q.holds(
+        "does it run, and do its metrics go on?",
+        (
+            format_args!("{:?}, {} ago", instance.state, Spoken(silent)),
+            format_args!("Running, at most {} ago", Spoken(late)),
+        ),
+        instance.state == InstanceState::Running && silent <= late,
+    ) && idle::stands_by(facts, instance, q).is_none()
+        && q.holds(
+            "is it sized by its cores, and not by Batch?",
+            (
+                match (is_batchs, has_devices, is_metal) {
+                    (true, ..) => "Batch chooses its type",
+                    (_, true, _) => "it has GPUs or accelerators",
+                    (.., true) => "it is bare metal",
+                    _ => "yes",
+                },
+                "",
+            ),
+            !is_batchs && !has_devices && !is_metal,
+        )
+        && q.holds(
+            "of how long is its CPU known?",
+            (
+                Spoken(machine.known()),
+                format_args!("at least {}", Spoken(DAY.unsigned_abs())),
+            ),
+            (machine.known() >= DAY.unsigned_abs()).then_some(true),
+        )
+}
+
+fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+    let (facts, instance, demand) = (machine.facts, machine.instance, &machine.demand);
+    let policy = &facts.policy.metrics;
+    let full = demand.cpu.share_from(policy.full_cpu().ppm().into());
+    let half = Share::from_ppm(500_000);
+    let lacks_cores = full >= policy.full_share() && demand.full_days >= half;
+    let memory = demand.memory.as_ref();
+    let memory = memory.map(|memory| Share::from_ppm(ppm(memory.percentile(950_000))));
+    let lacks_memory = memory.is_some_and(|memory| memory >= policy.full_memory());
+    let shown = memory.map_or_else(|| "unknown".to_owned(), |memory| memory.to_string());
+    if !q.holds(
+        "are its cores or its memory full?",
+        (
+            format_args!("CPU for {full} of the time; memory {shown}"),
+            format_args!(
+                "CPU above {} for {} on half of the days, or memory above {} for 95 %",
+                policy.full_cpu(),
+                policy.full_share(),
+                policy.full_memory()
+            ),
+        ),
+        lacks_cores || lacks_memory,
+    ) {
+        return None;
+    }
+    let more = |lacks: bool, value: u64| {
+        if lacks {
+            value.saturating_mul(3).div_ceil(2)
+        } else {
+            value
+        }
+    };
+    let instead = machine.spec.and_then(|spec| {
+        let vcpus = u32::try_from(more(lacks_cores, spec.vcpus.into())).unwrap_or(u32::MAX);
+        let memory = Bytes(more(lacks_memory, spec.memory.0));
+        larger(facts, instance, spec, (vcpus, memory))
+    });
+    let kind = &instance.instance_type;
+    let instead = instead.map(|larger| Larger {
+        now: facts.catalogue.on_demand(&instance.region, kind),
+        then: larger.per_hour,
+        instance_type: larger.instance_type,
+    });
+    let controller = facts.controller(instance);
+    let remedy = match machine.spec {
+        Some(_) => larger_remedy(instance, controller.as_ref(), instead.as_ref()),
+        None => Remedy {
+            action: Action::Rightsize,
+            advice: "Give it half as much again of what is full, or run less on it.".to_owned(),
+            command: None,
+        },
+    };
+    let size = MetricSize {
+        instead,
+        ..machine.size(match (lacks_cores, lacks_memory) {
+            (true, true) => SizeFit::CoresAndMemoryFull,
+            (true, false) => SizeFit::CoresFull,
+            _ => SizeFit::MemoryFull,
+        })
+    };
+    let mut finding = machine.finding(FindingKind::UnderprovisionedNode, size, remedy);
+    finding.confidence.level = Level::Low;
+    finding.confidence.reason +=
+        "; a batch job uses all cores that it gets, and then more of them only make it faster";
+    // It costs more, not less, to mend.
+    let price = facts.price_of(instance);
+    let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
+    finding.cost = nothing.map(|nothing| nothing.wasted_over(demand.window));
+    Some(finding)
+}
+
+fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+    let (facts, instance) = (machine.facts, machine.instance);
+    let controller = facts.controller(instance);
+    let needed = Share::from_ppm(ppm(machine.with_headroom(machine.cpu().ppm().into())));
+    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+    let shown = controller.as_ref();
+    let is_free = q.holds(
+        "is its type its owner's to choose?",
+        (
+            shown.map_or_else(|| "yes".to_owned(), |c| format!("{c} chooses it")),
+            "",
+        ),
+        controller.is_none(),
+    );
+    let is_roomy = is_free
+        && q.holds(
+            "what part of its cores does it need, with headroom?",
+            (needed.compared_with(bound), format_args!("at most {bound}")),
+            needed <= bound,
+        );
+    if !is_roomy {
+        return None;
+    }
+    let Some(spec) = machine.spec else {
+        let size = MetricSize {
+            beyond: Some(machine.demand.cpu.share_from(500_001)),
+            ..machine.size(SizeFit::TooLarge)
+        };
+        let remedy = Remedy {
+            action: Action::Rightsize,
+            advice: advice_without_type(machine, needed),
+            command: None,
+        };
+        return Some(machine.finding(FindingKind::OverprovisionedNode, size, remedy));
+    };
+    let needs = machine.needs(spec);
+    let fitting = cheapest_alike(facts, machine.speeds, instance, (spec, &needs));
+    let paid = facts
+        .price_of(instance)
+        .filter(|price| !price.basis.is_bound());
+    let saves = |per_hour: UsdPerHour| Some(UsdPerHour(paid?.per_hour.0 - per_hour.0));
+    let best = fitting.first();
+    let best = best.and_then(|(per_hour, other)| Some((saves(*per_hour)?, *per_hour, *other)));
+    if !q.holds(
+        "which type on sale holds that for less?",
+        (
+            best.map_or_else(|| "none".to_owned(), |(_, _, other)| other.name.to_string()),
+            "",
+        ),
+        best.map(|(saves, _, _)| saves > UsdPerHour::default()),
+    ) {
+        return None;
+    }
+    let (saves, per_hour, other) = best?;
+    let cost = machine.saving(saves)?;
+    if !q.saves_enough(facts, &cost) {
+        return None;
+    }
+    let size = MetricSize {
+        instead: Some(Larger {
+            instance_type: other.name.clone(),
+            now: facts.catalogue.on_demand(&instance.region, &spec.name),
+            then: per_hour,
+        }),
+        beyond: Some(beyond(machine, spec, other)),
+        ..machine.size(SizeFit::TooLarge)
+    };
+    let remedy = change_type(instance, Action::Rightsize, &other.name);
+    let mut finding = machine.finding(FindingKind::OverprovisionedNode, size, remedy);
+    finding.cost = Some(cost);
+    Some(finding)
+}
+
+/// The share of the time in which the work would have needed more than all cores of another
+/// type.
+fn beyond(machine: &Machine<'_>, spec: &TypeSpec, other: &TypeSpec) -> Share {
+    let (from, to) = (machine.speeds.cores(spec), machine.speeds.cores(other));
+    let vcpus = f64::from(spec.vcpus);
+    let is_beyond = |used: u64| {
+        let busy = used as f64 / 1e6 * vcpus;
+        match (&from, &to) {
+            (Some(from), Some(to)) => from.rate(busy) > to.rate(f64::from(other.vcpus)),
+            _ => busy > f64::from(other.vcpus),
+        }
+    };
+    let samples = &machine.demand.cpu;
+    let beyond = samples.values.iter().filter(|(used, _)| is_beyond(*used));
+    let seconds = beyond.map(|(_, seconds)| seconds).sum();
+    Share::of(seconds, samples.seconds).unwrap_or(Share::NONE)
+}
+
+fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {
+    let quarter = Share::from_ppm(250_000);
+    let part = if needed <= quarter {
+        "a quarter"
+    } else {
+        "half"
+    };
+    match &machine.demand.memory {
+        Some(_) => format!("Give it {part} of its cores; size its memory by what it uses."),
+        None => format!("Give it {part} of its cores, and the memory that it has now."),
+    }
+}
+
+/// Little used, and nothing is known that would serve it better: its type, or its memory.
+fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
+    let (facts, instance) = (machine.facts, machine.instance);
+    let p95 = Share::from_ppm(ppm(machine.demand.cpu.percentile(950_000)));
+    let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
+    let is_little = q.holds(
+        "how much of its cores does it use in 95 % of its samples?",
+        (p95.compared_with(bound), format_args!("at most {bound}")),
+        p95 <= bound,
+    ) && q.holds(
+        "may another type serve it?",
+        (
+            match (machine.spec, &machine.demand.memory) {
+                (Some(_), Some(_)) => "no cheaper one, by the memory that it uses",
+                (Some(_), None) => "not known: memory in use is not",
+                (None, _) => "not known: its type is not",
+            },
+            "",
+        ),
+        machine.spec.is_none() || machine.demand.memory.is_none(),
+    );
+    if !is_little {
+        return None;
+    }
+    let controller = facts.controller(instance);
+    let kind = instance.instance_type.as_str();
+    let advice = match (machine.spec, &controller) {
+        (Some(_), Some(controller)) => {
+            format!("Let {controller} start a smaller type than {kind}.")
+        }
+        (Some(_), None) => format!(
+            "Have its memory measured (the CloudWatch agent does), then take a smaller type than \
+             {kind}."
+        ),
+        (None, _) => "Move its work to a smaller machine, or to one that others share.".to_owned(),
+    };
+    let region = &instance.region;
+    let command = machine.spec.map(|_| {
+        format!("aws ec2 describe-instance-types --region {region} --instance-types {kind}")
+    });
+    let remedy = Remedy {
+        action: Action::Rightsize,
+        advice,
+        command,
+    };
+    let size = machine.size(SizeFit::LittleUsed);
+    Some(machine.finding(FindingKind::LowDutyNode, size, remedy))
+}

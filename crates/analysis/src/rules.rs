@@ -1,0 +1,38 @@
+//! The waste rules: one file, one variant of `FindingKind`, one table of cases
+//! each. A rule says what it found and what it could not judge, and why.
+
+pub mod batch;
+pub mod node;
+pub mod purchasing;
+pub mod remedy;
+pub mod step;
+pub mod storage;
+pub mod trace;
+pub mod verdict;
+
+use crate::facts::Facts;
+use crate::rules::batch::long_queued;
+use crate::rules::node::{gpu_idle, idle, low_duty, no_probe, off_hours, old_generation};
+use crate::rules::purchasing::commitment;
+use crate::rules::storage::{
+    gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,
+};
+use crate::rules::verdict::Verdict;
+
+/// Rules that need the facts alone.
+pub(crate) const RULES: [fn(&Facts<'_>) -> Vec<Verdict>; 14] = [
+    idle::judge,
+    batch::judge,
+    long_queued::judge,
+    low_duty::judge,
+    no_probe::judge,
+    off_hours::judge,
+    gpu_idle::judge,
+    old_generation::judge,
+    old_snapshot::judge,
+    commitment::judge,
+    unattached_volume::judge,
+    stopped_volume::judge,
+    gp2_volume::judge,
+    idle_address::judge,
+];

@@ -1,0 +1,114 @@
+//! Stuck in Batch: one file a row of the table of ways to be stuck, each with its own
+//! evidence and start value. A job is judged by the rows of its status in order, and
+//! the first that speaks is heard.
+
+pub mod at_head;
+pub mod blocked;
+pub mod context;
+pub mod invalid_queue;
+pub mod long_queued;
+pub mod lost_agent;
+pub mod never_joined;
+pub mod no_progress;
+pub mod on_fargate;
+pub mod orphan_container;
+pub mod process_gone;
+pub mod starting;
+#[cfg(test)]
+mod tests;
+
+use ebb_model::inventory::batch::job::{Job, JobStatus};
+use ebb_model::inventory::instance::Instance;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{KIND, since};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+type Row = fn(&Facts<'_>, &Job, &mut Questions) -> Option<Verdict>;
+
+/// Judges every job, container, worker, queue and environment.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let batch = &facts.inventory.batch;
+    let mut verdicts: Vec<Verdict> = batch
+        .jobs
+        .values()
+        .filter_map(|job| judge_job(facts, job, &mut Questions::unwritten(KIND)))
+        .collect();
+    verdicts.extend(lost_agent::judge(facts));
+    verdicts.extend(never_joined::judge(facts));
+    verdicts.extend(orphan_container::judge(facts));
+    verdicts.extend(invalid_queue::judge(facts));
+    verdicts.extend(on_fargate::tasks(facts));
+    verdicts
+}
+
+/// The questions about one job.
+pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_job(facts, job, q))
+}
+
+/// The questions about what has neither a job's nor a machine's id: queues, environments,
+/// containers and families of tasks on Fargate.
+pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    let mut checks = invalid_queue::explain(facts, id);
+    checks.extend(orphan_container::explain(facts, id));
+    checks.extend(on_fargate::explain(facts, id));
+    checks
+}
+
+/// The questions about one worker of an environment.
+pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut q = Questions::of(KIND);
+    let worker = facts.inventory.batch.container_instances.on(&instance.id);
+    let stranger = never_joined::nodes(facts).any(|other| other.id == instance.id);
+    if worker.is_none() && !stranger {
+        return Vec::new();
+    }
+    let lost = facts.memory.disconnected_since.get(&instance.id);
+    let since = lost.and_then(|from| since(facts, *from));
+    let patience = facts.policy.batch.agent_disconnected();
+    if stranger {
+        q.holds("has it joined its cluster?", ("no", ""), true);
+    } else if q.holds(
+        "has ECS lost its agent?",
+        (if lost.is_some() { "yes" } else { "no" }, ""),
+        lost.is_some(),
+    ) {
+        let shown = since.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+        let is_long = since.and_then(|since| (since >= patience).then_some(true));
+        q.holds("for how long?", (shown, Spoken(patience)), is_long);
+    }
+    if let Some((_, worker)) = worker {
+        let mut of_runtime = q.anew();
+        lost_agent::impaired(facts, worker, &mut of_runtime);
+        q.also(of_runtime);
+    }
+    q.asked
+}
+
+pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let rows: &[Row] = match job.status {
+        JobStatus::Runnable => &[blocked::judge, at_head::judge],
+        JobStatus::Starting => &[starting::judge],
+        JobStatus::Running if facts.inventory.batch.is_on_fargate(job) => &[on_fargate::judge],
+        JobStatus::Running => &[process_gone::judge, no_progress::judge],
+        _ => &[],
+    };
+    let status = format_args!("{:?}", job.status).to_string().to_uppercase();
+    q.holds(
+        "how does it stand?",
+        (status, "RUNNABLE, STARTING or RUNNING"),
+        !rows.is_empty(),
+    );
+    let mut rows = rows.iter();
+    rows.find_map(|row| {
+        // Each row asks its own questions; what the one before it decided is not
+        // the end of them.
+        let mut own = q.anew();
+        let verdict = row(facts, job, &mut own);
+        q.also(own);
+        verdict
+    })
+}

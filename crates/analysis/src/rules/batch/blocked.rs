@@ -1,0 +1,57 @@
+//! RUNNABLE, and Batch says that the job cannot start as things are.
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::inventory::batch::job::Job;
+use ebb_telemetry::time::Window;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{Seen, describe, found_job};
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+/// Batch's own words for a job that cannot start as things are.
+///
+/// Source: AWS Batch "Job states", reasons of jobs that block a queue.
+const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
+
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let reason = job.status_reason.as_deref();
+    let blocked = reason.filter(|r| BLOCKED.iter().any(|prefix| r.starts_with(prefix)));
+    q.holds(
+        "does Batch say that it cannot start?",
+        (reason.unwrap_or("no reason given"), BLOCKED.join("… or ")),
+        blocked.is_some(),
+    );
+    let reason = blocked?;
+    let advice = match reason.starts_with("CAPACITY:") {
+        true => "Allow more instance types, zones or a second environment in its queue.",
+        false => {
+            "Change what the job asks for or what its environment offers; it will never start as \
+             it is."
+        }
+    };
+    // While other jobs had to end first it was not RUNNABLE.
+    let runnable = facts.inventory.batch.queue_time(job).runnable_at;
+    let seen = Seen {
+        window: Window {
+            from: runnable.or(job.created_at).unwrap_or(facts.now),
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::Blocked {
+            reason: reason.to_owned(),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "Batch itself says so".into(),
+        },
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: advice.into(),
+            command: Some(describe(job)),
+        },
+    };
+    Some(found_job(facts, job, None, seen))
+}

@@ -1,0 +1,203 @@
+//! What the rules about AWS Batch share.
+
+use std::time::Duration;
+
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::confidence::Confidence;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::{Stuck, StuckJob};
+use ebb_model::finding::{Finding, Remedy, Resource, StepLink};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::Job;
+use ebb_model::inventory::batch::queue_time::WaitCause;
+use ebb_model::inventory::instance::Instance;
+use ebb_node_state::node_state::NodeState;
+use ebb_sizing::cheapest_type::share_of_price;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::origin::{Origin, labelled};
+use ebb_telemetry::step::{PlacedStep, StepId, StepKind};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+
+use crate::facts::Facts;
+use crate::hourly_price::Price;
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+pub(crate) const KIND: FindingKind = FindingKind::StuckBatchJob;
+
+/// What was seen of something stuck.
+pub(crate) struct Seen {
+    pub(crate) window: Window,
+    pub(crate) coverage: Option<Share>,
+    pub(crate) stuck: Stuck,
+    pub(crate) confidence: Confidence,
+    pub(crate) remedy: Remedy,
+}
+
+/// A job that holds its part of a machine; without a machine it costs nothing.
+pub(crate) fn found_job(
+    facts: &Facts<'_>,
+    job: &Job,
+    origin: Option<Origin>,
+    seen: Seen,
+) -> Verdict {
+    let node = facts.inventory.batch.node_of(job);
+    let instance = node.and_then(|node| facts.instance(node));
+    let step = node
+        .zip(job.task_id())
+        .and_then(|(node, task)| step_of(facts, node, task));
+    let seen_gpus = step.map_or(0, |step| gpus_of(&step));
+    let gpus = job.gpus.unwrap_or(0).max(seen_gpus);
+    let price = instance.and_then(|instance| part_of(facts, instance, job.requested.into(), gpus));
+    let link = job.task_id().zip(node).map(|(task, node)| StepLink {
+        name: job.definition.clone().unwrap_or_else(|| job.name.clone()),
+        id: StepId {
+            kind: StepKind::EcsTask,
+            key: task.to_owned(),
+        },
+        node: node.to_string(),
+        job: Some(job.id.as_str().to_owned()),
+    });
+    let resource = Resource {
+        tags: Default::default(),
+        id: job.id.as_str().to_owned(),
+        name: Some(job.name.clone()),
+        region: job.region.clone(),
+        account: None,
+        node: node.map(ToString::to_string),
+        owner: job.owner().map(str::to_owned).or_else(|| owner(instance)),
+        instance_type: instance.map(|instance| instance.instance_type.clone()),
+        market: instance.map(|instance| instance.market),
+        controller: instance.and_then(|instance| facts.controller(instance)),
+        origin: origin.unwrap_or_else(|| labelled(&job.tags)),
+    };
+    let finding = found(resource, Some(job), seen);
+    let cost = price.map(|price| price.wasted_over(finding.window));
+    Verdict::Waste(Box::new(Finding {
+        cost,
+        steps: link.into_iter().collect(),
+        ..finding
+    }))
+}
+
+/// What so much of a machine costs.
+pub(crate) fn part_of(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    request: SizedRequest,
+    gpus: u32,
+) -> Option<Price> {
+    let whole = facts.price_of(instance)?;
+    let spec = facts.catalogue.spec(&instance.instance_type)?;
+    let part = share_of_price(spec, whole.per_hour, request, gpus)?;
+    Some(whole.scaled(part, whole.per_hour))
+}
+
+/// GPUs that a step is seen to use; none where nobody looked, so that what it holds is
+/// never overstated.
+pub(crate) fn gpus_of(step: &PlacedStep) -> u32 {
+    step.usage.detail.gpu.map_or(0, |gpu| gpu.devices)
+}
+
+/// A worker, all of which is wasted.
+pub(crate) fn found_worker(facts: &Facts<'_>, instance: &Instance, seen: Seen) -> Verdict {
+    let controller = facts.controller(instance);
+    let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
+    let finding = found(resource, None, seen);
+    let price = facts.price_of(instance);
+    let cost = price.map(|price| price.wasted_over(finding.window));
+    Verdict::Waste(Box::new(Finding { cost, ..finding }))
+}
+
+pub(crate) fn found(resource: Resource, job: Option<&Job>, seen: Seen) -> Finding {
+    Finding {
+        id: Finding::id_of(KIND, &resource.region, &resource.id),
+        kind: KIND,
+        window: seen.window,
+        coverage: seen.coverage,
+        evidence: Evidence::StuckJob(StuckJob {
+            job: job.map(|job| job.name.clone()),
+            status: job.map(|job| job.status),
+            stuck_for: Some(seen.window.length()),
+            stuck: seen.stuck,
+        }),
+        confidence: seen.confidence,
+        cost: None,
+        remedy: seen.remedy,
+        recommendation: None,
+        steps: Vec::new(),
+        resource,
+    }
+}
+
+fn owner(instance: Option<&Instance>) -> Option<String> {
+    instance.and_then(Instance::owner).map(str::to_owned)
+}
+
+pub(crate) fn describe(job: &Job) -> String {
+    let (region, id) = (&job.region, job.id.as_str());
+    let jobs = shell::option("--jobs", id);
+    format!("aws batch describe-jobs --region {region} {jobs}")
+}
+
+pub(crate) fn terminate(job: &Job, why: &str) -> String {
+    let (region, id) = (&job.region, job.id.as_str());
+    let (job, reason) = (
+        shell::option("--job-id", id),
+        shell::option("--reason", why),
+    );
+    format!("aws batch terminate-job --region {region} {job} {reason}")
+}
+
+/// The time since `from`; `None` when that lies ahead.
+pub(crate) fn since(facts: &Facts<'_>, from: Timestamp) -> Option<Duration> {
+    facts.now.duration_since(from).try_into().ok()
+}
+
+pub(crate) fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<Duration> {
+    since(facts, state.latest.as_ref()?.end)
+}
+
+/// The step of an ECS task that its node tells of, ended or not.
+pub(crate) fn step_of(facts: &Facts<'_>, node: &NodeId, task: &str) -> Option<PlacedStep> {
+    let is_task = |id: &StepId| id.kind == StepKind::EcsTask && id.key == task;
+    let mut steps = facts.state.nodes.get(node)?.steps(node);
+    steps.find(|step| is_task(&step.usage.id))
+}
+
+/// True when all of what ECS or Batch says of a region could be read: what is missing
+/// is then really not there.
+pub(crate) fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
+    let gaps = &facts.inventory.gaps;
+    !gaps.iter().any(|gap| {
+        gap.in_region(region.as_str()).is_some_and(|s| {
+            ["batch", "ecs", "inventory"]
+                .iter()
+                .any(|p| s.starts_with(p))
+        })
+    })
+}
+
+/// What a job waits for, in words.
+pub(crate) fn lacks(cause: Option<&WaitCause>) -> String {
+    match cause {
+        None => "nothing tells why".to_owned(),
+        Some(WaitCause::Dependencies { jobs }) => format!("{} other jobs must end", jobs.len()),
+        Some(WaitCause::Blocked { reason }) => reason.clone(),
+        Some(WaitCause::QueueDisabled) => "its queue is switched off".to_owned(),
+        Some(WaitCause::NoEnvironment) => {
+            "no environment of its queue is switched on and valid".to_owned()
+        }
+        Some(WaitCause::AtMaximum) => {
+            "every environment of its queue has all the vCPUs that it may have".to_owned()
+        }
+        Some(WaitCause::Behind { jobs: 1 }) => "1 job stands before it".to_owned(),
+        Some(WaitCause::Behind { jobs }) => format!("{jobs} jobs stand before it"),
+        Some(WaitCause::Capacity) => "no machine with room for it has come".to_owned(),
+        Some(WaitCause::ImagePull) => "its image is being pulled".to_owned(),
+        Some(WaitCause::ContainerStart) => "its container is being made".to_owned(),
+        Some(WaitCause::Retry { attempts }) => format!("{attempts} attempts failed"),
+    }
+}

@@ -1,0 +1,123 @@
+//! Queues and environments that Batch calls INVALID: nothing starts in them.
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::inventory::batch::{ComputeEnvironment, JobQueue};
+use ebb_model::inventory::instance::Controller;
+use ebb_telemetry::time::Window;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{KIND, Seen, found};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+const INVALID: &str = "INVALID";
+
+/// Judges every environment and queue.
+pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    all(facts)
+        .filter_map(|one| judge_one(facts, one, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about the queues or environments of an id.
+pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    all(facts)
+        .filter(|one| one.resource.id == id)
+        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, one, q)))
+        .collect()
+}
+
+/// What Batch says of a queue or environment.
+struct Told<'a> {
+    resource: Resource,
+    status: Option<&'a str>,
+    reason: Option<&'a str>,
+    command: String,
+}
+
+fn all<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Told<'a>> {
+    let batch = &facts.inventory.batch;
+    let environments = batch.environments.iter().map(environment);
+    environments.chain(batch.queues.iter().map(queue))
+}
+
+fn environment(told: &ComputeEnvironment) -> Told<'_> {
+    let (name, region) = (&told.name, &told.region);
+    Told {
+        resource: Resource {
+            account: told.account.clone(),
+            controller: Some(Controller::BatchEnvironment(name.clone())),
+            ..Resource::named(format!("environment/{name}"), name, region)
+        },
+        status: told.status.as_deref(),
+        reason: told.status_reason.as_deref(),
+        command: format!(
+            "aws batch describe-compute-environments --region {region} {}",
+            shell::option("--compute-environments", name)
+        ),
+    }
+}
+
+fn queue(told: &JobQueue) -> Told<'_> {
+    let (name, region) = (&told.name, &told.region);
+    Told {
+        resource: Resource {
+            account: told.account.clone(),
+            ..Resource::named(format!("queue/{name}"), name, region)
+        },
+        status: told.status.as_deref(),
+        reason: told.status_reason.as_deref(),
+        command: format!(
+            "aws batch describe-job-queues --region {region} {}",
+            shell::option("--job-queues", name)
+        ),
+    }
+}
+
+fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Verdict> {
+    if !q.holds(
+        "what does Batch call it?",
+        (told.status.unwrap_or("nothing"), INVALID),
+        told.status.map(|status| status == INVALID),
+    ) {
+        return None;
+    }
+    let seen = Seen {
+        // Batch does not say since when.
+        window: Window {
+            from: facts.now,
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::Invalid {
+            reason: told.reason.unwrap_or("Batch gives no reason").to_owned(),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "Batch itself says so".into(),
+        },
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: "Mend its service role, instance profile or launch template, as the reason \
+                     says; until then no job of it starts and no machine of it is ended."
+                .into(),
+            command: Some(told.command),
+        },
+    };
+    let resource = told.resource;
+    let id = Finding::id_in(
+        KIND,
+        resource.account.as_ref(),
+        &resource.region,
+        &resource.id,
+    );
+    let mut finding = found(resource, None, seen);
+    if let Evidence::StuckJob(evidence) = &mut finding.evidence {
+        evidence.stuck_for = None;
+    }
+    Some(Verdict::Waste(Box::new(Finding { id, ..finding })))
+}

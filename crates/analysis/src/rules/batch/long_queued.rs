@@ -1,0 +1,203 @@
+//! Queued for long: a job waits far longer for a machine than others of its definition
+//! did, and for what. Of one queue and definition the longest wait is told, or a queue
+//! of a thousand would be a thousand findings.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::Queued;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::{Job, JobStatus};
+use ebb_telemetry::origin::labelled;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::batch;
+use crate::rules::batch::context;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+const KIND: FindingKind = FindingKind::LongQueuedJob;
+
+/// Judges the job that has waited longest of each queue and definition.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let mut alike: BTreeMap<(&str, &str), Vec<&Job>> = BTreeMap::new();
+    for job in facts.inventory.batch.jobs.values() {
+        let kind = (job.queue_name(), name(job));
+        alike.entry(kind).or_default().push(job);
+    }
+    let longest = alike.values().filter_map(|alike| {
+        let waiting = alike.iter().filter(|job| job.status == JobStatus::Runnable);
+        let job = waiting.min_by_key(|job| (job.created_at, &job.id))?;
+        judge_one(facts, (job, alike), &mut Questions::unwritten(KIND))
+    });
+    longest.collect()
+}
+
+/// The questions about one job.
+pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    if job.status == JobStatus::Runnable {
+        let jobs = facts.inventory.batch.jobs.values();
+        let is_alike =
+            |other: &&Job| name(other) == name(job) && other.queue_name() == job.queue_name();
+        let alike: Vec<&Job> = jobs.filter(is_alike).collect();
+        judge_one(facts, (job, &alike), &mut questions);
+    }
+    questions.asked
+}
+
+/// Judges a job beside those of its queue and definition, itself among them.
+fn judge_one(
+    facts: &Facts<'_>,
+    (job, alike): (&Job, &[&Job]),
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let policy = &facts.policy.batch;
+    let of_batch = batch::judge_job(facts, job, &mut Questions::unwritten(KIND)).is_some();
+    let time = facts.inventory.batch.queue_time(job);
+    let from = time.runnable_at.or(time.created_at);
+    let waited = from.and_then(|from| Duration::try_from(facts.now.duration_since(from)).ok());
+    let mut before = history(facts, alike);
+    before.sort_unstable();
+    let runs = u32::try_from(before.len()).unwrap_or(u32::MAX);
+    let longest = before.last().copied().unwrap_or_default();
+    let usual = before.get(before.len() / 2).copied().unwrap_or_default();
+    let bound = longest * 2 + Duration::from_secs(policy.queued_by_seconds);
+    let shown = waited.map_or_else(|| "not known".to_owned(), |t| Spoken(t).to_string());
+    let goes_on = q.holds(
+        "does the Batch rule speak of it?",
+        (if of_batch { "yes" } else { "no" }, ""),
+        !of_batch,
+    ) && q.holds(
+        "of how many jobs of its definition is the wait known?",
+        (runs, policy.queued_runs),
+        (runs >= policy.queued_runs).then_some(true),
+    ) && q.holds(
+        "for how long has it waited for a machine?",
+        (shown, Spoken(bound)),
+        waited.map(|waited| waited >= bound),
+    );
+    let (from, waited) = from.zip(waited).filter(|_| goes_on)?;
+    let why = context::lacks(time.cause.as_ref());
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &job.region, job.id.as_str()),
+        kind: KIND,
+        window: Window {
+            from,
+            to: facts.now,
+        },
+        coverage: None,
+        evidence: Evidence::Queued(Queued {
+            waited,
+            usual,
+            longest,
+            jobs: runs,
+            why,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: format!("{runs} earlier jobs of its definition waited for less than half"),
+        },
+        // No machine is held, so there is no price to put on it.
+        cost: None,
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Look at what its queue waits for: maximum vCPUs, instance types and zones of \
+                     its environments, jobs of higher priority before it."
+                .into(),
+            command: Some(format!(
+                "aws batch get-job-queue-snapshot --region {} {}",
+                job.region,
+                shell::option("--job-queue", &job.queue)
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource {
+            tags: BTreeMap::new(),
+            id: job.id.as_str().to_owned(),
+            name: Some(job.name.clone()),
+            region: job.region.clone(),
+            account: None,
+            node: None,
+            owner: job.owner().map(str::to_owned),
+            instance_type: None,
+            market: None,
+            controller: None,
+            origin: labelled(&job.tags),
+        },
+    })))
+}
+
+fn name(job: &Job) -> &str {
+    job.definition.as_deref().unwrap_or(&job.name)
+}
+
+/// How long those of them waited for a machine that got one.
+fn history(facts: &Facts<'_>, alike: &[&Job]) -> Vec<Duration> {
+    let batch = &facts.inventory.batch;
+    let had_one = |job: &&&Job| job.status != JobStatus::Runnable;
+    let waits = alike.iter().filter(had_one).filter_map(|other| {
+        let time = batch.queue_time(other);
+        let from = time.runnable_at.or(time.created_at)?;
+        let to = time.starting_at.or(time.started_at)?;
+        Duration::try_from(to.duration_since(from)).ok()
+    });
+    waits.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, asked};
+    use ebb_model::inventory::batch::job::JobId;
+    use ebb_telemetry::testing::at;
+
+    #[test]
+    fn a_job_is_queued_for_long_when_it_waits_past_twice_what_others_ever_did() {
+        let check = |waited_min: u64, before_min: &[u64], expect: Option<&str>| {
+            let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+            world.job().started_at = None;
+            let waiting = world.job().clone();
+            for (n, waited) in (2..).zip(before_min) {
+                let mut done = waiting.clone();
+                done.id = JobId::new(format!("job-{n}")).expect("an id");
+                done.status = JobStatus::Succeeded;
+                done.started_at = Some(at(waited * 60));
+                world.inventory.batch.jobs.insert(done.id.clone(), done);
+            }
+            world.now = at(waited_min * 60);
+            let found = world.judge().findings;
+            let said = found.first().map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{waited_min} {before_min:?}");
+        };
+        let long = "RUNNABLE for 60 min, 5 others of its definition waited 10 min, at most 20 min: \
+                    nothing tells why";
+        check(60, &[5, 10, 10, 10, 20], Some(long));
+        check(50, &[5, 10, 10, 10, 20], None);
+        check(60, &[5, 10, 10, 20], None);
+    }
+
+    #[test]
+    fn of_a_thousand_waiting_jobs_one_is_told() {
+        let mut world = World::default().with_job(JobStatus::Runnable, asked(1, 1));
+        let waiting = world.job().clone();
+        for n in 2..1_000 {
+            let mut other = waiting.clone();
+            other.id = JobId::new(format!("job-{n}")).expect("an id");
+            if n < 10 {
+                other.status = JobStatus::Succeeded;
+                other.started_at = Some(at(60));
+            }
+            world.inventory.batch.jobs.insert(other.id.clone(), other);
+        }
+        world.now = at(7_200);
+        assert_eq!(world.judge().findings.len(), 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! Machines of an environment that run and never joined its cluster: a bad image, role
+//! or network, while jobs wait for them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::time::Window;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{Seen, found_worker, is_whole, silent_for, since};
+use crate::rules::verdict::Verdict;
+
+/// The tag by which Batch names the environment that a machine was started for.
+pub(crate) const ENVIRONMENT: &str = "aws:batch:compute-environment";
+
+/// ECS's word for an instance that tried to join and could not.
+const FAILED: &str = "REGISTRATION_FAILED";
+
+/// Judges every machine.
+pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    nodes(facts)
+        .filter_map(|instance| found(facts, instance))
+        .collect()
+}
+
+/// The machines concerned.
+pub(crate) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Instance> {
+    let joined: BTreeSet<&NodeId> = facts
+        .inventory
+        .batch
+        .container_instances
+        .values()
+        .filter(|worker| worker.status.as_deref() != Some(FAILED))
+        .map(|worker| &worker.node)
+        .collect();
+    let patience = Duration::from_secs(facts.policy.batch.never_joined_seconds);
+    let facts = *facts;
+    let instances = facts.inventory.instances.values();
+    instances.filter(move |instance| {
+        let age = instance.launched_at.and_then(|at| since(&facts, at));
+        instance.state == InstanceState::Running
+            && instance.tags.contains_key(ENVIRONMENT)
+            && !joined.contains(&instance.id)
+            && age.is_some_and(|age| age >= patience)
+            && is_whole(&facts, &instance.region)
+    })
+}
+
+fn found(facts: &Facts<'_>, instance: &Instance) -> Option<Verdict> {
+    let state = facts.state.nodes.get(&instance.id);
+    let silent = state.and_then(|state| silent_for(facts, state));
+    let environment = instance.tags.get(ENVIRONMENT)?;
+    let seen = Seen {
+        window: Window {
+            from: instance.launched_at?,
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::NeverJoined {
+            lives: silent.map(|silent| silent <= facts.policy.idle.after()),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "Batch started it, and ECS does not list it".into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: format!(
+                "Look at the image, instance role and subnets of environment {environment}: its \
+                 ECS agent must reach ECS; jobs wait for such machines for ever."
+            ),
+            command: Some(format!(
+                "aws ec2 get-console-output --region {} --instance-id {}",
+                instance.region, instance.id
+            )),
+        },
+    };
+    Some(found_worker(facts, instance, seen))
+}

@@ -1,0 +1,116 @@
+//! RUNNING, and its step does nothing; no field of AWS says so.
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::evidence::causes::Causes;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::inventory::batch::job::Job;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Share, Spoken};
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{KIND, Seen, found_job, silent_for, step_of, terminate};
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let undetermined = |reason: String| {
+        let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
+        Some(Verdict::undetermined(KIND, id, name, reason))
+    };
+    let known = |holds: bool| holds.then_some(true);
+    let node = facts.inventory.batch.node_of(job);
+    let place = node.map_or_else(|| "not known".to_owned(), ToString::to_string);
+    q.holds(
+        "on which machine does it run?",
+        (place, ""),
+        known(node.is_some()),
+    );
+    let Some(node) = node else {
+        return undetermined("the machine it runs on is not known".into());
+    };
+    let state = facts.state.nodes.get(node);
+    let state = state.filter(|state| state.latest.is_some());
+    let age = state.and_then(|state| silent_for(facts, state));
+    let patience = facts.policy.batch.no_progress();
+    let heard = age.map_or_else(|| "never".to_owned(), |age| format!("{} ago", Spoken(age)));
+    let is_fresh = q.holds(
+        "is the probe there heard of?",
+        (heard, format_args!("at most {} ago", Spoken(patience))),
+        known(age.is_some_and(|age| age <= patience)),
+    );
+    let (Some(state), Some(age)) = (state, age) else {
+        return undetermined(format!("no probe on its machine {node}"));
+    };
+    if !is_fresh {
+        return undetermined(format!(
+            "the probe on {node} fell silent {} ago",
+            Spoken(age)
+        ));
+    }
+    let step = job.task_id().and_then(|task| step_of(facts, node, task));
+    let step = step.filter(|step| step.usage.end == StepEnd::Running);
+    let shown = if step.is_some() { "yes" } else { "no" };
+    q.holds(
+        "does the probe see its task?",
+        (shown, ""),
+        known(step.is_some()),
+    );
+    let Some(step) = step else {
+        return undetermined(format!("its task was not seen among the steps of {node}"));
+    };
+    let window = Window {
+        from: step.last_progress_at,
+        to: step.observed_at,
+    };
+    if !q.holds(
+        "for how long did it use no CPU, move no byte and start nothing?",
+        (
+            Spoken(window.length()),
+            format_args!("at least {}", Spoken(patience)),
+        ),
+        window.length() >= patience,
+    ) {
+        return None;
+    }
+    let tick = facts.policy.activity.tick();
+    let coverage = state.seen.coverage(window.from, window.to, tick);
+    let (coverage, bound) = (
+        coverage.unwrap_or(Share::NONE),
+        facts.policy.idle.min_coverage(),
+    );
+    let shown = coverage.compared_with(bound);
+    if !q.holds(
+        "how much of that time was seen?",
+        (&shown, format_args!("at least {bound}")),
+        known(coverage >= bound),
+    ) {
+        return undetermined(format!(
+            "undetermined: only {shown} of the last {} was seen",
+            Spoken(window.length())
+        ));
+    }
+    let causes = Causes::of_waiting(&step.usage.detail.states);
+    let busiest = step.usage.busiest_tool();
+    let seen = Seen {
+        window,
+        coverage: Some(coverage),
+        stuck: Stuck::NoProgress {
+            cpu: step.usage.cpu,
+            processes: step.usage.processes,
+            causes,
+            tool: busiest.map(|tool| tool.name.clone()),
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "a probe watched its processes and none did anything".into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: crate::rules::step::stalled::advice(causes),
+            command: Some(terminate(job, "no progress")),
+        },
+    };
+    Some(found_job(facts, job, Some(step.origin), seen))
+}

@@ -1,0 +1,190 @@
+//! What runs on Fargate, where no probe can run: judged on Container Insights where that is
+//! switched on, by families of tasks, and else listed as not judged, so that nobody takes
+//! silence for a good word.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::IdleNode;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::Job;
+use ebb_model::inventory::batch::task::{Task, TaskFamily};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::metric_activity::{CPU_AND_NETWORK, MetricActivity};
+use crate::rules::batch::context::KIND;
+use crate::rules::node::idle::by_metrics::{IdleTime, Outcome, idle_time};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell::option;
+
+/// A family that rests is idle, as a machine is.
+const IDLE: FindingKind = FindingKind::IdleNode;
+
+const REASON: &str = "it runs on Fargate, where no probe can run: what it does is not known";
+
+/// A job that is RUNNING there. Where its task is the only one of its family, what Container
+/// Insights tells of that is told of it, and the family is judged below.
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    q.holds("on which machine does it run?", ("Fargate", ""), None);
+    let why = why_not(facts, job)?;
+    let (id, name) = (job.id.as_str(), Some(job.name.as_str()));
+    Some(Verdict::undetermined(KIND, id, name, why))
+}
+
+/// Why a job that is RUNNING there is not judged; `None` where it is.
+pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
+    let batch = &facts.inventory.batch;
+    let own = batch.task_of(job);
+    let family = own.and_then(Task::on_fargate);
+    let Some(own) = own.filter(|_| family.is_some_and(|f| batch.insights.contains_key(&f))) else {
+        return Some(format!(
+            "{REASON}, for Container Insights tells nothing of its task"
+        ));
+    };
+    let is_beside = |task: &&Task| {
+        let same = (&task.family, &task.cluster_arn) == (&own.family, &own.cluster_arn);
+        same && task.runs_on_fargate()
+    };
+    match batch.tasks.values().filter(is_beside).count() {
+        0 | 1 => None,
+        many => Some(format!(
+            "{REASON}, for Container Insights tells of the busiest of {many} tasks of its family only"
+        )),
+    }
+}
+
+/// Tasks of one family, and where they are.
+struct Together<'a> {
+    region: Option<&'a Region>,
+    tasks: u32,
+}
+
+/// Tasks of ECS that run there: by their families where Container Insights tells of those,
+/// and one by one where it does not, unless they are of Batch jobs, which are told above.
+pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
+    let families = families(facts);
+    let judged = families
+        .iter()
+        .filter_map(|told| judge_family(facts, told, &mut Questions::unwritten(IDLE)));
+    let alone = alone(facts).map(|(arn, task)| {
+        let why = format!("{REASON}, for its cluster has no Container Insights");
+        Verdict::undetermined(IDLE, arn, task.group.as_deref(), why)
+    });
+    alone.chain(judged).collect()
+}
+
+/// The questions about the family or task of an id.
+pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    let families = families(facts);
+    let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
+    let asked = of_id.flat_map(|told| Questions::written(IDLE, |q| judge_family(facts, told, q)));
+    let is_alone = alone(facts).any(|(arn, _)| arn == id);
+    let of_task = is_alone.then(|| Questions::written(IDLE, |q| q.holds(TOLD, ("no", ""), None)));
+    asked.chain(of_task.into_iter().flatten()).collect()
+}
+
+/// What is asked of tasks first.
+const TOLD: &str = "does Container Insights tell of its family?";
+
+fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
+    let batch = &facts.inventory.batch;
+    let mut families: BTreeMap<TaskFamily, Together<'_>> = BTreeMap::new();
+    for task in batch.tasks.values() {
+        let family = task.on_fargate();
+        if let Some(family) = family.filter(|family| batch.insights.contains_key(family)) {
+            let region = task.region.as_ref();
+            let together = families.entry(family);
+            together.or_insert(Together { region, tasks: 0 }).tasks += 1;
+        }
+    }
+    families
+}
+
+/// Tasks of which nothing is told, by their ARNs.
+fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
+    let batch = &facts.inventory.batch;
+    let jobs = batch.jobs.values();
+    let of_jobs: BTreeSet<&str> = jobs.filter_map(|job| job.task_arn.as_deref()).collect();
+    let tasks = batch.tasks.iter().filter(move |(arn, task)| {
+        let family = task.on_fargate();
+        let is_told = family.is_some_and(|family| batch.insights.contains_key(&family));
+        task.runs_on_fargate() && !is_told && !of_jobs.contains(arn.as_str())
+    });
+    tasks.map(|(arn, task)| (arn.as_str(), task))
+}
+
+fn judge_family(
+    facts: &Facts<'_>,
+    (family, together): (&TaskFamily, &Together<'_>),
+    q: &mut Questions,
+) -> Option<Verdict> {
+    q.holds(TOLD, ("yes", ""), true);
+    let series = facts.inventory.batch.insights.get(family)?;
+    let activity = MetricActivity::from_series(facts, series, CPU_AND_NETWORK)?;
+    let outcome = idle_time(facts, &activity, None);
+    let (shown, holds) = match &outcome {
+        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::InUse(why) => (why.clone(), Some(false)),
+        Outcome::Unknown(why) => (why.clone(), None),
+    };
+    let after = Spoken(facts.policy.metrics.idle_after());
+    q.holds(
+        "for how long has the busiest of its tasks rested?",
+        (shown, format_args!("at least {after}")),
+        holds,
+    );
+    match outcome {
+        Outcome::Idle(idle) => found(family, together, &idle),
+        Outcome::InUse(_) => None,
+        Outcome::Unknown(why) => {
+            let (_, name) = family.names();
+            let id = family.as_str();
+            Some(Verdict::undetermined(IDLE, id, Some(name), why))
+        }
+    }
+}
+
+/// What Fargate costs is on the bill by service alone, so that no dollars are told.
+fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Option<Verdict> {
+    let never_active = (!idle.worked_before).then_some(idle.shown);
+    let (cluster, name) = family.names();
+    let region = together.region?;
+    let tasks = match together.tasks {
+        1 => "1 task".to_owned(),
+        many => format!("{many} tasks"),
+    };
+    let (of, on) = (option("--family", name), option("--cluster", cluster));
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(IDLE, region, family.as_str()),
+        kind: IDLE,
+        window: idle.window,
+        coverage: Some(idle.coverage),
+        evidence: Evidence::IdleNode(IdleNode::by_metrics(idle.window, never_active)),
+        confidence: Confidence {
+            level: Level::Low,
+            reason: format!(
+                "on Fargate no probe can run: by Container Insights the busiest of {tasks} rested, \
+                 which does not tell a monitoring agent from work"
+            ),
+        },
+        cost: None,
+        remedy: Remedy {
+            action: Action::ScaleIn,
+            advice: format!(
+                "Lower the desired count of what keeps {tasks} of {name} on Fargate in cluster \
+                 {cluster}, or stop them."
+            ),
+            command: Some(format!(
+                "aws ecs list-tasks --region {region} {on} {of} --launch-type FARGATE"
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::named(family.as_str().to_owned(), name, region),
+    })))
+}

@@ -1,0 +1,292 @@
+//! Orphans: a container goes on after its job is over, or is nobody's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::{Action, Finding, Remedy, Resource, StepLink};
+use ebb_model::inventory::batch::container_instances::ContainerInstance;
+use ebb_model::inventory::batch::job::{Job, JobStatus};
+use ebb_model::inventory::batch::task::task_id;
+use ebb_telemetry::step::{PlacedStep, StepKind};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+use jiff::Timestamp;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{
+    KIND, Seen, found, gpus_of, is_whole, part_of, silent_for, since,
+};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+/// Judges every container on a worker.
+pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let known = Known::of(facts);
+    running(facts)
+        .filter_map(|one| judge_one(facts, &one, &known, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about the container of an id.
+pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
+    let Some((node, _)) = id.split_once('/') else {
+        return Vec::new();
+    };
+    let known = Known::of(facts);
+    running(facts)
+        .filter(|one| one.worker.node.as_str() == node && one.id() == id)
+        .flat_map(|one| Questions::written(KIND, |q| judge_one(facts, &one, &known, q)))
+        .collect()
+}
+
+/// The containers of which neither Batch nor ECS knows, as findings name them.
+pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
+    let known = Known::of(facts);
+    let facts = *facts;
+    running(&facts)
+        .filter(move |one| one.is_fresh(&facts) && known.has_none_of(&facts, one))
+        .map(|one| one.id())
+}
+
+/// A container of a task that runs on a worker.
+struct Running<'a> {
+    worker: &'a ContainerInstance,
+    step: PlacedStep,
+    /// For how long the worker's probe has been silent.
+    silent: Option<Duration>,
+}
+
+impl Running<'_> {
+    fn id(&self) -> String {
+        format!("{}/{}", self.worker.node, self.task())
+    }
+
+    fn task(&self) -> &str {
+        &self.step.usage.id.key
+    }
+
+    fn is_fresh(&self, facts: &Facts<'_>) -> bool {
+        self.silent
+            .is_some_and(|silent| silent <= facts.policy.idle.after())
+    }
+}
+
+fn running<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Running<'a>> + use<'a> {
+    let facts = *facts;
+    let workers = facts.inventory.batch.container_instances.values();
+    workers.flat_map(move |worker| {
+        let state = facts.state.nodes.get(&worker.node);
+        let silent = state.and_then(|state| silent_for(&facts, state));
+        let steps = state
+            .into_iter()
+            .flat_map(|state| state.running(&worker.node));
+        let tasks = steps.filter(|step| step.usage.id.kind == StepKind::EcsTask);
+        tasks.map(move |step| Running {
+            worker,
+            step,
+            silent,
+        })
+    })
+}
+
+/// Tasks that somebody knows.
+struct Known<'a> {
+    /// Those of Batch, with when each was over; `None` for one under way.
+    over: BTreeMap<&'a str, Option<Timestamp>>,
+    /// Those that ECS tells.
+    of_ecs: BTreeSet<&'a str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(facts: &Facts<'a>) -> Self {
+        let batch = &facts.inventory.batch;
+        Self {
+            over: batch.jobs.values().flat_map(over).collect(),
+            of_ecs: batch.tasks.keys().filter_map(|arn| task_id(arn)).collect(),
+        }
+    }
+
+    /// Whether neither Batch nor ECS knows of it: ECS must tell its tasks, all of them.
+    fn has_none_of(&self, facts: &Facts<'_>, one: &Running<'_>) -> bool {
+        !self.over.contains_key(one.task()) && self.ecs_has(facts, one) == Some(false)
+    }
+
+    fn ecs_has(&self, facts: &Facts<'_>, one: &Running<'_>) -> Option<bool> {
+        let tells = !self.of_ecs.is_empty() && is_whole(facts, &one.worker.region);
+        tells.then(|| self.of_ecs.contains(one.task()))
+    }
+}
+
+/// The tasks of a job, with when each was over; `None` for one that is under way.
+fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
+    let ended = matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
+    let current = job
+        .task_id()
+        .map(|task| (task, job.stopped_at.filter(|_| ended)));
+    let earlier = job.attempts.iter().filter_map(|attempt| {
+        let task = task_id(attempt.task_arn.as_deref()?)?;
+        Some((task, attempt.stopped_at))
+    });
+    // Of a task that is both, the job's own word counts: it comes last.
+    earlier.chain(current)
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    known: &Known<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let heard = one.silent.map(|silent| format!("{} ago", Spoken(silent)));
+    let is_fresh = one.is_fresh(facts);
+    q.holds(
+        "is the probe of its machine heard of?",
+        (
+            heard.unwrap_or_else(|| "never".to_owned()),
+            format_args!("at most {} ago", Spoken(facts.policy.idle.after())),
+        ),
+        is_fresh.then_some(true),
+    );
+    let over = known.over.get(one.task());
+    let is_under_way = matches!(over, Some(None));
+    let goes_on = q.holds(
+        "does a Batch job go on in it?",
+        (
+            match over {
+                Some(None) => "yes",
+                Some(Some(_)) => "its job is over",
+                None => "none that Batch knows",
+            },
+            "",
+        ),
+        !is_under_way,
+    );
+    if !goes_on || !is_fresh {
+        return None;
+    }
+    match over.copied().flatten() {
+        Some(ended) => outlived(facts, one, ended, q),
+        None => vanished(facts, one, known, q),
+    }
+}
+
+/// A container whose job was over at a time.
+fn outlived(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    ended: Timestamp,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let patience = Duration::from_secs(facts.policy.batch.orphan_seconds);
+    let ago = since(facts, ended)?;
+    q.holds(
+        "for how long has its job been over?",
+        (Spoken(ago), format_args!("at least {}", Spoken(patience))),
+        ago >= patience,
+    )
+    .then(|| found_one(facts, one, ended, Some(ended)))?
+}
+
+/// A container of which nobody knows any more.
+fn vanished(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    known: &Known<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let told = known.ecs_has(facts, one);
+    if !q.holds(
+        "does ECS know of its task?",
+        (
+            match told {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "not all of what it knows could be read",
+            },
+            "",
+        ),
+        told.map(|knows| !knows),
+    ) {
+        return None;
+    }
+    let jobless = facts.memory.jobless.get(&one.id());
+    let (sweeps, least) = (
+        jobless.map_or(0, |jobless| jobless.sweeps),
+        facts.policy.batch.vanished_sweeps,
+    );
+    let again = q.holds(
+        "how many sweeps in a row found it so?",
+        (sweeps, format_args!("at least {least}")),
+        (sweeps >= least).then_some(true),
+    );
+    match jobless.filter(|_| again) {
+        Some(jobless) => found_one(facts, one, jobless.since, None),
+        None => Some(Verdict::undetermined(
+            KIND,
+            &one.id(),
+            Some(&one.step.usage.name),
+            format!(
+                "neither Batch nor ECS knows of its job; a verdict takes {least} sweeps in a row \
+                 that find it so, and {sweeps} did"
+            ),
+        )),
+    }
+}
+
+/// Waste since `from`; `ended` is when its job was over, `None` where nobody knows of that.
+fn found_one(
+    facts: &Facts<'_>,
+    one: &Running<'_>,
+    from: Timestamp,
+    ended: Option<Timestamp>,
+) -> Option<Verdict> {
+    let (worker, step) = (one.worker, &one.step);
+    let instance = facts.instance(&worker.node)?;
+    let task = one.task();
+    let seen = Seen {
+        window: Window {
+            from,
+            to: step.observed_at.max(from),
+        },
+        coverage: None,
+        stuck: Stuck::Orphan {
+            cpu: step.usage.cpu,
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "a probe sees its processes, and neither Batch nor ECS knows of them".into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: format!(
+                "Stop the container of task {task} on {}; its agent has lost it.",
+                worker.node
+            ),
+            command: Some(format!(
+                "aws ssm start-session --region {} --target {}",
+                worker.region, worker.node
+            )),
+        },
+    };
+    let resource = Resource {
+        id: one.id(),
+        name: Some(step.usage.name.clone()),
+        node: Some(worker.node.to_string()),
+        origin: step.origin,
+        ..Resource::of_instance(instance, facts.controller(instance), step.origin)
+    };
+    let mut finding = found(resource, None, seen);
+    if let (None, Evidence::StuckJob(evidence)) = (ended, &mut finding.evidence) {
+        evidence.stuck_for = None;
+    }
+    let asked = step.usage.requested.into();
+    let price = part_of(facts, instance, asked, gpus_of(step));
+    Some(Verdict::Waste(Box::new(Finding {
+        cost: price.map(|price| price.wasted_over(finding.window)),
+        steps: vec![StepLink::of(step, &step.usage.name, None)],
+        ..finding
+    })))
+}

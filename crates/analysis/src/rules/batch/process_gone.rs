@@ -1,0 +1,70 @@
+//! RUNNING for Batch, and the probe saw its last process end: the agent lost the end.
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::batch::Stuck;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::inventory::batch::job::Job;
+use ebb_telemetry::step::{PlacedStep, StepEnd, StepKind};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::batch::context::{Seen, found_job, silent_for, since, step_of, terminate};
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
+    let node = facts.inventory.batch.node_of(job)?;
+    let state = facts.state.nodes.get(node)?;
+    let patience = Duration::from_secs(facts.policy.batch.process_gone_seconds);
+    let is_fresh = silent_for(facts, state).is_some_and(|age| age <= facts.policy.idle.after());
+    let task = job.task_id()?;
+    // The state forgets what ended a quarter of an hour ago; the lake does not.
+    let in_lake = || {
+        let mut ended = facts.finished.iter();
+        ended.find(|step| {
+            let id = &step.usage.id;
+            step.node == *node && id.kind == StepKind::EcsTask && id.key == task
+        })
+    };
+    let kept = step_of(facts, node, task);
+    let step: Option<&PlacedStep> = kept.as_ref().or_else(in_lake);
+    let ended = step.filter(|step| step.usage.end != StepEnd::Running);
+    let gone = ended.and_then(|step| since(facts, step.observed_at));
+    let shown = match (step, gone) {
+        (_, Some(gone)) => format!("{} ago", Spoken(gone)),
+        (Some(_), None) => "it lives".to_owned(),
+        (None, _) => "not seen".to_owned(),
+    };
+    let goes_on = is_fresh
+        && q.holds(
+            "did its last process end?",
+            (shown, Spoken(patience)),
+            step.map(|_| gone.is_some_and(|gone| gone >= patience)),
+        );
+    let step = ended.filter(|_| goes_on)?;
+    let seen = Seen {
+        window: Window {
+            from: step.observed_at,
+            to: facts.now,
+        },
+        coverage: None,
+        stuck: Stuck::ProcessGone {
+            end: step.usage.end,
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: "a probe saw its last process end, and goes on being heard of".into(),
+        },
+        remedy: Remedy {
+            action: Action::Investigate,
+            advice: "Restart the ECS agent and the container runtime of its machine; end the job \
+                     so that it is tried elsewhere."
+                .into(),
+            command: Some(terminate(job, "its processes are gone")),
+        },
+    };
+    Some(found_job(facts, job, Some(step.origin), seen))
+}

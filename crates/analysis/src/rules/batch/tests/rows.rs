@@ -1,0 +1,290 @@
+//! The rows of the table of ways to be stuck that only the inventory, or inventory and
+//! probe together, can tell.
+
+use std::time::Duration;
+
+use ebb_model::inventory::batch::job::{Attempt, JobStatus};
+use ebb_model::inventory::batch::task::Task;
+use ebb_model::inventory::batch::{FrontJob, JobQueue};
+use ebb_model::inventory::instance::Instance;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::heartbeat::node_signals::Pressure;
+use ebb_telemetry::step::{StepEnd, StepUsage};
+use ebb_telemetry::testing::{at, node};
+use ebb_telemetry::units::Bytes;
+
+use crate::rules::batch::tests::check;
+use crate::testing::{World, asked, instance, region, step};
+
+/// The task of the job of [`World::with_job`].
+fn task_arn() -> String {
+    format!("arn:aws:ecs:us-east-1:1:task/b/{:032x}", 1)
+}
+
+/// An hour in which the worker works, beside what its steps do.
+fn watched(mut world: World, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
+    world.watch(1, 0, 60, |minute, h| {
+        h.workload.cpu = Some(ebb_telemetry::units::CpuTime::from_millis(30_000));
+        h.steps = steps(minute * 60 + 60);
+    });
+    world
+}
+
+fn job(status: JobStatus) -> World {
+    World::with([instance(1)]).with_job(status, asked(2, 4))
+}
+
+#[test]
+fn a_runnable_job_at_the_head_of_its_queue_is_stuck_after_half_an_hour() {
+    let world = |head: &str, since_s: u64, strangers: bool| {
+        let mut world = job(JobStatus::Runnable);
+        world.job().status_reason = Some("UNDETERMINED - no root cause".into());
+        let front = FrontJob {
+            job: ebb_model::inventory::batch::job::JobId::new(head).expect("an id"),
+            since: Some(at(since_s)),
+        };
+        let mut queue = JobQueue::new("q", region());
+        queue.front = Some(vec![front]);
+        queue.environments = vec!["env".to_owned()];
+        world.inventory.batch.queues.push(queue);
+        if strangers {
+            world.inventory.instances.insert(node(2), stranger(1_000));
+        }
+        world.now = at(3_600);
+        world
+    };
+    let verdict = |head: &str, since_s: u64, strangers: bool| {
+        let of_job = |f: &&ebb_model::finding::Finding| f.resource.id == "job-1";
+        let report = world(head, since_s, strangers).judge();
+        let found = report.findings.iter().find(of_job);
+        found.map(|finding| finding.evidence.to_string())
+    };
+    let head = "RUNNABLE at the head of its queue for 33 min: ";
+    let said = verdict("job-1", 1_600, false).expect("it is stuck");
+    assert!(said.starts_with(head), "{said}");
+    let said = verdict("job-1", 1_600, true).expect("it is stuck");
+    assert!(
+        said.ends_with("machines that started and never joined their cluster: 1"),
+        "{said}"
+    );
+    let mut of_another = world("job-1", 1_600, true);
+    of_another.inventory.batch.queues[0].environments = vec!["other".to_owned()];
+    let found = of_another.judge().findings;
+    assert!(
+        found
+            .iter()
+            .all(|f| !f.evidence.to_string().contains("joined their cluster"))
+    );
+    assert_eq!(verdict("job-1", 2_000, false), None);
+    assert_eq!(verdict("other", 0, false), None);
+}
+
+#[test]
+fn a_starting_job_is_stuck_when_its_container_does_not_come() {
+    let world = |created_s: Option<u64>, pulls: bool, waited_s: Option<u64>| {
+        let mut world = job(JobStatus::Starting);
+        world.job().started_at = None;
+        let task = Task {
+            created_at: created_s.map(at),
+            pull_started_at: pulls.then(|| at(60)),
+            ..Task::default()
+        };
+        world.inventory.batch.tasks.insert(task_arn(), task);
+        world.now = at(3_600);
+        world.memory.disconnected_since.clear();
+        world.watch(1, 0, 60, |_, h| {
+            h.workload.cpu = Some(ebb_telemetry::units::CpuTime::from_millis(30_000));
+            h.background.disk = Some(Bytes::mib(6_000));
+            h.detail.pressure = waited_s.map(|waited| Pressure {
+                disk_some: Duration::from_secs(waited),
+                ..Pressure::default()
+            });
+        });
+        world
+    };
+    let said = "STARTING for 30 min: its image is being pulled; no process of it has begun, and \
+                its machine's background moves 100.0 MiB/s on disk";
+    check(&world(Some(1_800), true, None), said);
+    let some = format!("{said}; tasks waited for it 48 % of the time");
+    check(&world(Some(1_800), true, Some(29)), &some);
+    let most = format!("{said}, which is saturated: tasks waited for it 50 % of the time");
+    let saturated = world(Some(1_800), true, Some(30));
+    check(&saturated, &most);
+    let advice = saturated.verdict().expect("it is stuck").remedy.advice;
+    assert!(advice.starts_with("Its machine's disk"), "{advice}");
+    check(
+        &world(Some(1_800), false, None),
+        "its container is being made",
+    );
+    check(&world(Some(3_000), true, Some(60)), "well");
+    check(&world(None, true, None), "well");
+}
+
+#[test]
+fn a_running_job_is_stuck_when_its_last_process_ended_long_ago() {
+    let world = |ended_s: u64| {
+        watched(job(JobStatus::Running), |observed| {
+            let gone = observed >= ended_s;
+            let usage = step(observed.min(ended_s), |s| {
+                s.end = if gone {
+                    StepEnd::Signalled(9)
+                } else {
+                    StepEnd::Running
+                };
+            });
+            vec![usage]
+        })
+    };
+    check(
+        &world(3_000),
+        "RUNNING for Batch, but its last process was ended by signal 9 10 min ago",
+    );
+    check(&world(3_540), "its task was not seen");
+    // The state has forgotten it; the lake has not.
+    let mut long_gone = watched(job(JobStatus::Running), |_| Vec::new());
+    check(&long_gone, "its task was not seen");
+    let mut ended = ebb_telemetry::testing::placed_step(1, 10);
+    ended.usage.id.key = format!("{:032x}", 1);
+    long_gone.finished.push(ended);
+    check(&long_gone, "but its last process exited with status 0");
+}
+
+#[test]
+fn a_container_that_outlives_its_job_is_an_orphan() {
+    let running = |observed| vec![step(observed, |_| ())];
+    let world = |status, stopped_s: Option<u64>| {
+        let mut world = watched(job(status), running);
+        world.job().stopped_at = stopped_s.map(at);
+        world
+    };
+    let orphan = "its job has been over for 40 min and its container goes on";
+    check(&world(JobStatus::Failed, Some(1_200)), orphan);
+    check(&world(JobStatus::Succeeded, Some(1_200)), orphan);
+    check(&world(JobStatus::Failed, Some(3_000)), "well");
+    // It was an earlier attempt's.
+    let mut retried = world(JobStatus::Runnable, None);
+    retried.job().task_arn = None;
+    retried.job().attempts = vec![Attempt {
+        task_arn: Some(task_arn()),
+        stopped_at: Some(at(1_200)),
+        ..Attempt::default()
+    }];
+    check(&retried, orphan);
+}
+
+#[test]
+fn a_task_that_neither_batch_nor_ecs_knows_is_an_orphan_only_when_both_told_all() {
+    let world = |ecs_tells: Option<&str>, gap: Option<&str>| {
+        let mut world = watched(job(JobStatus::Running), |o| vec![step(o, |_| ())]);
+        world.inventory.batch.jobs.clear();
+        if let Some(task) = ecs_tells {
+            let arn = format!("arn:aws:ecs:us-east-1:1:task/b/{task}");
+            world.inventory.batch.tasks.insert(arn, Task::default());
+        }
+        world
+            .inventory
+            .gaps
+            .extend(gap.map(|scope| Gap::new(scope.to_owned(), "AccessDenied")));
+        world
+    };
+    let sweep = |world: &mut World| {
+        world.memory = crate::sweep_memory::next_memory(&world.facts());
+        world.now
+    };
+    let mut seen = world(Some("other"), None);
+    let first = sweep(&mut seen);
+    check(
+        &seen,
+        "a verdict takes 2 sweeps in a row that find it so, and 1 did",
+    );
+    seen.watch(1, 60, 70, |minute, h| {
+        h.steps = vec![step(minute * 60 + 60, |_| ())]
+    });
+    let second = seen.now;
+    let mut interrupted = World {
+        inventory: world(Some("other"), Some("us-east-1: ecs:ListTasks")).inventory,
+        ..seen.clone()
+    };
+    sweep(&mut interrupted);
+    interrupted.inventory.gaps.clear();
+    sweep(&mut interrupted);
+    check(&interrupted, "and 1 did");
+    sweep(&mut seen);
+    let words = "neither Batch nor ECS knows of its job any more, and its container goes on";
+    check(&seen, words);
+    let orphan = seen.verdict().expect("an orphan");
+    assert_eq!(orphan.window.from, first);
+    assert!(orphan.window.to > first && orphan.window.to <= second);
+    let known = |ecs_tells: Option<&str>, gap: Option<&str>| {
+        let mut world = world(ecs_tells, gap);
+        sweep(&mut world);
+        sweep(&mut world);
+        check(&world, "well");
+    };
+    known(Some(&format!("{:032x}", 1)), None);
+    known(None, None);
+    known(Some("other"), Some("us-east-1: ecs:ListTasks"));
+    let of_another = "account 000000000002 us-east-1: ecs:ListTasks";
+    known(Some("other"), Some(of_another));
+}
+
+fn stranger(launched_s: u64) -> Instance {
+    let mut stranger = instance(2);
+    stranger.launched_at = Some(at(launched_s));
+    stranger
+        .tags
+        .insert("aws:batch:compute-environment".into(), "env".into());
+    stranger
+}
+
+#[test]
+fn a_machine_of_an_environment_that_never_joined_is_stuck() {
+    let world = |launched_s: u64, gap: bool| {
+        let mut world = World::with([stranger(launched_s)]);
+        if gap {
+            world.inventory.gaps.push(Gap::new(
+                "us-east-1: ecs:ListContainerInstances",
+                "AccessDenied",
+            ));
+        }
+        world.now = at(3_600);
+        world
+    };
+    check(
+        &world(600, false),
+        "started 50 min ago and never joined its cluster",
+    );
+    check(&world(3_000, false), "no probe on it, and no metrics");
+    check(&world(600, true), "no probe on it, and no metrics");
+    let mut alive = world(600, false);
+    alive.watch(2, 0, 60, |_, _| {});
+    check(&alive, "though its probe tells that it lives");
+}
+
+#[test]
+fn what_batch_calls_invalid_is_told_on_sight() {
+    let world = |status: &str| {
+        let mut world = World::default().with_job(JobStatus::Succeeded, asked(1, 1));
+        let environment = &mut world.inventory.batch.environments[0];
+        environment.status = Some(status.into());
+        environment.status_reason = Some("CLIENT_ERROR - Not authorized".into());
+        world
+    };
+    check(&world("INVALID"), "INVALID: CLIENT_ERROR - Not authorized");
+    check(&world("VALID"), "well");
+    let queue = |status: &str| {
+        let mut world = world("VALID");
+        let mut queue = JobQueue::new("q", region());
+        queue.status = Some(status.into());
+        world.inventory.batch.queues.push(queue);
+        world
+    };
+    let words = "INVALID: Batch gives no reason";
+    check(&queue("INVALID"), words);
+    let mut told = queue("INVALID");
+    let last = told.inventory.batch.queues.last_mut();
+    let words = "its compute environments are of two kinds";
+    last.expect("it was added").status_reason = Some(words.to_owned());
+    check(&told, words);
+    check(&queue("VALID"), "well");
+}

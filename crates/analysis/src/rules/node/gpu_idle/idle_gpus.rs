@@ -1,0 +1,146 @@
+//! GPUs of one node that were idle.
+
+use std::time::Duration;
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::confidence::Confidence;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::SeenBy;
+use ebb_model::finding::evidence::node::QuietGpu;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
+use ebb_sizing::cheapest_type::cheapest_with;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Bytes, Share, Spoken};
+
+use crate::facts::Facts;
+use crate::rules::node::idle;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
+    Duration::from_secs(facts.policy.gpu.idle_after_seconds)
+}
+
+/// Whether GPUs that rest for so long beside cores that work, or not, are waste; how long is
+/// `None` where nobody watched them.
+pub(crate) fn is_waste(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut Questions,
+    (works, rests, seen): (bool, Option<Duration>, Share),
+) -> bool {
+    let (patience, enough) = (patience(facts), facts.policy.idle.min_coverage());
+    let shown = rests.map_or_else(|| "not watched".to_owned(), |t| Spoken(t).to_string());
+    idle::stands_by(facts, instance, q).is_none()
+        && q.holds(
+            "do its cores work? (where all rests, the idle rule speaks)",
+            (if works { "yes" } else { "no" }, ""),
+            works,
+        )
+        && q.holds(
+            "for how long did its GPUs compute nothing?",
+            (shown, Spoken(patience)),
+            rests.map(|rests| rests >= patience),
+        )
+        && q.holds(
+            "how much of that time was seen?",
+            (seen.compared_with(enough), enough),
+            (seen >= enough).then_some(true),
+        )
+}
+
+/// GPUs that rest, and how that is known.
+pub(crate) struct Resting {
+    pub window: Window,
+    pub seen: Share,
+    pub gpus: u32,
+    pub held: Option<Bytes>,
+    pub holders: Vec<String>,
+    pub seen_by: SeenBy,
+    pub origin: Origin,
+    pub(crate) confidence: Confidence,
+}
+
+pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) -> Verdict {
+    let (window, held) = (resting.window, resting.held);
+    let is_held = held.is_some_and(|held| held.0 >= facts.policy.gpu.held_bytes);
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let instead = spec.and_then(|spec| without_gpus(facts, instance, spec));
+    let kind = if is_held {
+        FindingKind::HeldGpuMemory
+    } else {
+        FindingKind::IdleGpu
+    };
+    let controller = facts.controller(instance);
+    let advice = match (&instead, is_held) {
+        (_, true) => "End the process that holds the memory when it is not used: a notebook's \
+                      kernel or a server without requests keeps a GPU from all others."
+            .to_owned(),
+        (Some((name, _)), false) => match &controller {
+            Some(controller) => format!("Let {controller} start {name} for this work."),
+            None => format!("Run this work on {name}, which has as many cores and as much memory."),
+        },
+        (None, false) => "Run this work on a machine without GPUs.".to_owned(),
+    };
+    let cost = facts.price_of(instance).and_then(|price| {
+        let (list, then) = (price.list?, instead.as_ref()?.1);
+        let saved = price.scaled(UsdPerHour(list.0 - then.0), list);
+        Some(saved.wasted_over(window))
+    });
+    let (region, id) = (&instance.region, &instance.id);
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(kind, region, id.as_str()),
+        kind,
+        window,
+        coverage: Some(resting.seen),
+        evidence: Evidence::Gpu(QuietGpu {
+            gpus: resting.gpus,
+            quiet_for: window.length(),
+            held,
+            holders: resting.holders,
+            instead: instead.map(|(name, _)| name),
+            seen_by: resting.seen_by,
+        }),
+        confidence: resting.confidence,
+        cost,
+        remedy: Remedy {
+            action: if is_held {
+                Action::Investigate
+            } else {
+                Action::Rightsize
+            },
+            advice,
+            command: Some(format!(
+                "aws ssm start-session --region {region} --target {id}"
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, resting.origin),
+    }))
+}
+
+/// The cheapest type without GPUs that has as many cores and as much memory, if it is
+/// cheaper.
+fn without_gpus(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    spec: &TypeSpec,
+) -> Option<(ebb_telemetry::identity::InstanceType, UsdPerHour)> {
+    let now = facts.catalogue.on_demand(&instance.region, &spec.name)?;
+    let placed = cheapest_with(facts.catalogue, &instance.region, |other| {
+        other.vcpus >= spec.vcpus
+            && other.memory >= spec.memory
+            && other.architecture == spec.architecture
+            && other.gpus.is_none()
+            && other.accelerators.is_none()
+            && !other.burstable
+            && !other.metal
+            && other.current_generation
+    })?;
+    (placed.per_hour < now).then_some((placed.instance_type, placed.per_hour))
+}

@@ -1,0 +1,414 @@
+//! Idle node: it runs and is billed, and no workload on it did anything.
+
+pub mod by_metrics;
+pub mod idle_time;
+pub mod keeper;
+pub mod last_steps;
+pub mod remedy;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::{IdleNode, KeptAliveBy, SeenBy};
+use ebb_model::finding::{Finding, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_node_state::node_state::{Latest, NodeState};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+use jiff::Timestamp;
+
+use crate::activity_history::ActivityHistory;
+use crate::coverage;
+use crate::facts::Facts;
+use crate::rules::node::idle::idle_time::Quiet;
+use crate::rules::node::idle::keeper::{LastEnds, Patience};
+use crate::rules::node::recurring_idle;
+use crate::rules::node::recurring_idle::Usual;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::IdleNode;
+
+/// Judges every running instance.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let known = ByBatch::of(facts);
+    let instances = facts.inventory.instances.values();
+    instances
+        .filter_map(|i| judge_one(facts, i, &known, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one machine.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
+}
+
+/// What Batch tells of machines, looked up once for all.
+struct ByBatch<'a> {
+    /// Those that its own rule judges.
+    judged: BTreeSet<&'a NodeId>,
+    ends: LastEnds<'a>,
+}
+
+impl<'a> ByBatch<'a> {
+    fn of(facts: &Facts<'a>) -> Self {
+        Self {
+            judged: judged_by_batch(facts),
+            ends: keeper::last_ends(facts),
+        }
+    }
+}
+
+/// Where a job is RUNNING, an agent is lost or a machine never joined, the Batch rule
+/// says what is wrong; saying it twice would count the same dollars twice.
+fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
+    let batch = &facts.inventory.batch;
+    let jobs = batch.jobs.values();
+    let running = jobs.filter(|job| job.status == JobStatus::Running);
+    running
+        .filter_map(|job| batch.node_of(job))
+        .chain(facts.memory.disconnected_since.keys())
+        .chain(crate::rules::batch::never_joined::nodes(facts).map(|instance| &instance.id))
+        .collect()
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    known: &ByBatch<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let is_batchs = known.judged.contains(&instance.id);
+    let is_asked = q.holds(
+        "does it run?",
+        (format_args!("{:?}", instance.state), "Running"),
+        instance.state == InstanceState::Running,
+    ) && q.holds(
+        "does a Batch job run on it, or is its ECS agent lost?",
+        (
+            if is_batchs {
+                "yes: the Batch rule judges it"
+            } else {
+                "no"
+            },
+            "",
+        ),
+        !is_batchs,
+    );
+    if !is_asked {
+        return None;
+    }
+    match quiet(facts, instance, &known.ends, q) {
+        Ok(quiet) => Some(Verdict::Waste(Box::new(found(facts, instance, quiet?)))),
+        Err(reason) => {
+            let (id, name) = (instance.id.as_str(), instance.name());
+            Some(Verdict::undetermined(KIND, id, name, reason))
+        }
+    }
+}
+
+/// `None` where it is in use; errs with the reason why that cannot be told.
+fn quiet(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    ends: &LastEnds<'_>,
+    q: &mut Questions,
+) -> Result<Option<Quiet>, String> {
+    if let Some(tag) = stands_by(facts, instance, q) {
+        return Err(format!("meant to stand by: tag {tag}"));
+    }
+    let node = facts.state.nodes.get(&instance.id);
+    match node.and_then(|node| Some((node, node.latest.as_ref()?))) {
+        None => by_metrics::quiet(facts, instance, q),
+        Some((node, latest)) => by_probe(facts, instance, (node, latest), ends, q),
+    }
+}
+
+/// Asks whether a machine is meant to stand by; answers the tag that says so.
+pub(crate) fn stands_by(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut Questions,
+) -> Option<String> {
+    let tag = standby_tag(facts, instance);
+    q.holds(
+        "is it meant to stand by?",
+        (
+            tag.as_deref().unwrap_or("no such tag"),
+            format_args!("none of {:?}", facts.policy.idle.standby_tags),
+        ),
+        tag.is_none().then_some(true),
+    );
+    tag
+}
+
+pub(crate) fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<String> {
+    let wanted = &facts.policy.idle.standby_tags;
+    let is_wanted = |key: &str, value: &str| {
+        let names = |wanted: &String| match wanted.strip_prefix(key) {
+            Some("") => true,
+            Some(rest) => rest.strip_prefix('=') == Some(value),
+            None => false,
+        };
+        wanted.iter().any(names)
+    };
+    let mut carried = instance.tags.iter();
+    let (key, value) = carried.find(|(key, value)| is_wanted(key, value))?;
+    Some(format!("{key}={value}"))
+}
+
+/// What a saving a month may be told from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Projection {
+    /// What was seen goes on for a month.
+    Month,
+    /// Too little was seen for that: the saving is what the window itself cost.
+    WindowOnly,
+}
+
+fn by_probe(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    (node, latest): (&NodeState, &Latest),
+    ends: &LastEnds<'_>,
+    q: &mut Questions,
+) -> Result<Option<Quiet>, String> {
+    let policy = &facts.policy.idle;
+    // In use, if not now: a schedule or its low duty is told instead.
+    let history = ActivityHistory::from_probe(facts, instance, node);
+    let usual = history.and_then(|history| recurring_idle::usual(facts, instance, &history));
+    if !q.holds(
+        "does it rest as it is used to?",
+        (usual.map_or("not known to", Usual::words), ""),
+        usual.is_none(),
+    ) {
+        return Ok(None);
+    }
+    let silent = elapsed(latest.end, facts.now).unwrap_or_default();
+    if !q.holds(
+        "is its probe heard of?",
+        (
+            format_args!("{} ago", Spoken(silent)),
+            format_args!("at most {} ago", Spoken(policy.after())),
+        ),
+        (silent <= policy.after()).then_some(true),
+    ) {
+        return Err(probe_silent(facts, instance, silent));
+    }
+    let Some(from) = quiet_since(instance, node) else {
+        return Ok(None);
+    };
+    let to = latest.end;
+    let Some(kept_alive_by) = rests_long(facts, instance, (node, Window { from, to }), ends, q)?
+    else {
+        return Ok(None);
+    };
+    sees_all(facts, instance, latest, q).map_err(|unseen| format!("undetermined: {unseen}"))?;
+    let (window, coverage) = coverage::observed(facts, &instance.id, node, Window { from, to });
+    let least = policy.min_coverage();
+    let shown = coverage.compared_with(least);
+    if !q.holds(
+        "how much of that time was seen?",
+        (&shown, format_args!("at least {least}")),
+        (coverage >= least).then_some(true),
+    ) {
+        return Err(format!(
+            "undetermined: only {shown} of the last {} was seen",
+            Spoken(window.length())
+        ));
+    }
+    Ok(Some(Quiet {
+        window,
+        coverage,
+        evidence: evidence(node, latest, window, kept_alive_by),
+        origin: latest.origin,
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!("a probe saw {coverage} of the window, process by process"),
+        },
+        projection: Projection::Month,
+    }))
+}
+
+/// What keeps a node that rested for as long as it is given; `None` of one that rested for
+/// less. Errs where it is meant to rest, or was not watched for as long.
+fn rests_long(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    (node, window): (&NodeState, Window),
+    ends: &LastEnds<'_>,
+    q: &mut Questions,
+) -> Result<Option<Option<KeptAliveBy>>, String> {
+    const HOW_LONG: &str = "for how long did no workload do anything?";
+    let (rested, was_active) = (window.length(), node.active_until.is_some());
+    let least = keeper::least_patience(facts);
+    // Most nodes work, and who keeps those is not looked up.
+    if was_active && rested < least {
+        let bound = format!("at least {}", Spoken(least));
+        q.holds(HOW_LONG, (Spoken(rested), bound), false);
+        return Ok(None);
+    }
+    let after = facts.policy.idle.after();
+    let keeper = keeper::of(facts, instance, node);
+    let (patience, meant) = match keeper::patience(facts, instance, keeper.as_ref(), ends) {
+        Patience::For(time) => (time, None),
+        Patience::Meant(why) => (after, Some(why).filter(|_| rested >= after)),
+    };
+    let keeps = || keeper.as_ref().map(ToString::to_string);
+    let shown = meant.clone().or_else(keeps);
+    q.holds(
+        "what keeps it from being stopped?",
+        (shown.as_deref().unwrap_or("nothing that shows"), ""),
+        meant.is_none().then_some(true),
+    );
+    if let Some(why) = meant {
+        return Err(why);
+    }
+    let (rested, patience) = (Spoken(rested), Spoken(patience));
+    let is_long = rested.0 >= patience.0;
+    q.holds(
+        HOW_LONG,
+        (&rested, format_args!("at least {patience}")),
+        // Of one that was never seen to work it is not known what it did before.
+        (is_long || was_active).then_some(is_long),
+    );
+    match (is_long, was_active) {
+        (true, _) => Ok(Some(keeper)),
+        (false, true) => Ok(None),
+        (false, false) => Err(format!(
+            "watched for only {rested}; a verdict takes {patience}"
+        )),
+    }
+}
+
+/// The end of the last activity, or when watching began; never before the
+/// machine was started, so that a window is never longer than its life.
+fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
+    node.active_until
+        .max(node.first_seen)
+        .max(instance.launched_at)
+}
+
+/// Which of agent, host and probe is dead: ECS hears the agent, so the host lives.
+fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
+    let worker = facts.inventory.batch.container_instances.on(&instance.id);
+    let lives = worker.and_then(|(_, worker)| worker.agent_connected) == Some(true);
+    let silent = format!("its probe fell silent {} ago", Spoken(silent));
+    match lives {
+        true => format!("{silent} while its ECS agent is connected: the probe has stopped"),
+        false => silent,
+    }
+}
+
+fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
+    to.duration_since(from).try_into().ok()
+}
+
+/// Asks whether all that a node may be busy with is seen, by its probe or by its metrics:
+/// no rule takes idle hours from what does not show them.
+pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> bool {
+    let node = facts.state.nodes.get(&instance.id);
+    match node.and_then(|node| node.latest.as_ref()) {
+        Some(latest) => sees_all(facts, instance, latest, q).is_ok(),
+        None => by_metrics::see_everything(facts, instance, q).is_ok(),
+    }
+}
+
+/// Asks whether what a node may have been busy with was seen: no rule takes hours at rest
+/// from a probe that cannot tell. Errs with what it does not see.
+pub(crate) fn sees_all(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    latest: &Latest,
+    q: &mut Questions,
+) -> Result<(), &'static str> {
+    let unseen = unseen_signal(facts, instance, latest);
+    q.holds(
+        "does its probe see all that the machine may be busy with?",
+        (unseen.unwrap_or("yes"), ""),
+        unseen.is_none().then_some(true),
+    );
+    unseen.map_or(Ok(()), Err)
+}
+
+/// Hardware that the node has and that its probe cannot see.
+fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
+    let seen = &latest.coverage;
+    if seen.cpu.is_none() {
+        return Some("its probe sees no CPU time");
+    }
+    if seen.disk.is_none() {
+        return Some("its probe sees no disk use");
+    }
+    if seen.network.is_none() {
+        return Some("its probe sees no network use");
+    }
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.accelerators.is_some()) {
+        return Some("it has an accelerator that no probe sees");
+    }
+    let unwatched = seen.gpu.is_none() && !facts.policy.idle.judge_unwatched_gpus;
+    match gpus(facts, instance, latest) {
+        Some(0) => None,
+        Some(_) => unwatched.then_some("it has a GPU and its probe sees no GPU use"),
+        None => unwatched.then_some("whether it has a GPU is not known"),
+    }
+}
+
+/// How many GPUs the machine has, by its probe, else by its type; `None` when neither knows.
+pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<u32> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    latest.hardware.gpus.or_else(|| Some(spec?.gpu_count()))
+}
+
+fn evidence(
+    node: &NodeState,
+    latest: &Latest,
+    window: Window,
+    kept_alive_by: Option<KeptAliveBy>,
+) -> IdleNode {
+    IdleNode {
+        idle_for: window.length(),
+        never_active: node.active_until.is_none().then(|| window.length()),
+        background_cores: latest
+            .background
+            .cpu
+            .and_then(|cpu| cpu.cores_over(latest.length)),
+        kept_alive_by,
+        seen_by: SeenBy::Probe,
+    }
+}
+
+fn found(facts: &Facts<'_>, instance: &Instance, quiet: Quiet) -> Finding {
+    let controller = facts.controller(instance);
+    let cost = facts.price_of(instance).map(|price| {
+        let cost = price.wasted_over(quiet.window);
+        match quiet.projection {
+            Projection::Month => cost,
+            Projection::WindowOnly => Cost {
+                saving_a_month: cost.spent,
+                ..cost
+            },
+        }
+    });
+    Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window: quiet.window,
+        coverage: Some(quiet.coverage),
+        remedy: remedy::of(facts, instance, controller.as_ref(), &quiet.evidence),
+        evidence: Evidence::IdleNode(quiet.evidence),
+        confidence: quiet.confidence,
+        cost,
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, quiet.origin),
+    }
+}

@@ -1,0 +1,349 @@
+//! Idle by metrics, for nodes without a probe: weaker evidence, a longer wait, lower
+//! confidence, and no saving beyond what the metrics show.
+
+use std::time::Duration;
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::idle::IdleNode;
+use ebb_model::inventory::instance::Instance;
+use ebb_model::metric_series::MetricSeries;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Share, Spoken};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::activity_history::ActivityHistory;
+use crate::facts::Facts;
+use crate::metric_activity::{DAY, MetricActivity, Pause, Signal, WEEK, coverage, holds_back};
+use crate::rules::node::idle::Projection;
+use crate::rules::node::idle::idle_time::Quiet;
+use crate::rules::node::recurring_idle;
+use crate::rules::trace::Questions;
+
+/// Metrics of less than this have not shown every hour of two weeks, at any hour of the day.
+const ALMOST_A_FORTNIGHT: SignedDuration = SignedDuration::from_hours(13 * 24);
+
+/// What a time without work rests on.
+pub(crate) struct IdleTime {
+    pub(crate) window: Window,
+    pub(crate) coverage: Share,
+    /// How long its metrics reach back.
+    pub(crate) shown: Duration,
+    pub(crate) worked_before: bool,
+}
+
+/// What metrics show.
+pub(crate) enum Outcome {
+    Idle(IdleTime),
+    /// It works, or pauses as usual: which.
+    InUse(String),
+    /// Why that cannot be told.
+    Unknown(String),
+}
+
+/// Whether metrics call an instance idle; for the rules that leave it to this one then.
+pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let mut questions = Questions::unwritten(crate::rules::node::idle::KIND);
+    matches!(quiet(facts, instance, &mut questions), Ok(Some(_)))
+}
+
+/// `None` where it is in use; errs with the reason why that cannot be told.
+pub(crate) fn quiet(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    q: &mut Questions,
+) -> Result<Option<Quiet>, String> {
+    let series = see_everything(facts, instance, q)?;
+    let Some(activity) = MetricActivity::of(facts, instance, series) else {
+        return Ok(None);
+    };
+    let history = ActivityHistory::from_metrics(&activity);
+    let usual = recurring_idle::usual(facts, instance, &history);
+    let outcome = match usual {
+        Some(usual) => Outcome::InUse(usual.words().to_owned()),
+        None => idle_time(facts, &activity, instance.launched_at),
+    };
+    let policy = &facts.policy.metrics;
+    let (shown, speaks) = match &outcome {
+        Outcome::Idle(idle) => (Spoken(idle.window.length()).to_string(), Some(true)),
+        Outcome::InUse(why) => (why.clone(), Some(false)),
+        Outcome::Unknown(why) => (why.clone(), None),
+    };
+    let bound = format_args!(
+        "at least {}; {} and longer than ever before if it worked earlier",
+        Spoken(policy.idle_after()),
+        Spoken(policy.worked_before())
+    );
+    q.holds(
+        "for how long did it do nothing, by its metrics, and is that unusual?",
+        (shown, bound),
+        speaks,
+    );
+    match outcome {
+        Outcome::Idle(idle) => Ok(Some(found(facts, (instance, series), &activity, idle))),
+        Outcome::InUse(_) => Ok(None),
+        Outcome::Unknown(why) => Err(why),
+    }
+}
+
+fn found(
+    facts: &Facts<'_>,
+    (instance, series): (&Instance, &MetricSeries),
+    activity: &MetricActivity<'_>,
+    idle: IdleTime,
+) -> Quiet {
+    let is_a_week = idle.shown >= WEEK.unsigned_abs();
+    Quiet {
+        window: idle.window,
+        coverage: idle.coverage,
+        evidence: IdleNode::by_metrics(idle.window, (!idle.worked_before).then_some(idle.shown)),
+        origin: ebb_telemetry::origin::labelled(&instance.tags),
+        confidence: Confidence {
+            level: level(facts, series, activity, &idle),
+            reason: reason(facts, (instance, series), activity, &idle),
+        },
+        projection: match is_a_week {
+            true => Projection::Month,
+            false => Projection::WindowOnly,
+        },
+    }
+}
+
+/// Medium for a week without work in a fortnight of metrics, if nothing speaks against it.
+fn level(
+    facts: &Facts<'_>,
+    series: &MetricSeries,
+    activity: &MetricActivity<'_>,
+    idle: &IdleTime,
+) -> Level {
+    let is_long = idle.window.length() >= WEEK.unsigned_abs();
+    let is_known = idle.shown >= ALMOST_A_FORTNIGHT.unsigned_abs();
+    let is_pure =
+        activity.housekeeping().bursts == 0 && memory_in_use(facts, series, idle.window).is_none();
+    match is_long && is_known && is_pure {
+        true => Level::Medium,
+        false => Level::Low,
+    }
+}
+
+/// Asks for metrics of all that a machine may be busy with; errs with what is missing.
+pub(crate) fn see_everything<'a>(
+    facts: &Facts<'a>,
+    instance: &Instance,
+    q: &mut Questions,
+) -> Result<&'a MetricSeries, String> {
+    let series = facts.metrics.get(&instance.id).filter(|s| !s.is_empty());
+    let points = series.map_or(0, |series| series.points().len());
+    q.holds(
+        "without a probe: are there metrics of it?",
+        (format_args!("{points} points"), "at least 1"),
+        series.map(|_| true),
+    );
+    let series = series.ok_or("no probe on it, and no metrics")?;
+    let unseen = unseen(facts, instance, series);
+    q.holds(
+        "do they tell of all that it could do?",
+        (unseen.as_deref().unwrap_or("yes"), ""),
+        unseen.is_none().then_some(true),
+    );
+    match unseen {
+        Some(unseen) => Err(format!("undetermined: {unseen}")),
+        None => Ok(series),
+    }
+}
+
+/// For how long a machine has done nothing, and whether that is long enough.
+pub(crate) fn idle_time(
+    facts: &Facts<'_>,
+    activity: &MetricActivity<'_>,
+    launched_at: Option<Timestamp>,
+) -> Outcome {
+    let after = facts.policy.metrics.idle_after();
+    let (span, worked_until) = (activity.span(), activity.worked_until());
+    let silent = Duration::try_from(facts.now.duration_since(span.to)).unwrap_or_default();
+    if silent > after {
+        return Outcome::Unknown(format!(
+            "undetermined: its metrics end {} ago",
+            Spoken(silent)
+        ));
+    }
+    let since = worked_until
+        .unwrap_or(span.from)
+        .max(launched_at.unwrap_or(span.from));
+    let quiet = Window {
+        from: since,
+        to: span.to,
+    };
+    if quiet.length() < after {
+        let quiet = Spoken(quiet.length());
+        return match worked_until {
+            Some(_) => Outcome::InUse(format!("{quiet}: it worked before")),
+            None => Outcome::Unknown(format!(
+                "metrics reach back only {quiet}; a verdict takes {}",
+                Spoken(after)
+            )),
+        };
+    }
+    let (window, coverage) = match covered(facts, activity, quiet) {
+        Ok(covered) => covered,
+        Err(why) => return Outcome::Unknown(why),
+    };
+    if let Some(why) = holds_back(facts, activity.series(), window) {
+        return Outcome::Unknown(format!("undetermined: {why}"));
+    }
+    let (quiet, shown) = (Spoken(window.length()), span.length());
+    let longest = activity.longest_pause().unsigned_abs();
+    match activity.pause(facts, window.from) {
+        Pause::Unusual => Outcome::Idle(IdleTime {
+            window,
+            coverage,
+            shown,
+            worked_before: worked_until.is_some(),
+        }),
+        Pause::Usual => Outcome::InUse(format!(
+            "{quiet}, and it did nothing for up to {} before",
+            Spoken(longest)
+        )),
+        Pause::Unknown => Outcome::Unknown(format!(
+            "undetermined: it worked {quiet} ago, and {} of metrics do not show how long it \
+             usually pauses",
+            Spoken(shown)
+        )),
+        Pause::MonthEnd => Outcome::Unknown(format!(
+            "undetermined: in {} of metrics it worked only around the end of a month, which may \
+             come again",
+            Spoken(shown)
+        )),
+    }
+}
+
+/// The longest end of a window of which enough is known, and how much; errs with the signals
+/// that are missing.
+fn covered(
+    facts: &Facts<'_>,
+    activity: &MetricActivity<'_>,
+    window: Window,
+) -> Result<(Window, Share), String> {
+    let (signals, series) = (activity.signals(), activity.series());
+    let least = facts.policy.idle.min_coverage();
+    let of = |window: Window, signals: &[Signal]| {
+        coverage(series, window, |point| {
+            signals.iter().all(|(_, is_known)| is_known(point))
+        })
+    };
+    let after = facts.policy.metrics.idle_after();
+    let shorter = [WEEK, DAY * 2, DAY].map(SignedDuration::unsigned_abs);
+    let shorter = shorter.into_iter().chain([after]).filter_map(|length| {
+        let from = window.to.checked_sub(length).ok()?;
+        (from > window.from).then_some(Window { from, ..window })
+    });
+    let mut windows = std::iter::once(window).chain(shorter);
+    let known = windows.find_map(|window| {
+        let known = of(window, signals);
+        (known >= least).then_some((window, known))
+    });
+    known.ok_or_else(|| {
+        let lacks = |signal: &&Signal| of(window, std::slice::from_ref(signal)) < least;
+        let lacking: Vec<&str> = signals
+            .iter()
+            .filter(lacks)
+            .map(|(name, _)| *name)
+            .collect();
+        // Each alone may be known for enough of the time, and all together not.
+        let what = match lacking.is_empty() {
+            true => "all that it takes".to_owned(),
+            false => lacking.join(" and "),
+        };
+        format!(
+            "undetermined: metrics of {what} cover only {} of the last {}",
+            of(window, signals).compared_with(least),
+            Spoken(window.length())
+        )
+    })
+}
+
+/// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
+pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let by_type = spec.map(TypeSpec::gpu_count);
+    by_type.or_else(|| instance.hardware?.gpus)
+}
+
+/// Hardware that it has and that its metrics say nothing of.
+fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.accelerators.is_some()) {
+        return Some("metrics say nothing of its accelerator".to_owned());
+    }
+    if is_unknown_accelerator(facts, instance) {
+        return Some(format!(
+            "the catalogue does not have {}, whose family has GPUs or accelerators",
+            instance.instance_type
+        ));
+    }
+    unseen_gpus(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
+}
+
+/// Whether nothing but the name of its type tells that it has GPUs or accelerators.
+pub(crate) fn is_unknown_accelerator(facts: &Facts<'_>, instance: &Instance) -> bool {
+    let is_in_catalogue = facts.catalogue.spec(&instance.instance_type).is_some();
+    let gpus = instance.hardware.and_then(|hardware| hardware.gpus);
+    !is_in_catalogue && gpus.is_none() && instance.instance_type.is_accelerated_by_name()
+}
+
+/// Why metrics do not tell of all of a machine's GPUs; `None` where they do.
+pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
+    if !series.points().any(|point| point.gpu.is_some()) {
+        return Some("metrics say nothing of its GPU".to_owned());
+    }
+    let told = series.gpus.filter(|told| *told < gpus)?;
+    Some(format!("its agent tells of {told} of its {gpus} GPUs"))
+}
+
+/// The most memory in use, where that is more than a system without work uses.
+pub(crate) fn memory_in_use(
+    facts: &Facts<'_>,
+    series: &MetricSeries,
+    window: Window,
+) -> Option<Share> {
+    let memory = series.most_memory_since(window.from);
+    memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())
+}
+
+fn reason(
+    facts: &Facts<'_>,
+    (instance, series): (&Instance, &MetricSeries),
+    activity: &MetricActivity<'_>,
+    idle: &IdleTime,
+) -> String {
+    let mut said = "no probe: metrics do not tell a monitoring agent from work".to_owned();
+    if idle.shown < ALMOST_A_FORTNIGHT.unsigned_abs() {
+        said += &format!("; metrics cover only {}", Spoken(idle.shown));
+    }
+    if idle.shown < WEEK.unsigned_abs() && facts.price_of(instance).is_some() {
+        said += ", and the saving only the idle time in them";
+    }
+    if let Some(peak) = series.hourly_peak_since(idle.window.from) {
+        said += &format!("; its hours' CPU peaks at {peak} on average");
+    }
+    let housekeeping = activity.housekeeping();
+    if housekeeping.bursts > 0 {
+        said += &format!(
+            "; {} short bursts of at most {} CPU count as housekeeping",
+            housekeeping.bursts, housekeeping.cpu
+        );
+    }
+    if let Some(memory) = series.most_memory_since(idle.window.from) {
+        said += &format!("; at most {memory} of its memory is in use");
+    }
+    let owed = series.credits.and_then(|credits| credits.surplus_millis);
+    if let Some(owed) = owed.filter(|owed| *owed > 0) {
+        said += &format!("; {} CPU credits are owed for earlier work", owed / 1_000);
+    }
+    match gpus(facts, instance) {
+        None => said += "; whether it has a GPU is not known",
+        Some(0) => {}
+        Some(_) => said += "; its agent saw its GPUs rest",
+    }
+    said
+}

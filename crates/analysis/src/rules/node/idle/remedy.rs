@@ -1,0 +1,250 @@
+//! What to do about an idle node: first about what keeps it alive, then about the node.
+//! What a controller owns would come back, so there the advice is about the controller.
+
+use ebb_model::finding::evidence::idle::{IdleNode, KeptAliveBy};
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::inventory::instance::{Controller, Instance, Provider};
+
+use crate::facts::Facts;
+use crate::rules::node::idle::keeper::environment;
+use crate::shell::{operand, option, quoted};
+
+pub(crate) fn of(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    controller: Option<&Controller>,
+    evidence: &IdleNode,
+) -> Remedy {
+    let remedy = by_controller(instance, controller);
+    match &evidence.kept_alive_by {
+        None => remedy,
+        Some(keeper) => by_keeper(facts, instance, keeper, remedy),
+    }
+}
+
+fn by_keeper(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    keeper: &KeptAliveBy,
+    remedy: Remedy,
+) -> Remedy {
+    let region = &instance.region;
+    let first = match keeper {
+        KeptAliveBy::QuietStep(name) => {
+            format!("End step {name} if nobody waits for it.")
+        }
+        KeptAliveBy::Login(name) => {
+            format!("Close login {name}, and let idle sessions end by themselves (TMOUT).")
+        }
+        KeptAliveBy::Notebook(name) => format!(
+            "Save and shut down notebook {name}; let its server end idle kernels and itself \
+             (MappingKernelManager.cull_idle_timeout, ServerApp.shutdown_no_activity_timeout)."
+        ),
+        KeptAliveBy::DaemonTasks(_) => {
+            let worker = facts.inventory.batch.container_instances.on(&instance.id);
+            return Remedy {
+                action: Action::Reconfigure,
+                advice: "Take the daemon service off the environment's cluster and run it by \
+                         systemd from the launch template: Batch scales in no machine with a \
+                         running task."
+                    .into(),
+                command: worker.map(|(arn, worker)| {
+                    let cluster = &worker.cluster_arn;
+                    format!(
+                        "aws ecs list-tasks --region {region} {} {}",
+                        option("--cluster", cluster),
+                        option("--container-instance", arn)
+                    )
+                }),
+            };
+        }
+        KeptAliveBy::MinimumCapacity(vcpus) => {
+            return Remedy {
+                action: Action::ScaleIn,
+                advice: format!(
+                    "Set the environment's minimum vCPUs to 0 instead of {vcpus}, or to what its \
+                     queue always needs; Batch starts machines as jobs come."
+                ),
+                command: environment(facts, instance).map(|environment| {
+                    format!(
+                        "aws batch update-compute-environment --region {region} \
+                         {} --compute-resources minvCpus=0",
+                        option("--compute-environment", &environment.name)
+                    )
+                }),
+            };
+        }
+        KeptAliveBy::DisabledEnvironment => {
+            return Remedy {
+                advice: "Switching an environment off ends none of its machines: set its minimum \
+                         vCPUs to 0, or delete it."
+                    .into(),
+                ..remedy
+            };
+        }
+        KeptAliveBy::ScaleInDelay(minutes) => {
+            return Remedy {
+                advice: format!(
+                    "Batch was to end it {minutes} min after its last job: see whether jobs that \
+                     wait are meant for it, and give the environment a shorter delay if work \
+                     comes seldom."
+                ),
+                ..remedy
+            };
+        }
+    };
+    Remedy {
+        advice: format!("{first} {}", remedy.advice),
+        ..remedy
+    }
+}
+
+fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy {
+    let region = &instance.region;
+    match controller {
+        None => Remedy {
+            action: Action::Stop,
+            advice: match instance.owner() {
+                Some(owner) => format!("Ask {owner} whether it is still needed; if not, stop it."),
+                None => "Nobody is named as its owner; find out who needs it, or stop it.".into(),
+            },
+            command: Some(stop(instance)),
+        },
+        Some(Controller::AutoScalingGroup(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: "Lower the group's minimum or desired size; stopped by hand it would be \
+                     replaced."
+                .into(),
+            command: Some(format!(
+                "aws autoscaling describe-auto-scaling-groups --region {region} {}",
+                option("--auto-scaling-group-names", name)
+            )),
+        },
+        Some(Controller::BatchEnvironment(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: "Lower the environment's minimum vCPUs, or see what keeps Batch from scaling \
+                     it in."
+                .into(),
+            command: Some(format!(
+                "aws batch describe-compute-environments --region {region} {}",
+                option("--compute-environments", name)
+            )),
+        },
+        Some(Controller::InstanceGroup(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: format!(
+                "Lower the size of managed instance group {name}; stopped by hand a machine of \
+                 it would be replaced."
+            ),
+            command: Some(format!(
+                "gcloud compute instance-groups managed list --filter {}",
+                quoted(&format!("name={name}"))
+            )),
+        },
+        Some(Controller::EksNodegroup(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: format!("Lower the minimum size of EKS node group {name}."),
+            command: Some(match instance.tags.get("eks:cluster-name") {
+                Some(cluster) => format!(
+                    "aws eks describe-nodegroup --region {region} {} {}",
+                    option("--cluster-name", cluster),
+                    option("--nodegroup-name", name)
+                ),
+                None => {
+                    format!("https://{region}.console.aws.amazon.com/eks/clusters?region={region}")
+                }
+            }),
+        },
+        Some(Controller::KarpenterNodePool(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: format!(
+                "Let node pool {name} consolidate empty nodes (consolidationPolicy, \
+                 consolidateAfter), and see which pod forbids it."
+            ),
+            command: Some(format!("kubectl get nodepool -o yaml {}", operand(name))),
+        },
+        Some(Controller::EmrCluster(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: "Give the cluster managed scaling and an auto-termination policy.".into(),
+            command: Some(format!(
+                "aws emr describe-cluster --region {region} {}",
+                option("--cluster-id", name)
+            )),
+        },
+        Some(Controller::ParallelCluster(name)) => Remedy {
+            action: Action::ScaleIn,
+            advice: "Lower the queue's MinCount, or its ScaledownIdletime.".into(),
+            command: Some(format!(
+                "pcluster describe-cluster --region {region} {}",
+                option("--cluster-name", name)
+            )),
+        },
+    }
+}
+
+/// Stops it; of the user's own host it shows who is on it, for nothing starts it again.
+fn stop(instance: &Instance) -> String {
+    let (id, region) = (&instance.id, &instance.region);
+    match &instance.provider {
+        Provider::Aws => format!("aws ec2 stop-instances --region {region} --instance-ids {id}"),
+        Provider::Gcp { project, zone } => format!(
+            "gcloud compute instances stop {} {} {}",
+            option("--project", project),
+            option("--zone", zone),
+            operand(instance.name().unwrap_or(id.as_str()))
+        ),
+        Provider::Own => format!("ssh -- {} w", quoted(id.as_str())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::instance;
+
+    /// What a shell makes of a command, without running it.
+    fn words(command: &str) -> Vec<String> {
+        let script = format!("printf '%s\\n' {command}");
+        let ran = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .output();
+        let text = String::from_utf8(ran.expect("a shell").stdout).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_controller_name_is_read_as_an_option_or_leaves_its_word() {
+        let instance = instance(1);
+        let makers: [fn(String) -> Controller; 7] = [
+            Controller::AutoScalingGroup,
+            Controller::BatchEnvironment,
+            Controller::InstanceGroup,
+            Controller::EksNodegroup,
+            Controller::KarpenterNodePool,
+            Controller::EmrCluster,
+            Controller::ParallelCluster,
+        ];
+        for name in ["-x", "--output=/etc/x", "a'; touch x; '", "$(touch x)"] {
+            for make in makers {
+                let mut instance = instance.clone();
+                let cluster = ("eks:cluster-name".to_owned(), name.to_owned());
+                instance.tags.extend([cluster]);
+                let controller = make(name.to_owned());
+                let command = by_controller(&instance, Some(&controller)).command;
+                let words = words(&command.expect("each controller has a command"));
+                let operands = words.iter().position(|word| word == "--");
+                let found = words
+                    .iter()
+                    .enumerate()
+                    .find(|(_, word)| word.ends_with(name));
+                let (at, word) = found.expect("the name is one word");
+                let is_operand = operands.is_some_and(|dashes| dashes < at);
+                assert!(
+                    word != name || !name.starts_with('-') || is_operand,
+                    "{words:?}"
+                );
+            }
+        }
+    }
+}

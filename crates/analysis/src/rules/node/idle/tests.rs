@@ -1,0 +1,368 @@
+//! The table of cases of the idle rule.
+
+#[cfg(test)]
+mod keepers;
+
+use std::time::Duration;
+
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::SeenBy;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::Controller;
+use ebb_model::metric_series::{Credits, MetricPoint, MetricSeries};
+use ebb_telemetry::heartbeat::{Heartbeat, Usage};
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::testing::{at, node};
+use ebb_telemetry::units::{CpuTime, Share};
+
+use crate::testing::{World, asked, instance};
+
+fn quiet(_: u64, _: &mut Heartbeat) {}
+
+fn busy_until(minute: u64) -> impl Fn(u64, &mut Heartbeat) {
+    move |now, h| {
+        if now < minute {
+            h.workload.cpu = Some(CpuTime::from_millis(30_000));
+        }
+    }
+}
+
+#[test]
+fn a_node_is_idle_only_when_nothing_ran_for_long_enough_and_that_was_seen() {
+    type Watch = Box<dyn Fn(&mut World)>;
+    let check = |name: &str, watch: Watch, expect: &str| {
+        let mut world = World::with([instance(1)]);
+        watch(&mut world);
+        let got = match world.verdict() {
+            Ok(finding) => finding.evidence.to_string(),
+            Err(said) => said,
+        };
+        assert!(
+            got.contains(expect),
+            "{name}: '{got}' should say '{expect}'"
+        );
+    };
+    check(
+        "forty quiet minutes after work",
+        Box::new(|w| w.watch(1, 0, 60, busy_until(20))),
+        "no workload for 40 min; background used 0.01 cores",
+    );
+    check(
+        "quiet for half of what it takes",
+        Box::new(|w| w.watch(1, 0, 60, busy_until(45))),
+        "well",
+    );
+    check(
+        "busy",
+        Box::new(|w| w.watch(1, 0, 60, busy_until(60))),
+        "well",
+    );
+    check(
+        "a burst every ten minutes",
+        Box::new(|w| {
+            w.watch(1, 0, 120, |minute, h| {
+                h.workload.cpu = Some(CpuTime::from_millis(if minute % 10 == 0 {
+                    2_000
+                } else {
+                    0
+                }));
+            });
+        }),
+        "well",
+    );
+    check(
+        "someone types",
+        Box::new(|w| w.watch(1, 0, 60, |_, h| h.typed_ago = Some(Duration::from_secs(5)))),
+        "well",
+    );
+    check(
+        "never active",
+        Box::new(|w| w.watch(1, 0, 60, quiet)),
+        "never active in 60 min of watching",
+    );
+    check(
+        "not watched for long",
+        Box::new(|w| w.watch(1, 0, 12, quiet)),
+        "watched for only 12 min; a verdict takes 30 min",
+    );
+    check(
+        "a gap of a tenth",
+        Box::new(|w| {
+            w.watch(1, 0, 20, quiet);
+            w.watch(1, 24, 60, quiet);
+        }),
+        "undetermined: only 93 % of the last 60 min was seen",
+    );
+    check(
+        "a probe that lost events",
+        Box::new(|w| {
+            w.watch(1, 0, 60, |_, h| {
+                h.coverage.cpu = Some(Share::from_ppm(500_000))
+            })
+        }),
+        "undetermined: only 0 %",
+    );
+    check(
+        "a silent probe",
+        Box::new(|w| {
+            w.watch(1, 0, 60, quiet);
+            w.now = at(60 * 60 + 7_200);
+        }),
+        "its probe fell silent 2 h 00 min ago",
+    );
+    check(
+        "network that nobody sees",
+        Box::new(|w| w.watch(1, 0, 60, |_, h| h.coverage.network = None)),
+        "undetermined: its probe sees no network use",
+    );
+    check(
+        "a GPU that nobody sees",
+        Box::new(|w| w.watch(1, 0, 60, |_, h| h.hardware.gpus = Some(1))),
+        "undetermined: it has a GPU and its probe sees no GPU use",
+    );
+    check(
+        "a GPU that is watched and idle",
+        Box::new(|w| {
+            w.watch(1, 0, 60, |_, h| {
+                h.hardware.gpus = Some(1);
+                h.coverage.gpu = Some(Share::ALL);
+                h.workload = Usage {
+                    gpu: Some(Share::NONE),
+                    ..h.workload
+                };
+            });
+        }),
+        "no workload for 60 min",
+    );
+    check(
+        "no probe at all",
+        Box::new(|w| w.now = at(60)),
+        "no probe on it, and no metrics",
+    );
+}
+
+#[test]
+fn a_window_is_never_longer_than_the_machine_lived() {
+    let mut young = instance(1);
+    young.launched_at = Some(at(20 * 60));
+    let mut world = World::with([young]);
+    world.watch(1, 0, 60, quiet);
+    let finding = world.verdict().expect("it is idle");
+    assert_eq!(finding.window.length(), Duration::from_secs(40 * 60));
+}
+
+#[test]
+fn standby_machines_and_busy_batch_workers_are_left_alone() {
+    let mut standby = instance(1);
+    standby.tags.insert("ebb:standby".into(), "true".into());
+    let mut world = World::with([standby]);
+    world.watch(1, 0, 60, quiet);
+    assert_eq!(
+        world.verdict(),
+        Err("meant to stand by: tag ebb:standby=true".into())
+    );
+
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Running, asked(1, 1));
+    world.watch(1, 0, 60, quiet);
+    let reason = world.verdict().expect_err("the Batch rule speaks");
+    assert!(reason.contains("its task was not seen"), "{reason}");
+}
+
+#[test]
+fn what_a_controller_owns_is_never_to_be_stopped_by_hand() {
+    let check = |controller: Option<Controller>, action: Action| {
+        let mut machine = instance(1);
+        machine.controller = controller;
+        let mut world = World::with([machine]);
+        world.watch(1, 0, 60, quiet);
+        assert_eq!(world.verdict().expect("it is idle").remedy.action, action);
+    };
+    check(None, Action::Stop);
+    check(
+        Some(Controller::AutoScalingGroup("web".into())),
+        Action::ScaleIn,
+    );
+    check(
+        Some(Controller::EksNodegroup("pool".into())),
+        Action::ScaleIn,
+    );
+    let mut worker = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    worker.watch(1, 0, 60, quiet);
+    let finding = worker.verdict().expect("it is idle");
+    assert_eq!(
+        finding.resource.controller,
+        Some(Controller::BatchEnvironment("env".into()))
+    );
+}
+
+#[test]
+fn idle_money_is_the_whole_machine_and_simulated_input_is_labelled() {
+    let mut world = World::with([instance(1)]);
+    world.watch(1, 0, 60, |_, h| h.origin = Origin::Simulated);
+    let finding = world.verdict().expect("it is idle");
+    let cost = finding.cost.expect("m5.xlarge has a price");
+    assert_eq!(cost.per_hour, UsdPerHour::from_micros(192_000));
+    assert_eq!(cost.saving_a_month.to_string(), "$140.16");
+    assert_eq!(cost.spent.to_string(), "$0.19");
+    assert_eq!(finding.resource.origin, Origin::Simulated);
+    assert_eq!(world.judge().origin, Origin::Simulated);
+}
+
+fn metrics(hours: u64, change: impl Fn(u64, &mut MetricPoint)) -> World {
+    let mut world = World::with([instance(1)]);
+    world.now = at(hours * 3600 + 60);
+    let points = (0..hours * 12).map(|n| {
+        let mut point = MetricPoint {
+            cpu_max: Some(Share::from_ppm(12_000)),
+            network_bytes: Some(40_000),
+            ..MetricPoint::new(at((n + 1) * 300), 300)
+        };
+        change(n, &mut point);
+        point
+    });
+    world.metrics.insert(node(1), points.collect());
+    world
+}
+
+#[test]
+fn without_a_probe_quiet_metrics_for_long_are_weak_evidence() {
+    let check = |world: World, expect: &str| {
+        let got = match world.verdict() {
+            Ok(finding) => {
+                let Evidence::IdleNode(idle) = &finding.evidence else {
+                    panic!("idle evidence")
+                };
+                assert_eq!(idle.seen_by, SeenBy::Metrics);
+                format!(
+                    "{} confidence: {}",
+                    finding.confidence.level, finding.evidence
+                )
+            }
+            Err(said) => said,
+        };
+        assert!(got.contains(expect), "'{got}' should say '{expect}'");
+    };
+    check(
+        metrics(8, |_, _| ()),
+        "low confidence: no activity in its metrics for 8 h 00 min, which is all that they cover",
+    );
+    check(
+        metrics(8, |n, p| {
+            p.cpu_max = (n == 70).then_some(Share::from_ppm(60_000)).or(p.cpu_max)
+        }),
+        "well",
+    );
+    check(
+        metrics(8, |n, p| {
+            p.network_bytes = Some(if n > 70 { 6_000_000 } else { 0 })
+        }),
+        "well",
+    );
+    check(metrics(3, |_, _| ()), "metrics reach back only 3 h 00 min");
+    check(
+        metrics(8, |n, p| p.cpu_max = p.cpu_max.filter(|_| n % 5 != 0)),
+        "metrics of CPU cover only 79 %",
+    );
+
+    let in_turns = metrics(8, |n, p| match n % 30 {
+        0 => p.cpu_max = None,
+        15 => p.network_bytes = None,
+        _ => {}
+    });
+    check(in_turns, "metrics of all that it takes cover only 93 %");
+
+    let mut gpu = metrics(8, |_, _| ());
+    for machine in gpu.inventory.instances.values_mut() {
+        machine.instance_type = InstanceType::new("g4dn.xlarge").expect("a type");
+    }
+    check(gpu, "metrics say nothing of its GPU");
+}
+
+#[test]
+fn what_credits_memory_and_gpus_tell_keeps_a_quiet_node_from_being_called_idle() {
+    let check = |name: &str, change: fn(&mut World, &mut MetricSeries), expect: &str| {
+        let mut world = metrics(8, |_, _| ());
+        let mut series = world.metrics.remove(&node(1)).expect("it has some");
+        change(&mut world, &mut series);
+        world.metrics.insert(node(1), series);
+        let got = world.verdict();
+        let got = got.map_or_else(|said| said, |found| found.confidence.reason);
+        assert!(
+            got.contains(expect),
+            "{name}: '{got}' should say '{expect}'"
+        );
+    };
+    fn each(series: &mut MetricSeries, change: impl Fn(usize, &mut MetricPoint)) {
+        let (gpus, points) = (series.gpus, series.points().enumerate());
+        let changed = points.map(|(n, mut point)| {
+            change(n, &mut point);
+            point
+        });
+        *series = changed.collect();
+        series.gpus = gpus;
+    }
+    fn of_type(world: &mut World, name: &str) {
+        let machine = world.inventory.instances.get_mut(&node(1));
+        machine.expect("it is there").instance_type = InstanceType::new(name).expect("a type");
+    }
+    fn credits(left_millis: u64, surplus_millis: u64) -> Option<Credits> {
+        Some(Credits {
+            left_millis,
+            surplus_millis: Some(surplus_millis),
+        })
+    }
+    let throttled = "its CPU credits are spent, so that it is throttled";
+    check("spent", |_, s| s.credits = credits(300, 0), throttled);
+    let earned = |_: &mut World, s: &mut MetricSeries| s.credits = credits(90_000, 0);
+    check("earned", earned, "its hours' CPU peaks at 1 % on average");
+    let owed = |_: &mut World, s: &mut MetricSeries| s.credits = credits(0, 7_200);
+    check("owed", owed, "7 CPU credits are owed for earlier work");
+    check(
+        "much memory",
+        |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(630_000))),
+        "up to 63 % of its memory is in use, and what holds it may be needed",
+    );
+    check(
+        "little memory",
+        |_, s| each(s, |_, p| p.memory = Some(Share::from_ppm(120_000))),
+        "at most 12 % of its memory is in use",
+    );
+    check(
+        "a GPU at work",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |n, p| {
+                p.gpu = Some(Share::from_ppm(if n > 80 { 500_000 } else { 0 }))
+            });
+        },
+        "well",
+    );
+    check(
+        "a GPU that rests too",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |_, p| p.gpu = Some(Share::NONE));
+        },
+        "its agent saw its GPUs rest",
+    );
+    check(
+        "one GPU of four",
+        |w, s| {
+            of_type(w, "g4dn.12xlarge");
+            s.gpus = Some(1);
+            each(s, |_, p| p.gpu = Some(Share::NONE));
+        },
+        "its agent tells of 1 of its 4 GPUs",
+    );
+    check(
+        "a GPU that was not told of all the time",
+        |w, s| {
+            of_type(w, "g4dn.xlarge");
+            each(s, |n, p| p.gpu = (n % 2 == 0).then_some(Share::NONE));
+        },
+        "metrics of GPUs cover only 50 %",
+    );
+}

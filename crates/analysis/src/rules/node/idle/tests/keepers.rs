@@ -1,0 +1,173 @@
+//! Who keeps an idle node alive, how long that is given, and what is advised.
+
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_model::inventory::instance::{Controller, controller_from_tags};
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::testing::{at, clock, usage};
+
+use crate::rules::node::idle::tests::quiet;
+use crate::testing::{World, asked, instance};
+
+/// What is said of a node that was watched for so many quiet minutes.
+fn said(world: &World) -> String {
+    match world.verdict() {
+        Ok(finding) => {
+            let Evidence::IdleNode(idle) = &finding.evidence else {
+                return finding.evidence.to_string();
+            };
+            let keeper = idle.kept_alive_by.as_ref().map(ToString::to_string);
+            let keeper = keeper.unwrap_or_else(|| "nothing".to_owned());
+            format!("{keeper} | {}", finding.remedy.advice)
+        }
+        Err(said) => said,
+    }
+}
+
+#[test]
+fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
+    let check = |steps: &[(StepKind, &str)], expect: &str| {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 40, |minute, h| {
+            let step = |(n, (kind, name)): (u64, &(StepKind, &str))| {
+                let mut step = usage(n, clock(minute * 60 + 60));
+                (step.id.kind, step.name) = (*kind, (*name).to_owned());
+                step.last_progress = clock(0);
+                step
+            };
+            h.steps = (1..).zip(steps).map(step).collect();
+        });
+        let said = said(&world);
+        assert!(
+            said.starts_with(expect),
+            "'{said}' should begin with '{expect}'"
+        );
+    };
+    check(&[], "nothing | Ask ada");
+    check(&[(StepKind::Service, "sshd.service")], "nothing | Ask ada");
+    check(
+        &[(StepKind::Session, "ada on pts/0")],
+        "login ada on pts/0 is open and nobody types | Close login ada on pts/0",
+    );
+    check(
+        &[
+            (StepKind::Session, "ada"),
+            (StepKind::Service, "jupyterhub.service"),
+        ],
+        "notebook jupyterhub.service is open and computes nothing | Save and shut down",
+    );
+    check(
+        &[(StepKind::Session, "ada"), (StepKind::SlurmJob, "align")],
+        "step align is there and does nothing | End step align",
+    );
+}
+
+/// An environment's worker on which nothing ran for so many minutes.
+fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
+    let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
+    world.job().stopped_at = Some(at(0));
+    let workers = &mut world.inventory.batch.container_instances;
+    workers.change(|worker| worker.running_tasks = Some(0));
+    change(&mut world);
+    world.watch(1, 0, minutes, quiet);
+    world
+}
+
+#[test]
+fn what_an_environment_is_told_keeps_its_machines_and_is_given_its_own_time() {
+    let check = |minutes: u64, change: fn(&mut World), expect: &str| {
+        let said = said(&worker(minutes, change));
+        assert!(
+            said.starts_with(expect),
+            "'{said}' should begin with '{expect}'"
+        );
+    };
+    let daemon = |world: &mut World| {
+        let workers = &mut world.inventory.batch.container_instances;
+        workers.change(|worker| worker.running_tasks = Some(2));
+    };
+    let held = "2 of its tasks are none of Batch's and hold it | Take the daemon service off";
+    check(20, daemon, held);
+    check(10, daemon, "watched for only");
+    let least = |world: &mut World| world.inventory.batch.environments[0].min_vcpus = Some(8);
+    check(
+        70,
+        least,
+        "its environment keeps 8 vCPU | Set the environment's minimum vCPUs to 0 instead of 8",
+    );
+    check(50, least, "watched for only 50 min; a verdict takes 60 min");
+    let off = |world: &mut World| world.inventory.batch.environments[0].enabled = Some(false);
+    check(
+        40,
+        off,
+        "its environment is switched off and its machines stay | Switching an",
+    );
+    let delay = |world: &mut World| {
+        world.inventory.batch.environments[0].scale_down_delay_minutes = Some(60);
+    };
+    check(
+        40,
+        delay,
+        "meant to wait: its environment keeps it for 60 min after its last job",
+    );
+    check(
+        75,
+        delay,
+        "its environment's scale-in delay of 60 min is over and it stays | Batch was to end it",
+    );
+}
+
+#[test]
+fn where_agent_and_probe_disagree_the_silent_one_is_named() {
+    let mut world = worker(40, |_| {});
+    world.now = at(3 * 3600);
+    let expect = "while its ECS agent is connected: the probe has stopped";
+    assert!(said(&world).contains(expect), "{}", said(&world));
+}
+
+#[test]
+fn what_a_controller_owns_is_never_to_be_stopped_by_hand() {
+    let check = |tag: &str, controller: Controller, command: &str| {
+        let mut machine = instance(1);
+        machine.tags.insert(tag.into(), "x".into());
+        machine.tags.insert("eks:cluster-name".into(), "c".into());
+        machine.controller = controller_from_tags(&machine.tags);
+        assert_eq!(machine.controller.as_ref(), Some(&controller));
+        let mut world = World::with([machine]);
+        world.watch(1, 0, 40, quiet);
+        let remedy = world.verdict().expect("it is idle").remedy;
+        let said = remedy.command.expect("a command");
+        assert!(said.starts_with(command), "{said}");
+        let words = format!("{said} {}", remedy.advice).to_lowercase();
+        assert!(
+            !words.contains("terminate-inst") && !words.contains("stop-inst"),
+            "{words}"
+        );
+    };
+    let name = || "x".to_owned();
+    check(
+        "aws:autoscaling:groupName",
+        Controller::AutoScalingGroup(name()),
+        "aws autoscaling",
+    );
+    check(
+        "eks:nodegroup-name",
+        Controller::EksNodegroup(name()),
+        "aws eks",
+    );
+    check(
+        "karpenter.sh/nodepool",
+        Controller::KarpenterNodePool(name()),
+        "kubectl get nodepool",
+    );
+    check(
+        "aws:elasticmapreduce:job-flow-id",
+        Controller::EmrCluster(name()),
+        "aws emr",
+    );
+    check(
+        "parallelcluster:cluster-name",
+        Controller::ParallelCluster(name()),
+        "pcluster",
+    );
+}

@@ -1,0 +1,406 @@
+//! Low-duty node: it works, but only for a few minutes of the day, or on a tenth of its
+//! cores all week. Never called idle, because somebody uses it; a schedule or a smaller
+//! type serves them.
+
+use std::time::Duration;
+
+use ebb_model::advice::node::NodeAdvice;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::{Evidence, LowDuty};
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{Instance, InstanceState};
+use ebb_node_state::node_state::{Latest, NodeState};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Share, Spoken};
+
+use crate::activity_history::ActivityHistory;
+use crate::facts::Facts;
+use crate::rules::node::{idle, oversized};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::LowDutyNode;
+
+/// A whole day, so that the hours of night and day weigh as they do.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Judges every running instance that no idle verdict is about.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let instances = facts.inventory.instances.values();
+    let running = instances.filter(|i| i.state == InstanceState::Running);
+    running
+        .filter_map(|instance| {
+            let node = facts.state.nodes.get(&instance.id)?;
+            let latest = node.latest.as_ref()?;
+            let q = &mut Questions::unwritten(KIND);
+            judge_one(facts, instance, (node, latest), q)
+        })
+        .collect()
+}
+
+/// Names the type that would hold what ran on a node of few busy cores, and what that
+/// saves, where the advice on nodes knows one: memory, too, must have been seen.
+pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[NodeAdvice]) {
+    let small = findings.iter_mut().filter(|finding| {
+        finding.kind == KIND && finding.cost.is_none() && finding.resource.controller.is_none()
+    });
+    for finding in small {
+        let id = finding.resource.id.as_str();
+        let advice = nodes.iter().find(|one| one.node == id);
+        let instance = NodeId::new(id).ok();
+        let instance = instance.and_then(|id| facts.inventory.instances.get(&id));
+        let best = advice.zip(instance).and_then(|(advice, instance)| {
+            let best = oversized::best(facts, advice, instance, finding.window);
+            best.map(|(offer, cost)| (&instance.instance_type, offer, cost))
+        });
+        if let Some((kind, offer, cost)) = best {
+            finding.cost = Some(cost);
+            finding.remedy.advice = format!(
+                "Take a smaller type than {kind}: {} holds what ran on it.",
+                offer.instance_type
+            );
+            finding.confidence.reason += "; its steps' memory was seen";
+        }
+    }
+}
+
+/// The questions about one machine with a probe.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    let mut questions = Questions::of(KIND);
+    let node = facts.state.nodes.get(&instance.id);
+    let node = node.filter(|_| instance.state == InstanceState::Running);
+    if let Some((node, latest)) = node.and_then(|node| Some((node, node.latest.as_ref()?))) {
+        judge_one(facts, instance, (node, latest), &mut questions);
+    }
+    questions.asked
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    (node, latest): (&NodeState, &Latest),
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let policy = &facts.policy.idle;
+    let window = Window {
+        from: latest.end.checked_sub(DAY).ok()?,
+        to: latest.end,
+    };
+    let first = node.first_seen.max(instance.launched_at)?;
+    let quiet_for = latest.end.duration_since(node.active_until?);
+    let is_fresh = facts.now.duration_since(latest.end) <= policy.after().try_into().ok()?;
+    let watched: Duration = latest.end.duration_since(first).try_into().ok()?;
+    let is_known = q.holds(
+        "for how long has it been watched, up to now?",
+        (Spoken(watched), format_args!("at least {}", Spoken(DAY))),
+        (first <= window.from && is_fresh).then_some(true),
+    );
+    if !is_known || idle::sees_all(facts, instance, latest, q).is_err() {
+        return None;
+    }
+    let tick = facts.policy.activity.tick();
+    let coverage = node.seen.coverage(window.from, window.to, tick)?;
+    let duty = node.active.coverage(window.from, window.to, tick)?;
+    let least = policy.min_coverage();
+    if !q.holds(
+        "how much of the day was seen?",
+        (
+            coverage.compared_with(least),
+            format_args!("at least {least}"),
+        ),
+        (coverage >= least).then_some(true),
+    ) {
+        return None;
+    }
+    let low = Share::from_ppm(policy.low_duty_ppm);
+    let small = match duty >= low {
+        true => Some(small_all_week(facts, instance, latest)),
+        false => None,
+    };
+    let is_little = q.holds(
+        "in how much of the day did it work, or on few cores all week?",
+        (
+            duty.compared_with(low),
+            format_args!(
+                "below {low}, or {} of its cores in 95 % of hours",
+                Share::from_ppm(facts.policy.hours.low_p95_ppm)
+            ),
+        ),
+        small.as_ref().is_none_or(Option::is_some),
+    );
+    if !is_little {
+        return None;
+    }
+    let verdict = match duty >= low {
+        true => small.flatten()?,
+        false => {
+            let found = found(facts, instance, latest, (window, coverage, duty));
+            Verdict::Waste(Box::new(found))
+        }
+    };
+    // Asked last, because a fortnight is read for it.
+    let history = ActivityHistory::from_probe(facts, instance, node)?;
+    let is_idle = quiet_for >= policy.after().try_into().ok()?
+        && crate::rules::node::recurring_idle::usual(facts, instance, &history).is_none();
+    let stands_by = idle::standby_tag(facts, instance).is_some()
+        || crate::rules::node::weekly_pattern::of(facts, instance, &history).is_some();
+    let meant = if stands_by {
+        "it stands by, or has its hours"
+    } else if is_idle {
+        "it is idle"
+    } else {
+        "no"
+    };
+    q.holds(
+        "does another rule speak of it?",
+        (meant, "no"),
+        !is_idle && !stands_by,
+    )
+    .then_some(verdict)
+}
+
+/// Hours of a week, so that its days and nights weigh as they do.
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What 95 % of a week's hours never used more of than, when that is a small part of
+/// all cores. Of each hour the busiest interval counts, so no burst is averaged away.
+/// A machine with GPUs is not held to its cores: it is there for the GPUs.
+fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<Verdict> {
+    if idle::gpus(facts, instance, latest) != Some(0) {
+        return None;
+    }
+    let window = Window {
+        from: latest
+            .end
+            .checked_sub(WEEK)
+            .ok()?
+            .max(instance.launched_at?),
+        to: latest.end,
+    };
+    let hours = facts.hours.nodes.get(&instance.id)?.hours();
+    let within = hours.filter(|(begin, _)| *begin >= window.from && *begin < window.to);
+    let mut peaks: Vec<Share> = within.filter_map(|(_, hour)| hour.peak_cpu()).collect();
+    peaks.sort_unstable();
+    let many = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let coverage = Share::of(many(peaks.len()), WEEK.as_secs() / 3600)?;
+    let p95 = *peaks.get((peaks.len() * 95).div_ceil(100).checked_sub(1)?)?;
+    let bound = Share::from_ppm(facts.policy.hours.low_p95_ppm);
+    if coverage < facts.policy.idle.min_coverage() || p95 > bound {
+        return None;
+    }
+    let evidence = LowDuty {
+        watched: window.length(),
+        active: window.length(),
+        p95_cpu: Some(p95),
+    };
+    let controller = facts.controller(instance);
+    let kind = instance.instance_type.as_str();
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: Some(coverage),
+        evidence: Evidence::LowDuty(evidence),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: format!("a probe saw {coverage} of a week's hours; memory may need its size"),
+        },
+        // What a smaller one costs depends on the memory that it needs.
+        cost: None,
+        remedy: Remedy {
+            action: Action::Rightsize,
+            advice: match &controller {
+                Some(controller) => format!("Let {controller} start a smaller type than {kind}."),
+                None => format!("Take a smaller type than {kind}, or a burstable one."),
+            },
+            command: Some(format!(
+                "aws ec2 describe-instance-types --region {} --instance-types {kind}",
+                instance.region
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, latest.origin),
+    })))
+}
+
+fn found(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    latest: &Latest,
+    (window, coverage, duty): (Window, Share, Share),
+) -> Finding {
+    let quiet = Share::from_ppm(1_000_000 - duty.ppm());
+    let part = |price: UsdPerHour| price.part(quiet.ppm().into(), 1_000_000);
+    let (controller, region) = (facts.controller(instance), &instance.region);
+    let cost = facts.price_of(instance).map(|price| {
+        let whole = price.wasted_over(window);
+        let per_hour = part(whole.per_hour);
+        Cost {
+            per_hour,
+            list_per_hour: whole.list_per_hour.map(part),
+            spent: per_hour.over(window.length()),
+            saving_a_month: per_hour.a_month(),
+            ..whole
+        }
+    });
+    Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: Some(coverage),
+        evidence: Evidence::LowDuty(LowDuty {
+            watched: window.length(),
+            active: window.length() * duty.ppm() / 1_000_000,
+            p95_cpu: None,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: format!("a probe saw {coverage} of one day; other days may differ"),
+        },
+        cost,
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: match &controller {
+                Some(controller) => format!("Give {controller} a schedule or a smaller type."),
+                None => "Start it when it is needed, take a smaller type, or run its work as a \
+                         Batch job or Lambda."
+                    .into(),
+            },
+            command: Some(format!(
+                "https://{region}.console.aws.amazon.com/ec2/home?region={region}\
+                 #InstanceDetails:instanceId={}",
+                instance.id
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, latest.origin),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, instance};
+    use ebb_telemetry::money::Usd;
+    use ebb_telemetry::step::{MemorySource, PeakMemory};
+    use ebb_telemetry::units::{Bytes, CpuTime};
+
+    #[test]
+    fn a_node_is_low_duty_when_it_works_for_few_minutes_of_a_whole_day() {
+        let check = |minutes: u64, works: fn(u64) -> bool, expect: Option<FindingKind>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, minutes, |minute, h| {
+                if works(minute) {
+                    h.workload.cpu = Some(CpuTime::from_millis(30_000));
+                }
+                h.coverage.disk = h.coverage.cpu;
+            });
+            let found = world.verdict().ok().map(|finding| finding.kind);
+            assert_eq!(found, expect, "{minutes} minutes");
+        };
+        // One minute in 30 is 3.3 %, one in 15 is 6.7 %.
+        check(1_450, |m| m % 29 == 0, Some(KIND));
+        check(1_450, |m| m % 15 == 0, None);
+        check(1_430, |m| m % 29 == 0, None);
+        check(1_450, |m| m < 20, Some(FindingKind::IdleNode));
+    }
+
+    #[test]
+    fn a_node_that_never_uses_a_tenth_of_its_cores_in_a_week_is_of_low_duty() {
+        let check = |name: &str, minutes: u64, cpu_ms: fn(u64) -> u64, expect: Option<&str>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, minutes, |minute, h| {
+                h.workload.cpu = Some(CpuTime::from_millis(cpu_ms(minute)));
+            });
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let said = found.map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{name}");
+        };
+        let week = 7 * 24 * 60 + 60;
+        // Of four cores, 12 s a minute are 5 %, 120 s half.
+        let small = "in 95 % of the hours of 7 d 0 h it never used more than 10 % of its cores";
+        check("a twentieth", week, |_| 12_000, Some(small));
+        let nightly = |m: u64| if m % 1_440 < 40 { 120_000 } else { 12_000 };
+        check(
+            "and half of them in one hour a day",
+            week,
+            nightly,
+            Some(small),
+        );
+        let often = |m: u64| if m % 480 < 60 { 120_000 } else { 12_000 };
+        check("and half of them in three hours a day", week, often, None);
+        check("a twentieth for two days", 2 * 24 * 60, |_| 12_000, None);
+    }
+
+    #[test]
+    fn a_node_of_few_busy_cores_is_told_which_type_holds_it_once_its_memory_was_seen() {
+        let check = |gib: Option<u64>, expect: (bool, &str)| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, 7 * 24 * 60 + 60, |_, h| {
+                h.workload.cpu = Some(CpuTime::from_millis(12_000));
+            });
+            let mut step = ebb_telemetry::testing::placed_step(1, 0);
+            step.usage.peak_memory = gib.map(|gib| PeakMemory {
+                bytes: Bytes::gib(gib),
+                source: MemorySource::CgroupSampled,
+            });
+            world.finished.push(step);
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let found = found.expect("it is low duty");
+            let told = (found.cost.is_some(), found.remedy.advice.as_str());
+            assert_eq!(told, expect, "{gib:?}");
+        };
+        let any = "Take a smaller type than m5.xlarge, or a burstable one.";
+        check(None, (false, any));
+        check(Some(15), (false, any));
+        let best = "Take a smaller type than m5.xlarge: c6a.large holds what ran on it.";
+        check(Some(1), (true, best));
+    }
+
+    #[test]
+    fn a_machine_with_gpus_is_not_held_to_its_cores_nor_judged_where_they_are_not_seen() {
+        let check = |works: fn(u64) -> bool, gpu: Option<Share>, expect: Option<FindingKind>| {
+            let mut world = World::with([instance(1)]);
+            world.watch(1, 0, 7 * 24 * 60 + 60, |minute, h| {
+                let cpu = if works(minute) { 12_000 } else { 0 };
+                h.workload.cpu = Some(CpuTime::from_millis(cpu));
+                h.hardware.gpus = Some(1);
+                h.coverage.gpu = gpu.map(|_| Share::ALL);
+                h.workload.gpu = gpu;
+            });
+            let kinds = [KIND, FindingKind::IdleGpu];
+            let found = world.judge().findings.into_iter();
+            let found = found.map(|f| f.kind).find(|kind| kinds.contains(kind));
+            assert_eq!(found, expect, "{gpu:?}");
+        };
+        check(|_| true, Some(Share::ALL), None);
+        check(|_| true, Some(Share::NONE), Some(FindingKind::IdleGpu));
+        check(|_| true, None, None);
+        check(|m| m % 29 == 0, None, None);
+        check(|m| m % 29 == 0, Some(Share::NONE), Some(KIND));
+    }
+
+    #[test]
+    fn what_is_saved_is_the_time_in_which_nothing_works() {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, 1_450, |minute, h| {
+            if minute.is_multiple_of(29) {
+                h.workload.cpu = Some(CpuTime::from_millis(30_000));
+            }
+        });
+        let finding = world.verdict().expect("it is low duty");
+        let whole = UsdPerHour::from_micros(192_000).a_month();
+        let saving = finding.saving_or_zero();
+        assert!(saving < whole, "{saving}");
+        assert!(
+            saving > Usd::from_micros(whole.micros() / 100 * 95),
+            "{saving}"
+        );
+    }
+}

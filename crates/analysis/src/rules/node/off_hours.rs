@@ -1,0 +1,225 @@
+//! Off hours: a node that is used in the same hours of each week, and runs in all of
+//! them. It is one finding with a schedule, instead of an idle node each night. Its hours
+//! come from its probe, else from its metrics.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::idle::SeenBy;
+use ebb_model::finding::evidence::node::OffHours;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
+use ebb_node_state::hourly_activity::{NodeHours, WEEK_HOURS};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
+
+use crate::activity_history::ActivityHistory;
+use crate::facts::Facts;
+use crate::rules::node::idle::by_metrics;
+use crate::rules::node::weekly_pattern::{ALMOST_A_FORTNIGHT, Schedule, many, of};
+use crate::rules::node::{idle, recurring_idle};
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+const KIND: FindingKind = FindingKind::OffHoursNode;
+
+/// Whether almost a fortnight of the node's own life was seen.
+pub(crate) fn is_a_fortnight(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+) -> bool {
+    let Some((first, _)) = history.hours.hours().next() else {
+        return false;
+    };
+    // What ran before it was started anew, or under its id before, is not its own.
+    let is_its_own = match (instance.launched_at, history.seen_by) {
+        (Some(at), _) => at <= first,
+        // Whoever exports metrics of a machine knows which one it is.
+        (None, SeenBy::Metrics) => true,
+        (None, SeenBy::Probe) => false,
+    };
+    is_its_own && facts.now.duration_since(first) >= ALMOST_A_FORTNIGHT
+}
+
+/// Judges every running instance with a fortnight's history.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let instances = facts.inventory.instances.values();
+    instances
+        .filter_map(|i| judge_one(facts, i, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one machine.
+pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, instance, q))
+}
+
+fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
+    let history = ActivityHistory::of(facts, instance)?;
+    if !is_a_fortnight(facts, instance, &history) {
+        return None;
+    }
+    let schedule = of(facts, instance, &history);
+    let spared = schedule.as_ref().map_or(0, Schedule::hours);
+    let goes_on = q.holds(
+        "does it run?",
+        (format_args!("{:?}", instance.state), "Running"),
+        instance.state == InstanceState::Running,
+    ) && idle::sees_everything(facts, instance, q)
+        && idle::stands_by(facts, instance, q).is_none()
+        && q.holds(
+            "how many hours of each week could it be off, by two weeks?",
+            (spared, facts.policy.hours.least_off_a_week),
+            schedule.is_some(),
+        )
+        && rests_as_usual(facts, instance, &history, q);
+    let schedule = schedule.filter(|_| goes_on)?;
+    Some(found(facts, instance, &history, &schedule))
+}
+
+/// Asks whether the node rests no longer than it is used to; past that the idle rule
+/// speaks.
+fn rests_as_usual(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+    q: &mut Questions,
+) -> bool {
+    let is_usual = match history.seen_by {
+        SeenBy::Probe => {
+            let rests = history.active_until.is_none_or(|until| {
+                let quiet = facts.now.duration_since(until);
+                quiet >= facts.policy.idle.after().try_into().unwrap_or(quiet)
+            });
+            !rests || recurring_idle::usual(facts, instance, history).is_some()
+        }
+        SeenBy::Metrics => !by_metrics::is_idle(facts, instance),
+    };
+    q.holds(
+        "does it rest no longer than it is used to?",
+        (
+            if is_usual {
+                "yes"
+            } else {
+                "no: the idle rule judges it"
+            },
+            "",
+        ),
+        is_usual,
+    )
+}
+
+fn found(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+    schedule: &Schedule,
+) -> Verdict {
+    let (off, used) = (schedule.hours(), schedule.used());
+    let window = window(facts, &history.hours);
+    let hours = history.hours.hours();
+    let seen = hours.map(|(_, hour)| u64::from(hour.seen().ppm())).sum();
+    let coverage = Share::of(seen, 1_000_000 * many(history.hours.hours().count()));
+    let controller = facts.controller(instance);
+    let cost = facts.price_of(instance).map(|price| {
+        let (off, week) = (i64::from(off), WEEK_HOURS as i64);
+        let [part, whole] = [off, week].map(UsdPerHour::from_micros);
+        price.scaled(part, whole).wasted_over(window)
+    });
+    let node = facts.state.nodes.get(&instance.id);
+    let latest = node.and_then(|node| node.latest.as_ref());
+    let origin = latest.map_or_else(
+        || ebb_telemetry::origin::labelled(&instance.tags),
+        |l| l.origin,
+    );
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage,
+        evidence: Evidence::OffHours(OffHours {
+            used: used.clone(),
+            off_hours: off,
+            weeks: 2,
+            seen_by: history.seen_by,
+        }),
+        confidence: confidence(facts, history.seen_by, coverage),
+        cost,
+        remedy: remedy(instance, controller.as_ref(), &used),
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, controller, origin),
+    }))
+}
+
+/// From the first hour that was seen to the last.
+fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
+    let from = hours.hours().next().map(|(begin, _)| begin);
+    let to = hours.hours().next_back().map(|(begin, _)| begin);
+    Window {
+        from: from.unwrap_or(facts.now),
+        to: to
+            .and_then(|at| at.checked_add(HOUR).ok())
+            .unwrap_or(facts.now)
+            .min(facts.now),
+    }
+}
+
+fn confidence(facts: &Facts<'_>, seen_by: SeenBy, coverage: Option<Share>) -> Confidence {
+    let alike = "two weeks were alike; a holiday or a quarter's end may not be";
+    let is_covered = coverage >= Some(facts.policy.idle.min_coverage());
+    match seen_by {
+        SeenBy::Probe => Confidence {
+            level: Level::Medium,
+            reason: alike.to_owned(),
+        },
+        SeenBy::Metrics => Confidence {
+            level: if is_covered {
+                Level::Medium
+            } else {
+                Level::Low
+            },
+            reason: format!(
+                "no probe: metrics show the use of the whole machine, not what used it; {alike}"
+            ),
+        },
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn remedy(instance: &Instance, controller: Option<&Controller>, used: &str) -> Remedy {
+    let region = &instance.region;
+    let (advice, command) = match controller {
+        None => (
+            format!("Start and stop it by a schedule, on {used} UTC (EventBridge Scheduler)."),
+            format!(
+                "https://{region}.console.aws.amazon.com/scheduler/home?region={region}#schedules"
+            ),
+        ),
+        Some(Controller::AutoScalingGroup(name)) => (
+            format!("Give the group scheduled actions: its size on {used} UTC, and 0 else."),
+            format!(
+                "aws autoscaling describe-scheduled-actions --region {region} {}",
+                shell::option("--auto-scaling-group-name", name)
+            ),
+        ),
+        Some(controller) => (
+            format!("Let {controller} have it on {used} UTC only."),
+            format!("https://{region}.console.aws.amazon.com/ec2/home?region={region}#Instances:"),
+        ),
+    };
+    Remedy {
+        action: Action::Reconfigure,
+        advice,
+        command: Some(command),
+    }
+}

@@ -1,0 +1,280 @@
+//! Overprovisioned node: all that ran on it at any one time, with headroom, needs at most
+//! half of both its cores and its memory, and a type on sale holds that for less.
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::advice::node::{NodeAdvice, NodeOffer};
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::node::Roomy;
+use ebb_model::finding::{Action, Finding, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{MilliCores, Share};
+
+use crate::facts::Facts;
+use crate::rules::remedy::change_type;
+use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::OverprovisionedNode;
+
+/// Hours of a week, so that its days and nights weigh as they do.
+const WEEK_HOURS: u32 = 7 * 24;
+
+/// Judges the nodes that are advised on, but for those of which another finding speaks.
+pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) -> Vec<Verdict> {
+    nodes
+        .iter()
+        .filter_map(|advice| judge_one(facts, advice, found, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one machine.
+pub(crate) fn explain(
+    facts: &Facts<'_>,
+    nodes: &[NodeAdvice],
+    found: &[Finding],
+    instance: &Instance,
+) -> Vec<Check> {
+    let advice = nodes.iter().find(|one| one.node == instance.id.as_str());
+    Questions::written(KIND, |q| {
+        advice.and_then(|advice| judge_one(facts, advice, found, q))
+    })
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    advice: &NodeAdvice,
+    found: &[Finding],
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let id = NodeId::new(&advice.node).ok()?;
+    let instance = facts.inventory.instances.get(&id)?;
+    let controller = facts.controller(instance);
+    let is_free = q.holds(
+        "is its type its owner's to choose?",
+        (
+            controller
+                .as_ref()
+                .map_or_else(|| "yes".into(), |c| format!("{c} chooses it")),
+            "",
+        ),
+        controller.is_none(),
+    );
+    if !is_free {
+        return None;
+    }
+    let spec = facts.catalogue.spec(&advice.instance_type)?;
+    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+    let (cores, memory) = (advice.needs.cores, advice.needs.memory);
+    let shown = |what: Option<String>| what.unwrap_or_else(|| "unknown".into());
+    let needs = (
+        shown(cores.map(|n| n.to_string())),
+        shown(memory.map(|n| n.to_string())),
+    );
+    if !q.holds(
+        "what does all that ran on it need, with headroom?",
+        (
+            format_args!("{} cores, {} of memory", needs.0, needs.1),
+            format_args!("at most {bound} of {} and {}", spec.vcpus, spec.memory),
+        ),
+        is_roomy(bound, spec, advice),
+    ) {
+        return None;
+    }
+    let offer = advice.offers.first();
+    if !q.holds(
+        "which type on sale holds that for less?",
+        (
+            offer.map_or_else(
+                || advice.refused.clone().unwrap_or_else(|| "none".into()),
+                |offer| offer.instance_type.to_string(),
+            ),
+            "",
+        ),
+        offer.is_some().then_some(true),
+    ) {
+        return None;
+    }
+    let window = window(facts, &id, instance)?;
+    let (offer, cost) = best(facts, advice, instance, window)?;
+    if !q.saves_enough(facts, &cost) {
+        return None;
+    }
+    // What rests needs no smaller type but an end; what its steps ask for too much is
+    // saved once.
+    if !is_untold(found, instance, FindingKind::OverprovisionedStep, q) {
+        return None;
+    }
+    let weeks = advice.hours_seen >= WEEK_HOURS;
+    let hours = window.length().as_secs().div_ceil(3600);
+    let coverage = Share::of(
+        advice.hours_seen.into(),
+        hours.max(advice.hours_seen.into()),
+    );
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &advice.region, &advice.node),
+        kind: KIND,
+        window,
+        coverage,
+        evidence: Evidence::Roomy(Roomy {
+            cores: cores?,
+            of_cores: MilliCores::cores(spec.vcpus.into()),
+            memory: memory?,
+            of_memory: spec.memory,
+            hours: advice.hours_seen,
+            instead: offer.instance_type.clone(),
+        }),
+        confidence: Confidence {
+            level: if weeks { Level::Medium } else { Level::Low },
+            reason: format!(
+                "by the busiest minutes of {} hours that its probe saw{}; network and volumes \
+                 are not sized",
+                advice.hours_seen,
+                if weeks { "" } else { ", less than a week" }
+            ),
+        },
+        cost: Some(cost),
+        remedy: change_type(instance, Action::Rightsize, &offer.instance_type),
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource::of_instance(instance, None, advice.origin),
+    })))
+}
+
+/// The cheapest type that holds what ran on a node, and what the larger one wastes.
+pub(crate) fn best<'a>(
+    facts: &Facts<'_>,
+    advice: &'a NodeAdvice,
+    instance: &Instance,
+    window: Window,
+) -> Option<(&'a NodeOffer, Cost)> {
+    let offer = advice.offers.first()?;
+    let price = facts.price_of(instance)?;
+    let saved = price.scaled(offer.saves_an_hour?, price.per_hour);
+    Some((offer, saved.wasted_over(window)))
+}
+
+/// `None` where one of the two is not known.
+fn is_roomy(bound: Share, spec: &TypeSpec, advice: &NodeAdvice) -> Option<bool> {
+    let within = |part: u64, whole: u64| Share::of(part, whole).is_some_and(|part| part <= bound);
+    let cores = advice.needs.cores?.0;
+    let memory = advice.needs.memory?.0;
+    Some(within(cores, u64::from(spec.vcpus) * 1000) && within(memory, spec.memory.0))
+}
+
+/// From the first hour that its probe saw to the newest, within its own life.
+fn window(facts: &Facts<'_>, id: &NodeId, instance: &Instance) -> Option<Window> {
+    let seen = facts.hours.nodes.get(id)?;
+    let (first, _) = seen.hours().find(|(_, hour)| hour.seen() > Share::NONE)?;
+    let node = facts.state.nodes.get(id)?;
+    let to = node.latest.as_ref()?.end;
+    let since = Some(first).max(node.first_seen);
+    let from = since.max(instance.launched_at)?;
+    Some(Window {
+        from: from.min(to),
+        to,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, instance};
+    use ebb_model::inventory::instance::{Controller, Market};
+    use ebb_telemetry::identity::InstanceType;
+    use ebb_telemetry::step::{MemorySource, PeakMemory};
+    use ebb_telemetry::testing::{at, clock, placed_step};
+    use ebb_telemetry::units::{Bytes, CpuTime};
+
+    /// A m5.4xlarge (16 cores, 64 GiB) that kept so many cores busy for so many hours, and
+    /// ran one step that held so much.
+    fn world(hours: u64, cores: u64, gib: u64) -> World {
+        let mut machine = instance(1);
+        machine.instance_type = InstanceType::new("m5.4xlarge").expect("a type");
+        let mut world = World::with([machine]);
+        world.watch(1, 0, hours * 60, |_, h| {
+            h.workload.cpu = Some(CpuTime::from_millis(cores * 60_000));
+            h.hardware.cores = MilliCores::cores(16);
+        });
+        let mut step = placed_step(1, 0);
+        (step.started_at, step.observed_at) = (at(60), at(7_200));
+        (step.usage.started, step.usage.observed) = (clock(60), clock(7_200));
+        step.usage.peak_cores = Some(MilliCores::cores(cores));
+        step.usage.peak_memory = Some(PeakMemory {
+            bytes: Bytes::gib(gib),
+            source: MemorySource::CgroupSampled,
+        });
+        world.finished.push(step);
+        world
+    }
+
+    fn found(world: &World) -> Option<Finding> {
+        let findings = world.judge().findings.into_iter();
+        findings.into_iter().find(|finding| finding.kind == KIND)
+    }
+
+    #[test]
+    fn a_node_is_overprovisioned_when_half_of_it_is_more_than_all_that_ran_needs() {
+        let check = |name: &str, hours, (cores, gib), change: fn(&mut World), expect| {
+            let mut world = world(hours, cores, gib);
+            change(&mut world);
+            let level = found(&world).map(|finding| finding.confidence.level);
+            assert_eq!(level, expect, "{name}");
+        };
+        let (low, medium) = (Some(Level::Low), Some(Level::Medium));
+        check("3 of 16 cores, 10 of 64 GiB", 30, (3, 10), |_| (), low);
+        check("for a week", 7 * 24 + 2, (3, 10), |_| (), medium);
+        check("seen for a day less an hour", 22, (3, 10), |_| (), None);
+        check("half of its cores", 30, (8, 10), |_| (), None);
+        check("half of its memory", 30, (3, 30), |_| (), None);
+        let unseen = |world: &mut World| world.finished[0].usage.peak_memory = None;
+        check("memory not seen", 30, (3, 10), unseen, None);
+        let of_group = |world: &mut World| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.controller = Some(Controller::AutoScalingGroup("web".into()));
+            }
+        };
+        check("a group chooses its type", 30, (3, 10), of_group, None);
+        let on_spot = |world: &mut World| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.market = Market::Spot;
+            }
+        };
+        check("what it costs is not known", 30, (3, 10), on_spot, None);
+        let old = |world: &mut World| {
+            for machine in world.inventory.instances.values_mut() {
+                machine.instance_type = InstanceType::new("m4.4xlarge").expect("a type");
+            }
+        };
+        check("another rule speaks of it", 30, (3, 10), old, None);
+        let dear = |world: &mut World| {
+            world.policy.overprovisioned.min_saving_usd_micros = 1_000_000_000_000;
+        };
+        check("not worth a change", 30, (3, 10), dear, None);
+    }
+
+    #[test]
+    fn it_says_what_is_needed_what_holds_it_and_what_that_saves() {
+        let world = world(30, 3, 10);
+        let finding = found(&world).expect("it is overprovisioned");
+        let words = finding.evidence.to_string();
+        assert!(
+            words.starts_with(
+                "all that ran in 31 hours needs, headroom included, 3.8 of 16 cores and 12.0 GiB \
+                 of 64.0 GiB: "
+            ),
+            "{words}"
+        );
+        let advice = &world.judge().targets.nodes[0];
+        let cost = finding.cost.expect("a price is known");
+        assert_eq!(Some(cost.saving_a_month), advice.saving_a_month);
+        assert_eq!(finding.window.from, at(0));
+        let checks = crate::explain::explain(&world.facts(), &advice.node).checks;
+        let ours = checks.iter().filter(|check| check.rule == KIND);
+        assert!(ours.count() >= 5, "{checks:?}");
+    }
+}

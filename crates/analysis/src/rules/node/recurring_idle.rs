@@ -1,0 +1,155 @@
+//! Whether a quiet node rests as it is used to: what works again and again and pauses
+//! in between is in use. Who abandoned it is told when it stays away for longer than
+//! it ever did.
+
+use ebb_model::inventory::instance::Instance;
+use ebb_model::policy::gpu_and_hours::HoursPolicy;
+use ebb_node_state::hourly_activity::rests::Rest;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::activity_history::ActivityHistory;
+use crate::facts::Facts;
+use crate::rules::node::weekly_pattern;
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// Two slots of the hours: the grain at either end of a rest.
+const GRAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// By what its present rest is usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Usual {
+    /// It rested for as long, and worked again, three times within a day.
+    Pauses,
+    /// It rested at these hours of each of the last three days.
+    Daily,
+    /// It rests at these hours of the week.
+    Weekly,
+}
+
+impl Usual {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Pauses => "usual: it paused for as long three times within a day",
+            Self::Daily => "usual: at these hours of each of the last three days",
+            Self::Weekly => "usual: at these hours of the week before",
+        }
+    }
+}
+
+/// By what the present idle time of a node is usual; `None` where it is not, or too
+/// little of its past is known.
+pub(crate) fn usual(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+) -> Option<Usual> {
+    let (since, until) = (history.active_until?, history.seen_until);
+    // Most nodes work, and rest from nothing.
+    let quiet = SignedDuration::try_from(facts.policy.idle.after()).ok()?;
+    if until.duration_since(since) < quiet {
+        return None;
+    }
+    let bound = facts.policy.idle.min_coverage();
+    // What ran under its id before it was started is not its own.
+    let is_known = |rest: &Rest| Some(rest.from) >= instance.launched_at && rest.seen >= bound;
+    let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
+    let policy = &facts.policy.hours;
+    if pauses(policy, &rests, (since, until)) {
+        Some(Usual::Pauses)
+    } else if daily(policy, &rests, (since, until)) {
+        Some(Usual::Daily)
+    } else {
+        weekly_pattern::is_resting(facts, instance, history, since).then_some(Usual::Weekly)
+    }
+}
+
+fn pauses(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+    let long = (until - GRAIN).as_second() - since.as_second();
+    let recent = rests.iter().filter(|rest| rest.from >= since - DAY);
+    let alike = recent.filter(|rest| rest.seconds() >= long).count();
+    u32::try_from(alike).is_ok_and(|alike| alike >= policy.times_alike)
+}
+
+/// On each of the days before it rested by then, and went on for as long; a rest of a
+/// few minutes at that hour says nothing of one of hours.
+fn daily(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
+    let tolerance = SignedDuration::from_secs(policy.early_or_late_seconds.into());
+    let quiet = until.as_second() - since.as_second();
+    let was_alike = |days: u32| {
+        let ago = DAY * i32::try_from(days).unwrap_or(i32::MAX);
+        let (begun, end) = (since - ago + tolerance, until - ago - tolerance);
+        let covers = |rest: &Rest| {
+            rest.from <= begun && rest.to >= end.max(begun) && rest.seconds() >= quiet / 4 * 3
+        };
+        rests.iter().any(covers)
+    };
+    until.duration_since(since) < DAY && (1..=policy.times_alike).all(was_alike)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{World, instance};
+    use ebb_model::finding_kind::FindingKind;
+    use ebb_telemetry::units::CpuTime;
+
+    /// A node that is watched for so many hours and works in the minutes that are
+    /// named.
+    fn told(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
+        let mut world = World::with([instance(1)]);
+        world.watch(1, 0, hours * 60, |minute, h| {
+            if works(minute) {
+                h.workload.cpu = Some(CpuTime::from_millis(30_000));
+            }
+        });
+        world.judge().findings.iter().map(|f| f.kind).collect()
+    }
+
+    #[test]
+    fn a_node_that_pauses_again_and_again_is_idle_only_past_its_pauses() {
+        use ebb_model::finding_kind::FindingKind::{IdleNode, LowDutyNode};
+        let check = |name: &str, kinds: Vec<FindingKind>, expect: &[FindingKind]| {
+            assert_eq!(kinds, expect, "{name}");
+        };
+        let hourly = |m: u64| m % 60 < 2;
+        // At the end of an hour it has rested for 58 minutes.
+        check("one pause", told(2, hourly), &[IdleNode]);
+        check("three pauses", told(5, hourly), &[]);
+        check("a day of them", told(25, hourly), &[LowDutyNode]);
+        check(
+            "and then none came",
+            told(27, |m| hourly(m) && m < 25 * 60),
+            &[IdleNode],
+        );
+        let longer = |m: u64| m % 60 < 12;
+        check("a fifth of the time", told(25, longer), &[]);
+        // Three pauses of 50 minutes, more than a day ago.
+        let once = |m: u64| longer(m) || (240..30 * 60).contains(&m);
+        check(
+            "long ago",
+            told(31, |m| once(m) && m < 30 * 60),
+            &[IdleNode],
+        );
+    }
+
+    #[test]
+    fn a_night_is_usual_after_three_alike_and_a_day_away_is_not() {
+        let kind = FindingKind::IdleNode;
+        let office = |m: u64| (9 * 60..18 * 60).contains(&(m % 1_440));
+        let check = |name: &str, hours: u64, works: &dyn Fn(u64) -> bool, is_idle: bool| {
+            assert_eq!(told(hours, works).contains(&kind), is_idle, "{name}");
+        };
+        check("the third night", 2 * 24 + 23, &office, true);
+        check("the fifth night", 4 * 24 + 23, &office, false);
+        check("just before work", 5 * 24 + 9, &office, false);
+        let left = |m: u64| office(m) && m < 4 * 1_440;
+        check("late in the morning", 4 * 24 + 11, &left, false);
+        check("nobody came", 4 * 24 + 13, &left, true);
+        let early = |m: u64| office(m) && m % 1_440 < if m > 4 * 1_440 { 960 } else { 1_080 };
+        check("home two hours early", 4 * 24 + 17, &early, false);
+        let noon = |m: u64| office(m) && m % 1_440 < if m > 4 * 1_440 { 660 } else { 1_080 };
+        check("gone by eleven", 4 * 24 + 12, &noon, true);
+        let batch = |m: u64| m % 16 < 4 && m < 4 * 1_440;
+        check("short pauses at all hours", 4 * 24 + 2, &batch, true);
+    }
+}

@@ -1,0 +1,287 @@
+//! Underprovisioned node: what runs on it for a day and longer waits for its cores, or the
+//! kernel killed what had no limit but the machine's memory. What a step of a pipeline
+//! loses by that is told with the step, its neighbours or its limit; a server, a session
+//! and who competes with itself have no other rule. Nothing is saved: what is told is what
+//! more would cost.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::node::{Larger, ShortOfCores, ShortOfMemory, Tight};
+use ebb_model::finding::{Action, Finding, Remedy, Resource, StepLink};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState};
+use ebb_node_state::node_state::{Latest, NodeState};
+use ebb_telemetry::identity::{BootId, NodeId};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::step::{PlacedStep, StepEnd, StepId, StepKind};
+use ebb_telemetry::time::{BootClock, Window};
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share, Spoken};
+use jiff::SignedDuration;
+
+use crate::coverage;
+use crate::facts::Facts;
+use crate::rules::remedy::{change_type, larger};
+use crate::rules::trace::{Check, Questions, is_untold};
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::UnderprovisionedNode;
+
+/// What waits for less than a day may be one busy evening.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Judges the nodes of which a step that is kept, or that ended, says something.
+pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -> Vec<Verdict> {
+    let mut by_node: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
+    for step in telling(facts, kept) {
+        by_node.entry(&step.node).or_default().push(step);
+    }
+    let judged = by_node.into_iter().filter_map(|(id, steps)| {
+        let instance = facts.inventory.instances.get(id)?;
+        let q = &mut Questions::unwritten(KIND);
+        judge_one(facts, instance, steps, found, q)
+    });
+    judged.collect()
+}
+
+/// The questions about one machine.
+pub(crate) fn explain(
+    facts: &Facts<'_>,
+    kept: &[PlacedStep],
+    found: &[Finding],
+    instance: &Instance,
+) -> Vec<Check> {
+    let steps = telling(facts, kept).filter(|step| step.node == instance.id);
+    Questions::written(KIND, |q| {
+        judge_one(facts, instance, steps.collect(), found, q)
+    })
+}
+
+/// Steps that run for long enough, and victims that no rule about steps judges.
+fn telling<'s>(facts: &Facts<'s>, kept: &'s [PlacedStep]) -> impl Iterator<Item = &'s PlacedStep> {
+    let within = facts.policy.step.failed_within();
+    let within = facts.now.checked_sub(within).ok();
+    let tells = move |step: &&PlacedStep| {
+        is_victim(step) && Some(step.observed_at) >= within || runs_long(step)
+    };
+    kept.iter().chain(facts.finished).filter(tells)
+}
+
+fn runs_long(step: &PlacedStep) -> bool {
+    step.usage.end == StepEnd::Running && wall(step) >= DAY
+}
+
+fn is_victim(step: &PlacedStep) -> bool {
+    let usage = &step.usage;
+    usage.end == StepEnd::OutOfMemory
+        && usage.requested.memory.is_none()
+        && matches!(usage.id.kind, StepKind::Session | StepKind::Service)
+}
+
+fn wall(step: &PlacedStep) -> Duration {
+    let usage = &step.usage;
+    usage.observed.since(usage.started).unwrap_or_default()
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    steps: Vec<&PlacedStep>,
+    found: &[Finding],
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let node = facts.state.nodes.get(&instance.id)?;
+    let latest = node.latest.as_ref()?;
+    let silent = Duration::try_from(facts.now.duration_since(latest.end)).unwrap_or_default();
+    let heard_within = facts.policy.idle.after();
+    if !q.holds(
+        "does it run, and is its probe heard of?",
+        (Spoken(silent), Spoken(heard_within)),
+        instance.state == InstanceState::Running && silent <= heard_within,
+    ) {
+        return None;
+    }
+    let (mut waiting, mut killed): (Vec<&PlacedStep>, Vec<&PlacedStep>) =
+        steps.into_iter().partition(|step| runs_long(step));
+    let is_watched = node.first_seen <= latest.end.checked_sub(DAY).ok();
+    waiting.retain(|step| is_watched && step.observed_at >= latest.end - GONE_AFTER);
+    // The state and the lake may both have it.
+    killed.sort_by(|a, b| once(a).cmp(&once(b)));
+    killed.dedup_by(|a, b| once(a) == once(b));
+    let (cores, memory) = short(facts, latest, (&waiting, &killed), q)?;
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let goes_on = q.holds(
+        "is its type known?",
+        (&instance.instance_type, ""),
+        spec.map(|_| true),
+    ) && is_untold(found, instance, FindingKind::StarvedStep, q);
+    let spec = spec.filter(|_| goes_on)?;
+    let larger = larger(facts, instance, spec, least(spec, &cores, &memory));
+    let now = facts
+        .catalogue
+        .on_demand(&instance.region, &instance.instance_type);
+    let mut steps = killed;
+    steps.extend(waiting.iter().filter(|_| cores.is_some()));
+    let tight = Tight {
+        cores,
+        memory,
+        instead: larger.map(|larger| Larger {
+            now,
+            then: larger.per_hour,
+            instance_type: larger.instance_type,
+        }),
+    };
+    found_short(facts, instance, (node, latest), (tight, &steps))
+}
+
+/// What makes two records one step's.
+fn once<'s>(step: &&'s PlacedStep) -> (&'s BootId, &'s StepId, BootClock) {
+    (&step.boot, &step.usage.id, step.usage.started)
+}
+
+/// What a node is short of by what waits there and what was killed; `None` of neither.
+fn short(
+    facts: &Facts<'_>,
+    latest: &Latest,
+    (waiting, killed): (&[&PlacedStep], &[&PlacedStep]),
+    q: &mut Questions,
+) -> Option<(Option<ShortOfCores>, Option<ShortOfMemory>)> {
+    let waits = waits(latest, waiting);
+    let bound = Share::from_ppm(facts.policy.step.starved_ppm);
+    let headroom = 1.0 + f64::from(facts.policy.sizing.memory_headroom_ppm) / 1e6;
+    let is_full = |w: &ShortOfCores| w.busy.as_cores() * headroom >= w.of.as_cores();
+    let cores = waits.filter(|w| is_full(w) && w.share() >= Some(bound));
+    let newest = killed.iter().max_by_key(|step| step.observed_at);
+    let memory = newest.map(|newest| ShortOfMemory {
+        kills: u32::try_from(killed.len()).unwrap_or(u32::MAX),
+        newest: newest.usage.name.clone(),
+        of: latest.hardware.memory,
+    });
+    let is_short = cores.is_some() || memory.is_some();
+    let shown: &dyn fmt::Display = match &waits {
+        Some(waits) => waits,
+        None => &"nothing that runs for a day tells how long it waits",
+    };
+    q.holds(
+        "do its cores or its memory fall short?",
+        (
+            format_args!("{shown}; {} killed without a limit", killed.len()),
+            format_args!("{bound} of that waited, all cores busy but the headroom; or 1 killed"),
+        ),
+        (is_short || waits.is_some()).then_some(is_short),
+    )
+    .then_some((cores, memory))
+}
+
+/// A step of which the newest heartbeats say nothing has ended.
+const GONE_AFTER: SignedDuration = SignedDuration::from_mins(5);
+
+/// How long what runs waited for a core, all together; `None` where nothing is there to
+/// tell it, or not all of it does.
+fn waits(latest: &Latest, steps: &[&PlacedStep]) -> Option<ShortOfCores> {
+    let mut all = ShortOfCores {
+        busy: MilliCores::default(),
+        of: latest.hardware.cores,
+        waited: Duration::ZERO,
+        cpu: CpuTime::default(),
+    };
+    for step in steps {
+        let usage = &step.usage;
+        all.waited = all.waited.saturating_add(usage.detail.run_queue?);
+        all.cpu = all.cpu.saturating_add(usage.cpu);
+        all.busy.0 += usage.cpu.cores_over(wall(step))?.0;
+    }
+    (!steps.is_empty()).then_some(all)
+}
+
+/// Half as much again of what it lacks, and no less of the rest.
+fn least(
+    spec: &TypeSpec,
+    cores: &Option<ShortOfCores>,
+    memory: &Option<ShortOfMemory>,
+) -> (u32, Bytes) {
+    let half = |lacks: bool| if lacks { 3 } else { 2 };
+    (
+        (spec.vcpus * half(cores.is_some())).div_ceil(2),
+        Bytes(spec.memory.0 / 2 * u64::from(half(memory.is_some()))),
+    )
+}
+
+fn found_short(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    (node, latest): (&NodeState, &Latest),
+    (tight, steps): (Tight, &[&PlacedStep]),
+) -> Option<Verdict> {
+    let from = steps.iter().map(|step| step.started_at).min();
+    let window = Window {
+        from: from.max(node.first_seen).max(instance.launched_at)?,
+        to: latest.end,
+    };
+    let (window, coverage) = coverage::observed(facts, &instance.id, node, window);
+    let controller = facts.controller(instance);
+    let confidence = match tight.memory {
+        Some(_) => Confidence {
+            level: Level::High,
+            reason: "the kernel itself named the victim".into(),
+        },
+        None => Confidence {
+            level: Level::Medium,
+            reason: "the kernel counts the time that ready threads wait for a core; that more \
+                     threads are started than there are cores looks the same"
+                .into(),
+        },
+    };
+    // It costs more, not less, to mend.
+    let price = facts.price_of(instance);
+    let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &instance.region, instance.id.as_str()),
+        kind: KIND,
+        window,
+        coverage: Some(coverage),
+        remedy: remedy(instance, controller.as_ref(), tight.instead.as_ref()),
+        evidence: Evidence::Tight(tight),
+        confidence,
+        cost: nothing.map(|nothing| nothing.wasted_over(window)),
+        recommendation: None,
+        steps: steps
+            .iter()
+            .map(|step| StepLink::of(step, &step.usage.name, facts.job_of(step)))
+            .take(Finding::MAX_STEPS)
+            .collect(),
+        resource: Resource::of_instance(instance, controller, latest.origin),
+    })))
+}
+
+pub(crate) fn remedy(
+    instance: &Instance,
+    controller: Option<&Controller>,
+    instead: Option<&Larger>,
+) -> Remedy {
+    let kind = instead.map_or(&instance.instance_type, |larger| &larger.instance_type);
+    let advice = match (controller, instead) {
+        (None, Some(larger)) => {
+            return change_type(instance, Action::Rightsize, &larger.instance_type);
+        }
+        (Some(controller), Some(_)) => {
+            format!("Let {controller} start {kind}, or place less on each of its machines.")
+        }
+        (_, None) => format!("Run less on it: no type alike with more than {kind} is on sale."),
+    };
+    Remedy {
+        action: Action::Rightsize,
+        advice,
+        command: Some(format!(
+            "aws ec2 describe-instance-types --region {} --instance-types {kind}",
+            instance.region
+        )),
+    }
+}

@@ -1,0 +1,139 @@
+//! Hours of the week in which a node is idle.
+
+use std::collections::BTreeSet;
+
+use ebb_model::inventory::instance::{Controller, Instance};
+use ebb_model::policy::gpu_and_hours::HoursPolicy;
+use ebb_node_state::hourly_activity::{WEEK_HOURS, WeekHour};
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+
+use crate::activity_history::ActivityHistory;
+use crate::facts::Facts;
+use crate::rules::node::off_hours::is_a_fortnight;
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// A history that is shorter has no hour of the week twice in nearly all of them.
+pub(crate) const ALMOST_A_FORTNIGHT: jiff::SignedDuration =
+    jiff::SignedDuration::from_hours(13 * 24);
+
+pub(crate) fn many(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// The hours of the week in which a node could be off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    off: BTreeSet<usize>,
+}
+
+/// A schedule for what recurs; `None` where too little was seen, or its use does not
+/// recur, or it spares too little.
+pub(crate) fn schedule(week: &[WeekHour; WEEK_HOURS], policy: &HoursPolicy) -> Option<Schedule> {
+    let at = |hour: usize| week[hour % WEEK_HOURS];
+    // An hour that was seen in one week only cannot show whether its use recurs.
+    let seen: Vec<usize> = (0..WEEK_HOURS).filter(|h| at(*h).weeks_seen >= 2).collect();
+    let is_used = |hour: &&usize| at(**hour).weeks_active > 0;
+    // Nobody comes and goes by the minute: an hour next to one that recurs recurs too.
+    let is_near = |hour: usize| {
+        let near = [hour, hour + 1, hour + WEEK_HOURS - 1];
+        near.into_iter().any(|hour| at(hour).weeks_active >= 2)
+    };
+    // So does that of a day that was missed once, if other days have it.
+    let other_days = |hour: usize| (1..7).filter(move |day| is_near(hour + day * 24)).count();
+    let recurs = |hour: &&usize| is_near(**hour) || other_days(**hour) >= 2;
+    let used = seen.iter().filter(is_used).count();
+    let again = seen.iter().filter(is_used).filter(recurs).count();
+    let enough = Share::of(many(seen.len()), many(WEEK_HOURS))? >= Share::from_ppm(policy.seen_ppm);
+    let recurs = Share::of(many(again), many(used))? >= Share::from_ppm(policy.recurring_ppm);
+    if !enough || !recurs {
+        return None;
+    }
+    // What was not seen may be used.
+    let is_off = |hour: usize| at(hour).weeks_active == 0 && at(hour).weeks_seen > 0;
+    let first_used = (0..WEEK_HOURS).find(|hour| !is_off(*hour))?;
+    let (mut off, mut stretch) = (BTreeSet::new(), Vec::new());
+    for hour in first_used..=first_used + WEEK_HOURS {
+        if is_off(hour) {
+            stretch.push(hour % WEEK_HOURS);
+            continue;
+        }
+        // The hour before it is used it starts.
+        stretch.pop();
+        if many(stretch.len()) >= policy.least_off.into() {
+            off.extend(stretch.drain(..));
+        }
+        stretch.clear();
+    }
+    (many(off.len()) >= policy.least_off_a_week.into()).then_some(Schedule { off })
+}
+
+impl Schedule {
+    /// When it is on, days with the same hours together: `Mon-Fri 7-18`.
+    pub(crate) fn used(&self) -> String {
+        let of_day = |day: usize| -> String {
+            let on: Vec<usize> = (0..24)
+                .filter(|h| !self.off.contains(&(day * 24 + h)))
+                .collect();
+            let stretches = on.chunk_by(|a, b| a + 1 == *b);
+            let words = stretches.filter_map(|s| Some(format!("{}-{}", s.first()?, s.last()? + 1)));
+            words.collect::<Vec<_>>().join(" and ")
+        };
+        let days: Vec<(usize, String)> = (0..7).map(|day| (day, of_day(day))).collect();
+        let same = days.chunk_by(|(_, a), (_, b)| a == b);
+        let words = same.filter(|days| !days[0].1.is_empty()).map(|days| {
+            let (first, last) = (days[0].0, days[days.len() - 1].0);
+            match first == last {
+                true => format!("{} {}", DAYS[first], days[0].1),
+                false => format!("{}-{} {}", DAYS[first], DAYS[last], days[0].1),
+            }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn hours(&self) -> u32 {
+        u32::try_from(self.off.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// The schedule of a node whose use recurs. Batch starts and stops its machines by
+/// itself.
+pub(crate) fn of(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+) -> Option<Schedule> {
+    if !is_a_fortnight(facts, instance, history) {
+        return None;
+    }
+    let schedule = schedule(&history.hours.by_hour_of_week(), &facts.policy.hours)?;
+    let is_batchs = matches!(
+        facts.controller(instance),
+        Some(Controller::BatchEnvironment(_))
+    );
+    (!is_batchs).then_some(schedule)
+}
+
+/// True when a node that rests since then does so as its schedule says: for no longer
+/// than it was ever off.
+pub(crate) fn is_resting(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+    since: Timestamp,
+) -> bool {
+    let Some(schedule) = of(facts, instance, history) else {
+        return false;
+    };
+    // Every hour since its last activity must be one of those off, but for the hour of
+    // that activity and the one in which it would start.
+    let mut at = since.as_second() + 3600;
+    let mut misses = 0;
+    while at < facts.now.as_second() {
+        let hour = Timestamp::from_second(at).map(ebb_node_state::hourly_activity::hour_of_week);
+        misses += u32::from(hour.is_ok_and(|hour| !schedule.off.contains(&hour)));
+        at += 3600;
+    }
+    misses <= 1
+}

@@ -1,0 +1,4 @@
+//! Rules about Spot and commitments.
+
+pub mod commitment;
+pub mod spot;

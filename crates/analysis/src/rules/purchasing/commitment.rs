@@ -1,0 +1,343 @@
+//! Commitment unused: the bill says so of a Savings Plan, or more is paid for a family than
+//! its machines would cost on demand.
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::commitments::{Commitment, CommitmentUse};
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::UnusedCommitment;
+
+/// What was stopped later than this may be back in the morning.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Judges every commitment.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let commitments = facts.inventory.markets.commitments.iter();
+    commitments
+        .filter_map(|paid| judge_one(facts, paid, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one commitment.
+pub(crate) fn explain(facts: &Facts<'_>, paid: &Commitment) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, paid, q))
+}
+
+fn judge_one(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+    let until = paid
+        .until
+        .map(|until| until.strftime("%Y-%m-%d").to_string());
+    if !q.holds(
+        "until when does it last?",
+        (until.as_deref().unwrap_or("not told"), "beyond now"),
+        paid.until.is_none_or(|until| until > facts.now),
+    ) {
+        return None;
+    }
+    match &paid.used {
+        Some(told) => by_bill(facts, paid, told, q),
+        None => by_machines(facts, paid, q),
+    }
+}
+
+/// The bill tells of all that a Savings Plan paid for, Fargate and Lambda too.
+fn by_bill(
+    facts: &Facts<'_>,
+    paid: &Commitment,
+    told: &CommitmentUse,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let unused = UsdPerHour(paid.per_hour.0 - told.per_hour.0);
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what of it is not used a month, as the bill tells?",
+        (unused.a_month(), format_args!("at least {least}")),
+        unused.a_month() >= least,
+    ) {
+        return None;
+    }
+    let window = Window {
+        from: told.from,
+        to: told.to,
+    };
+    let waste = Unused {
+        per_hour: unused,
+        window,
+        evidence: Bought::UnusedPlan {
+            committed: paid.per_hour,
+            used: told.per_hour,
+        },
+        confidence: Confidence {
+            level: Level::High,
+            reason: format!(
+                "Cost Explorer says what of it was used in {}",
+                Spoken(window.length())
+            ),
+        },
+        advice: format!(
+            "Run under it what it can pay for and that is paid for on demand; it can be neither \
+             sold nor ended, so commit to less when it ends{}.",
+            ends(paid)
+        ),
+        console: "savings-plans/utilization",
+    };
+    Some(found(paid, waste))
+}
+
+fn by_machines(facts: &Facts<'_>, paid: &Commitment, q: &mut Questions) -> Option<Verdict> {
+    let used = used(facts, paid);
+    let unused = used.map(|used| UsdPerHour(paid.per_hour.0 - used).a_month());
+    let least = facts.policy.overprovisioned.min_saving();
+    let shown = unused.map_or("not known".to_owned(), |unused| unused.to_string());
+    let is_unused = q.holds(
+        "what is paid a month beyond what its machines would cost on demand?",
+        (shown, format_args!("at least {least}")),
+        unused.map(|unused| unused >= least),
+    );
+    let undetermined = |reason: &str| Some(Verdict::undetermined(KIND, &paid.id, None, reason));
+    let Some(used) = used else {
+        return undetermined("what one of its machines costs on demand is not known");
+    };
+    if !is_unused {
+        return None;
+    }
+    let (Some(region), Some(family)) = (&paid.region, &paid.family) else {
+        let why = "it may pay for Fargate and Lambda too, which are not listed";
+        q.holds("is all listed that it may pay for?", (why, ""), None);
+        return undetermined(why);
+    };
+    let mut unread = facts.inventory.gaps.iter();
+    // Machines of any account may use it up.
+    let all_read = !unread.any(|gap| gap.may_hide(None, region.as_str()));
+    if !q.holds(
+        "could all of its region be read?",
+        (if all_read { "yes" } else { "no" }, "yes"),
+        all_read.then_some(true),
+    ) {
+        return undetermined("not all of its region could be read");
+    }
+    let used = UsdPerHour(used);
+    let waste = Unused {
+        per_hour: UsdPerHour(paid.per_hour.0 - used.0),
+        // What is there is seen at each sweep, and not what was there before.
+        window: Window {
+            from: facts.now,
+            to: facts.now,
+        },
+        evidence: Bought::Unused {
+            paid: paid.per_hour,
+            used,
+        },
+        confidence: Confidence {
+            level: Level::Low,
+            reason: "by the machines that run now or were stopped within a day; those that ended \
+                     are not listed"
+                .into(),
+        },
+        advice: format!(
+            "Move work onto {family} in {region}, sell what is left of a standard reservation, or \
+             let it end{}.",
+            ends(paid)
+        ),
+        console: "ri/utilization",
+    };
+    Some(found(paid, waste))
+}
+
+fn ends(paid: &Commitment) -> String {
+    let until = paid.until.map(|until| until.strftime("%Y-%m-%d"));
+    until
+        .map(|until| format!(" on {until}"))
+        .unwrap_or_default()
+}
+
+/// What an hour of its machines lists at; `None` where one has no known price.
+fn used(facts: &Facts<'_>, paid: &Commitment) -> Option<Usd> {
+    let mut used = Usd::ZERO;
+    let machines = facts.inventory.instances.values();
+    for machine in machines.filter(|machine| runs(facts, machine)) {
+        if paid.pays_for(&machine.region, &machine.instance_type) {
+            let list = facts
+                .catalogue
+                .on_demand(&machine.region, &machine.instance_type);
+            used = used + list?.0;
+        }
+    }
+    Some(used)
+}
+
+/// True for what draws on a commitment, or did a day ago.
+fn runs(facts: &Facts<'_>, machine: &Instance) -> bool {
+    let stopped = machine.stopped_since();
+    let ago = stopped.map(|since| facts.now.duration_since(since));
+    let lately = ago
+        .and_then(|ago| Duration::try_from(ago).ok())
+        .is_some_and(|ago| ago < A_DAY);
+    machine.market != Market::Spot && (machine.state == InstanceState::Running || lately)
+}
+
+/// What of a commitment is not used, and how that is known.
+struct Unused {
+    per_hour: UsdPerHour,
+    window: Window,
+    evidence: Bought,
+    confidence: Confidence,
+    advice: String,
+    /// The page of the console that shows it.
+    console: &'static str,
+}
+
+fn found(paid: &Commitment, unused: Unused) -> Verdict {
+    // One that holds everywhere stands where the bill does.
+    let region = paid.region.clone().unwrap_or_else(Region::global);
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(KIND, &region, &paid.id),
+        kind: KIND,
+        window: unused.window,
+        coverage: None,
+        evidence: Evidence::Bought(unused.evidence),
+        confidence: unused.confidence,
+        cost: Some(Cost {
+            per_hour: unused.per_hour,
+            basis: PriceBasis::Bill,
+            list_per_hour: None,
+            spent: unused.per_hour.over(unused.window.length()),
+            saving_a_month: unused.per_hour.a_month(),
+            counted: None,
+            price_as_of: None,
+            list_as_of: None,
+        }),
+        remedy: Remedy {
+            action: Action::Reconfigure,
+            advice: unused.advice,
+            command: Some(format!(
+                "https://console.aws.amazon.com/costmanagement/home#/{}",
+                unused.console
+            )),
+        },
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource {
+            tags: Default::default(),
+            id: paid.id.clone(),
+            name: None,
+            region,
+            account: None,
+            node: None,
+            owner: None,
+            instance_type: None,
+            market: Some(Market::Reserved),
+            controller: None,
+            origin: Origin::Measured,
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, instance, region};
+    use ebb_telemetry::testing::{at, node};
+
+    #[test]
+    fn a_commitment_is_unused_when_its_machines_would_cost_less_on_demand() {
+        let check =
+            |name: &str, change: fn(&mut World, &mut Commitment), expect: Result<i64, &str>| {
+                let mut world = World::with([instance(1)]);
+                world.now = at(10 * 86_400);
+                let mut paid = Commitment {
+                    id: "ri-1".into(),
+                    region: Some(region()),
+                    family: Some("m5".into()),
+                    per_hour: UsdPerHour::from_micros(500_000),
+                    until: None,
+                    used: None,
+                };
+                change(&mut world, &mut paid);
+                world.inventory.markets.commitments.push(paid);
+                let report = world.judge();
+                let found = report.findings.iter().find(|f| f.kind == KIND);
+                let why = report.not_judged.iter().find(|n| n.resource == "ri-1");
+                let said = found.map(|f| f.cost.as_ref().expect("a cost").per_hour.0.micros());
+                let said = said.ok_or(why.map_or("well", |why| why.reason.as_str()));
+                assert_eq!(said, expect, "{name}");
+            };
+        fn stopped(w: &mut World, hours: u64) {
+            let machine = w.inventory.instances.get_mut(&node(1));
+            let machine = machine.expect("it is there");
+            machine.state = InstanceState::Stopped;
+            machine.state_since = Some(at(10 * 86_400 - hours * 3600));
+        }
+        // The machine is an m5.xlarge at 0.192 USD.
+        check("more than one", |_, _| {}, Ok(308_000));
+        check(
+            "as much",
+            |_, c| c.per_hour = UsdPerHour::from_micros(192_000),
+            Err("well"),
+        );
+        check("ended", |_, c| c.until = Some(at(1)), Err("well"));
+        check(
+            "another family",
+            |_, c| c.family = Some("c5".into()),
+            Ok(500_000),
+        );
+        let night = |w: &mut World, _: &mut Commitment| stopped(w, 12);
+        check("stopped for the night", night, Ok(308_000));
+        let long = |w: &mut World, _: &mut Commitment| stopped(w, 48);
+        check("stopped for long", long, Ok(500_000));
+        let all = "it may pay for Fargate and Lambda too, which are not listed";
+        check("any family", |_, c| c.family = None, Err(all));
+    }
+
+    #[test]
+    fn a_plan_is_unused_as_far_as_the_bill_says() {
+        let check = |used: i64, expect: Option<&str>| {
+            let mut world = World::with([instance(1)]);
+            world.now = at(10 * 86_400);
+            world.inventory.markets.commitments.push(Commitment {
+                id: "plan-1".into(),
+                region: None,
+                family: None,
+                per_hour: UsdPerHour::from_micros(500_000),
+                until: Some(at(100 * 86_400)),
+                used: Some(CommitmentUse {
+                    per_hour: UsdPerHour::from_micros(used),
+                    from: at(3 * 86_400),
+                    to: at(10 * 86_400),
+                }),
+            });
+            let report = world.judge();
+            let found = report.findings.iter().find(|f| f.kind == KIND);
+            let said = found.map(|f| {
+                let cost = f.cost.as_ref().expect("a cost");
+                format!(
+                    "{}; {} in {}; {}",
+                    f.evidence, cost.spent, f.resource.region, f.confidence.level
+                )
+            });
+            assert_eq!(said.as_deref(), expect, "{used}");
+            assert!(report.not_judged.iter().all(|n| n.resource != "plan-1"));
+        };
+        let said =
+            "$0.5000/h is committed to, and $0.2000/h of it was used; $50.40 in global; high";
+        check(200_000, Some(said));
+        check(499_500, None);
+        check(500_000, None);
+    }
+}

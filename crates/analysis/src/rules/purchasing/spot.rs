@@ -1,0 +1,334 @@
+//! On demand that spot would carry: the machines of a Batch environment whose runs are
+//! so short that an interruption now and then costs less than spot saves.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::advice::group::GroupAdvice;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::purchasing::Bought;
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{Controller, Instance, InstanceState, Market};
+use ebb_model::inventory::spot_market::SpotScore;
+use ebb_sizing::spot_risk::{Interruptions, interruptions};
+use ebb_telemetry::identity::{AccountId, Region};
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{Share, Spoken};
+
+use crate::facts::Facts;
+use crate::hourly_price::Price;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+use crate::step_history::by_step::Profiles;
+use crate::step_history::observed_task::SeenRun;
+
+const KIND: FindingKind = FindingKind::SpotWouldCarry;
+
+/// A day of runs at least: its hours differ.
+const LEAST_SEEN: Duration = Duration::from_secs(24 * 3600);
+
+/// Where an environment is, its name, and in whose account.
+type Environment = (Region, String, Option<AccountId>);
+
+/// What an environment has on demand, and what ran there.
+#[derive(Default)]
+struct OnDemand<'a> {
+    machines: Vec<&'a Instance>,
+    runs: Vec<&'a SeenRun<'a>>,
+}
+
+/// Judges every Batch environment. Other controllers do not start again what was
+/// interrupted, as far as is known.
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    environments(facts, profiles)
+        .iter()
+        .filter_map(|(of, known)| judge_one(facts, of, known, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// Adds what AWS said of the spot machines that each environment is advised to have, which
+/// would hold its steps; where that is low, the finding is hardly to be trusted.
+pub(crate) fn take_scores(findings: &mut [Finding], environments: &[GroupAdvice]) {
+    for finding in findings {
+        let Evidence::Bought(Bought::OnDemand { score, .. }) = &mut finding.evidence else {
+            continue;
+        };
+        let resource = &finding.resource;
+        let advised = environments.iter().find(|advice| {
+            (Some(&advice.name), &advice.region, &advice.account)
+                == (resource.name.as_ref(), &resource.region, &resource.account)
+        });
+        *score = advised.and_then(|advice| advice.spot_score.clone());
+        if score.as_ref().is_some_and(SpotScore::is_low) {
+            finding.confidence = Confidence {
+                level: Level::Low,
+                reason: "AWS says that so many spot machines are hardly to be had now".into(),
+            };
+        }
+    }
+}
+
+/// The questions about the environments of an id.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
+    let Some(name) = id.strip_prefix("environment/") else {
+        return Vec::new();
+    };
+    let mut questions = Questions::of(KIND);
+    for (of, known) in &environments(facts, profiles) {
+        if of.1 == name {
+            let mut asked = questions.anew();
+            judge_one(facts, of, known, &mut asked);
+            questions.also(asked);
+        }
+    }
+    questions.asked
+}
+
+fn environments<'a>(
+    facts: &Facts<'a>,
+    profiles: &'a Profiles<'a>,
+) -> BTreeMap<Environment, OnDemand<'a>> {
+    let environment = |instance: &Instance| match facts.controller(instance) {
+        Some(Controller::BatchEnvironment(name)) if instance.market == Market::OnDemand => {
+            Some((instance.region.clone(), name, instance.account.clone()))
+        }
+        _ => None,
+    };
+    let mut environments: BTreeMap<Environment, OnDemand<'_>> = BTreeMap::new();
+    let running = facts.inventory.instances.values();
+    for machine in running.filter(|one| one.state == InstanceState::Running) {
+        if let Some(key) = environment(machine) {
+            environments.entry(key).or_default().machines.push(machine);
+        }
+    }
+    for run in profiles.by_step.values().flat_map(|step| &step.runs) {
+        let Some(key) = environment(run.instance) else {
+            continue;
+        };
+        if let Some(known) = environments.get_mut(&key) {
+            known.runs.push(run);
+        }
+    }
+    environments
+}
+
+fn judge_one(
+    facts: &Facts<'_>,
+    (region, name, account): &Environment,
+    known: &OnDemand<'_>,
+    q: &mut Questions,
+) -> Option<Verdict> {
+    let may_be = facts.policy.placement.spot;
+    if !q.holds("does the policy take spot?", (may_be, true), may_be) {
+        return None;
+    }
+    let ended = known
+        .runs
+        .iter()
+        .filter(|run| run.step.usage.end != StepEnd::Running);
+    let runs = u32::try_from(ended.count()).unwrap_or(u32::MAX);
+    let least = facts.policy.sizing.confident_samples;
+    let window = Window {
+        from: known.runs.iter().map(|run| run.step.started_at).min()?,
+        to: known.runs.iter().map(|run| run.step.observed_at).max()?,
+    };
+    let is_enough = q.holds(
+        "how many runs on its machines on demand ended?",
+        (runs, format_args!("at least {least}")),
+        (runs >= least).then_some(true),
+    ) && q.holds(
+        "within what time?",
+        (
+            Spoken(window.length()),
+            format_args!("at least {}", Spoken(LEAST_SEEN)),
+        ),
+        (window.length() >= LEAST_SEEN).then_some(true),
+    );
+    if !is_enough {
+        return None;
+    }
+    let longest = known.runs.iter().map(|run| run.wall()).max()?;
+    let mut sums = Sums::default();
+    for machine in &known.machines {
+        match on_spot(facts, machine, longest) {
+            Ok((price, spot, often)) => {
+                let there = there(machine, window);
+                let part = |price: UsdPerHour| price.part(there.ppm().into(), 1_000_000);
+                let price = Price {
+                    list: price.list.map(part),
+                    per_hour: part(price.per_hour),
+                    ..price
+                };
+                sums.add(price, part(spot), often.chance_within(hours(longest)));
+            }
+            Err(reason) => {
+                q.holds("what would its machines cost on spot?", (&reason, ""), None);
+                let id = format!("environment/{name}");
+                return Some(Verdict::undetermined(KIND, &id, Some(name), reason));
+            }
+        }
+    }
+    let saved = UsdPerHour(sums.now.0 - sums.spot.0);
+    let least = facts.policy.overprovisioned.min_saving();
+    if !q.holds(
+        "what would be saved a month, interruptions counted?",
+        (saved.a_month(), format_args!("at least {least}")),
+        saved.a_month() >= least,
+    ) {
+        return None;
+    }
+    let first = known.machines.first()?;
+    let price = facts.price_of(first)?;
+    let list = sums.list.map(|list| UsdPerHour(list.0 - sums.spot.0));
+    Some(Verdict::Waste(Box::new(Finding {
+        id: Finding::id_in(
+            KIND,
+            account.as_ref(),
+            region,
+            &format!("environment/{name}"),
+        ),
+        kind: KIND,
+        window,
+        coverage: None,
+        evidence: Evidence::Bought(Bought::OnDemand {
+            machines: u32::try_from(known.machines.len()).unwrap_or(u32::MAX),
+            now: sums.now,
+            spot: sums.spot,
+            runs,
+            longest,
+            interrupted: sums.interrupted?,
+            // Of the machines that are advised, which are found later.
+            score: None,
+        }),
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "by its own runs, spot prices of now and how often such machines are taken \
+                     back; its jobs must bear to begin anew"
+                .into(),
+        },
+        cost: Some(Cost {
+            per_hour: saved,
+            basis: price.basis,
+            list_per_hour: list,
+            spent: saved.over(window.length()),
+            saving_a_month: saved.a_month(),
+            counted: None,
+            price_as_of: price.as_of,
+            list_as_of: price.list_as_of,
+        }),
+        remedy: remedy(region, name),
+        recommendation: None,
+        steps: Vec::new(),
+        resource: Resource {
+            tags: BTreeMap::new(),
+            id: format!("environment/{name}"),
+            name: Some(name.to_owned()),
+            region: region.clone(),
+            account: account.clone(),
+            node: None,
+            owner: first.owner().map(str::to_owned),
+            instance_type: None,
+            market: Some(Market::OnDemand),
+            controller: Some(Controller::BatchEnvironment(name.to_owned())),
+            origin: known
+                .runs
+                .iter()
+                .map(|run| run.step.origin)
+                .max()
+                .unwrap_or(Origin::Measured),
+        },
+    })))
+}
+
+/// The part of a window in which a machine was there; none where that is not known. What
+/// Batch started an hour ago is no saving of a month.
+fn there(machine: &Instance, window: Window) -> Share {
+    let lived = machine.launched_at.map(|launched| Window {
+        from: launched.max(window.from),
+        to: window.to.max(launched),
+    });
+    let seconds = |window: Window| window.length().as_secs();
+    let share = lived.and_then(|lived| Share::of(seconds(lived), seconds(window)));
+    share.unwrap_or(Share::NONE)
+}
+
+/// What the machines of an environment cost together, on the average of the window.
+#[derive(Default)]
+struct Sums {
+    now: UsdPerHour,
+    spot: UsdPerHour,
+    list: Option<UsdPerHour>,
+    interrupted: Option<Share>,
+}
+
+impl Sums {
+    fn add(&mut self, price: Price, spot: UsdPerHour, chance: f64) {
+        let is_first = self.now == UsdPerHour::default();
+        let list = self.list.or_else(|| is_first.then(UsdPerHour::default));
+        self.list = list
+            .zip(price.list)
+            .map(|(sum, one)| UsdPerHour(sum.0 + one.0));
+        self.now = UsdPerHour(self.now.0 + price.per_hour.0);
+        self.spot = UsdPerHour(self.spot.0 + spot.0);
+        let chance = Share::from_ppm((chance * 1e6) as u32);
+        self.interrupted = self.interrupted.max(Some(chance));
+    }
+}
+
+/// What a machine costs now and would on spot, each run as long as the longest; or why
+/// that is not known.
+fn on_spot(
+    facts: &Facts<'_>,
+    machine: &Instance,
+    longest: Duration,
+) -> Result<(Price, UsdPerHour, Interruptions), String> {
+    let (region, kind) = (&machine.region, &machine.instance_type);
+    let markets = &facts.inventory.markets;
+    if markets
+        .commitments
+        .iter()
+        .any(|paid| paid.pays_for(region, kind))
+    {
+        return Err(format!(
+            "a commitment pays for {kind}, and goes on without it"
+        ));
+    }
+    let price = facts.price_of(machine);
+    let price = price.ok_or_else(|| format!("what {kind} costs in {region} is not known"))?;
+    let terms = markets.spot.get(region).and_then(|types| types.get(kind));
+    let terms =
+        terms.ok_or_else(|| format!("the spot price of {kind} in {region} is not known"))?;
+    let often = interruptions(terms);
+    let often = often.ok_or_else(|| format!("how often {kind} is taken back is not known"))?;
+    let again = often.hours_to_end(hours(longest)) / hours(longest).max(f64::MIN_POSITIVE);
+    let ppm = (again.clamp(1.0, 1e6) * 1e6) as u64;
+    Ok((price, terms.per_hour.part(ppm, 1_000_000), often))
+}
+
+fn hours(time: Duration) -> f64 {
+    time.as_secs_f64() / 3600.0
+}
+
+fn remedy(region: &Region, name: &str) -> Remedy {
+    Remedy {
+        action: Action::Reconfigure,
+        advice: format!(
+            "Put a spot environment of several types before {name} in its queue, and give its job \
+             definitions a retry strategy."
+        ),
+        command: Some(format!(
+            "aws batch describe-compute-environments --region {region} {}",
+            shell::option("--compute-environments", name)
+        )),
+    }
+}

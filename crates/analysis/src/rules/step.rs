@@ -1,0 +1,116 @@
+//! What the rules about steps share: which runs are judged, in which order the rules
+//! speak, and how a finding about a step is made. Of one run or step at most one rule
+//! speaks, the most pressing first, or the same hours would count twice.
+
+pub mod context;
+pub mod earlier_runs;
+pub mod memory_pressure;
+pub mod out_of_memory;
+pub mod oversized;
+pub mod retry_storm;
+pub mod run_coverage;
+pub mod slow;
+pub mod spinning;
+pub mod stalled;
+pub mod starved;
+pub mod undersized;
+pub mod waiting;
+
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::batch::job::JobStatus;
+use ebb_telemetry::step::StepEnd;
+
+use crate::facts::Facts;
+use crate::rules::step::context::{Step, UnderWay};
+use crate::rules::step::earlier_runs::Past;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::step_history::by_step::Profiles;
+
+type Rule<S> = (
+    FindingKind,
+    fn(&Facts<'_>, &S, &mut Questions) -> Option<Verdict>,
+);
+
+/// About all runs of one step, the most pressing first.
+fn of_steps<'s>() -> [Rule<Step<'s>>; 3] {
+    [
+        (FindingKind::OutOfMemoryStep, out_of_memory::judge),
+        (FindingKind::RetryStorm, retry_storm::judge),
+        (FindingKind::UnderprovisionedStep, undersized::judge),
+    ]
+}
+
+/// About one run that is under way, the most pressing first.
+fn of_runs<'s>() -> [Rule<UnderWay<'s>>; 6] {
+    [
+        (FindingKind::MemoryPressure, memory_pressure::judge),
+        (FindingKind::StalledStep, stalled::judge),
+        (FindingKind::StarvedStep, starved::judge),
+        (FindingKind::SpinningStep, spinning::judge),
+        (FindingKind::SlowStep, slow::judge),
+        (FindingKind::WaitingStep, waiting::judge),
+    ]
+}
+
+/// Judges every step of a pipeline.
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for step in all(facts, profiles) {
+        verdicts.extend(first(facts, &step, &of_steps()));
+        for run in under_way(facts, &step) {
+            verdicts.extend(first(facts, &run, &of_runs()));
+        }
+    }
+    verdicts
+}
+
+/// The questions of all rules about steps of this name, or about the run with this
+/// id.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, id: &str) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for step in all(facts, profiles) {
+        if step.name == id {
+            checks.extend(of_steps().iter().flat_map(|rule| asked(facts, &step, rule)));
+        }
+        for run in under_way(facts, &step).filter(|run| run.id() == id) {
+            checks.extend(of_runs().iter().flat_map(|rule| asked(facts, &run, rule)));
+        }
+    }
+    checks
+}
+
+fn all<'a>(facts: &Facts<'_>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+    let steps = profiles.by_step.iter();
+    steps.map(|(key, profiled)| Step {
+        name: &key.name,
+        profiled,
+        past: Past::of(facts, profiled),
+    })
+}
+
+fn first<S>(facts: &Facts<'_>, subject: &S, rules: &[Rule<S>]) -> Option<Verdict> {
+    let mut verdicts = rules
+        .iter()
+        .filter_map(|(kind, judge)| judge(facts, subject, &mut Questions::unwritten(*kind)));
+    verdicts.next()
+}
+
+fn asked<S>(facts: &Facts<'_>, subject: &S, (kind, judge): &Rule<S>) -> Vec<Check> {
+    Questions::written(*kind, |q| judge(facts, subject, q))
+}
+
+/// Runs that a fresh heartbeat shows under way. Where the Batch rule says that a job
+/// makes no progress, it alone speaks.
+fn under_way<'a>(facts: &Facts<'_>, step: &Step<'a>) -> impl Iterator<Item = UnderWay<'a>> {
+    let fresh = facts.now.checked_sub(facts.policy.idle.after()).ok();
+    let patience = facts.policy.batch.no_progress();
+    let step = *step;
+    let runs = step.profiled.runs.iter().filter(move |run| {
+        let is_batchs = run.job.is_some_and(|job| job.status == JobStatus::Running);
+        run.step.usage.end == StepEnd::Running
+            && Some(run.step.observed_at) >= fresh
+            && !(is_batchs && run.quiet() >= patience)
+    });
+    runs.map(move |run| UnderWay { step, run })
+}

@@ -1,0 +1,306 @@
+//! What the rules about steps share.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::confidence::Confidence;
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::Evidence;
+use ebb_model::finding::evidence::causes::{Causes, Tool, Tools};
+use ebb_model::finding::evidence::step::{StepTrouble, Trouble};
+use ebb_model::finding::{Action, Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::step::{StepEnd, StepKind, ToolUsage};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+
+use crate::facts::Facts;
+use crate::hourly_price::Price;
+use crate::rules::step::earlier_runs;
+use crate::rules::step::earlier_runs::Past;
+use crate::rules::step::run_coverage::{NOT_KNOWN, coverage};
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+use crate::step_history::by_step::Profiled;
+use crate::step_history::observed_task::SeenRun;
+use crate::{coverage, shell};
+
+/// A step with all its runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) profiled: &'a Profiled<'a>,
+    pub(crate) past: Past,
+}
+
+/// A run that is under way, with the step that it is one of.
+pub(crate) struct UnderWay<'a> {
+    pub(crate) step: Step<'a>,
+    pub(crate) run: &'a SeenRun<'a>,
+}
+
+impl<'a> Step<'a> {
+    /// Earlier runs that ended well, of which a history is made.
+    pub(crate) fn history(&self) -> impl Iterator<Item = &'a SeenRun<'a>> {
+        earlier_runs::well_ended(self.profiled)
+    }
+
+    /// A finding about the step as a whole, from the runs that show it; `None` of none.
+    pub(crate) fn found(
+        &self,
+        facts: &Facts<'_>,
+        runs: Vec<&'a SeenRun<'a>>,
+        mut wrong: Wrong,
+    ) -> Option<Verdict> {
+        let coverage = coverage(facts, &runs);
+        if coverage.is_none() {
+            wrong.confidence.reason += NOT_KNOWN;
+        }
+        let run = *runs.iter().max_by_key(|run| run.step.observed_at)?;
+        let about = About {
+            id: self.name.to_owned(),
+            account: run.instance.account.as_ref(),
+            run,
+            coverage,
+            window: Window {
+                from: runs.iter().map(|run| watched_from(facts, run)).min()?,
+                to: run.step.observed_at,
+            },
+            runs,
+        };
+        Some(found(facts, self, about, wrong))
+    }
+}
+
+impl UnderWay<'_> {
+    /// The Batch job, or the step on its node.
+    pub(crate) fn id(&self) -> String {
+        match self.run.job {
+            Some(job) => job.id.as_str().to_owned(),
+            None => format!("{}/{}", self.run.step.node, self.run.step.usage.id),
+        }
+    }
+
+    /// Of a pipeline, whose steps are there to end. Sessions, services, pods and
+    /// containers may be servers, whose rest is no fault.
+    pub(crate) fn is_there_to_end(&self) -> bool {
+        let kind = self.run.step.usage.id.kind;
+        self.run.job.is_some()
+            || matches!(
+                kind,
+                StepKind::SlurmJob | StepKind::NextflowTask | StepKind::SnakemakeJob
+            )
+    }
+
+    /// For how long its node was watched while it ran: what a long run did before the
+    /// probe came was not seen, and is not judged.
+    pub(crate) fn watched(&self, facts: &Facts<'_>) -> Duration {
+        let seen = self
+            .run
+            .step
+            .observed_at
+            .duration_since(watched_from(facts, self.run));
+        let wall = self.run.wall();
+        wall.min(Duration::try_from(seen).unwrap_or_default())
+    }
+
+    /// Asks whether it is [there to end](Self::is_there_to_end).
+    pub(crate) fn ends(&self, q: &mut Questions) -> bool {
+        let ends = self.is_there_to_end();
+        q.holds(
+            "is it a step of a pipeline, which is there to end?",
+            (if ends { "yes" } else { "no" }, ""),
+            ends,
+        )
+    }
+
+    /// A finding about the run, from when it was first seen.
+    pub(crate) fn found(&self, facts: &Facts<'_>, wrong: Wrong) -> Verdict {
+        self.found_since(facts, watched_from(facts, self.run), wrong)
+    }
+
+    /// A finding about the run, from a time on, if it was seen by then.
+    pub(crate) fn found_since(&self, facts: &Facts<'_>, from: Timestamp, wrong: Wrong) -> Verdict {
+        let from = from.max(watched_from(facts, self.run));
+        let to = self.run.step.observed_at;
+        let node = &self.run.step.node;
+        let state = facts.state.nodes.get(node);
+        let seen = state.map(|state| coverage::observed(facts, node, state, Window { from, to }));
+        let about = About {
+            coverage: seen.map(|(_, seen)| seen),
+            id: self.id(),
+            account: None,
+            run: self.run,
+            runs: vec![self.run],
+            window: Window { from, to },
+        };
+        found(facts, &self.step, about, wrong)
+    }
+}
+
+/// When a run was first seen: at its start, or when the probe came to its node.
+pub(crate) fn watched_from(facts: &Facts<'_>, run: &SeenRun<'_>) -> Timestamp {
+    let node = facts.state.nodes.get(&run.step.node);
+    let came = node.and_then(|node| node.first_seen);
+    came.map_or(run.step.started_at, |came| came.max(run.step.started_at))
+}
+
+/// What is wrong with a step or a run of it.
+pub(crate) struct Wrong {
+    pub(crate) kind: FindingKind,
+    pub(crate) trouble: Trouble,
+    pub(crate) causes: Option<Causes>,
+    pub(crate) confidence: Confidence,
+    /// The time of the machine that was lost.
+    pub(crate) lost: Duration,
+    pub(crate) action: Action,
+    pub(crate) advice: String,
+}
+
+/// Whom a finding is about.
+struct About<'a> {
+    id: String,
+    /// In whose account, where the id is but a name.
+    account: Option<&'a AccountId>,
+    /// The run that it is about, or the newest.
+    run: &'a SeenRun<'a>,
+    /// The runs concerned.
+    runs: Vec<&'a SeenRun<'a>>,
+    window: Window,
+    /// How much of that was seen of its node.
+    coverage: Option<Share>,
+}
+
+fn found(facts: &Facts<'_>, step: &Step<'_>, about: About<'_>, it: Wrong) -> Verdict {
+    let (run, instance, id) = (about.run, about.run.instance, about.id);
+    let window = about.window;
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_in(it.kind, about.account, &instance.region, &id),
+        kind: it.kind,
+        window,
+        coverage: about.coverage,
+        evidence: Evidence::Step(StepTrouble {
+            step: step.name.to_owned(),
+            tools: greatest_tools(step, run, &it.trouble),
+            trouble: it.trouble,
+            causes: it.causes,
+        }),
+        confidence: it.confidence,
+        cost: price(facts, run).map(|price| lost(price, it.lost, window)),
+        remedy: remedy(run, it.action, it.advice),
+        recommendation: None,
+        steps: about
+            .runs
+            .iter()
+            .map(|run| run.link(step.name))
+            .take(Finding::MAX_STEPS)
+            .collect(),
+        resource: Resource {
+            tags: Default::default(),
+            id,
+            name: Some(
+                run.job
+                    .map_or(step.name, |job| job.name.as_str())
+                    .to_owned(),
+            ),
+            region: instance.region.clone(),
+            account: instance.account.clone(),
+            node: Some(instance.id.to_string()),
+            owner: run.owner(),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller: facts.controller(instance),
+            origin: run.step.origin,
+        },
+    }))
+}
+
+/// What the part of its machine costs that a run asked for, or held at most.
+fn price(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<Price> {
+    let whole = facts.price_of(run.instance)?;
+    let (asked, used) = (run.requested(), &run.step.usage);
+    let request = SizedRequest {
+        cores: asked.cores.or(used.peak_cores),
+        memory: asked.memory.or(used.peak_memory.map(|peak| peak.bytes)),
+    };
+    let part = run.part_of(facts, whole.per_hour, request)?;
+    Some(whole.scaled(part, whole.per_hour))
+}
+
+/// A day at least, or one lost hour would be told as a month of such hours.
+const LEAST_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// What the time lost costs, and a month with as much of it as the window had.
+fn lost(price: Price, time: Duration, window: Window) -> Cost {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let of = millis(window.length().max(LEAST_WINDOW));
+    let part = |whole: UsdPerHour| whole.part(millis(time), of);
+    let per_hour = part(price.per_hour);
+    Cost {
+        per_hour,
+        basis: price.basis,
+        list_per_hour: price.list.map(part),
+        spent: price.per_hour.over(time),
+        saving_a_month: per_hour.a_month(),
+        counted: None,
+        price_as_of: price.as_of,
+        list_as_of: price.list_as_of,
+    }
+}
+
+/// The advice with the command that shows the run, where Batch ran it.
+fn remedy(run: &SeenRun<'_>, action: Action, advice: String) -> Remedy {
+    let region = &run.instance.region;
+    Remedy {
+        action,
+        advice,
+        command: Some(match run.job {
+            Some(job) => {
+                let jobs = shell::option("--jobs", job.id.as_str());
+                format!("aws batch describe-jobs --region {region} {jobs}")
+            }
+            None => {
+                let node = &run.step.node;
+                format!("aws ssm start-session --region {region} --target {node}")
+            }
+        }),
+    }
+}
+
+/// The executables that held the most memory, where that is the trouble, or else used the
+/// most CPU. Of a run that goes on the state keeps the one of the most CPU; where that says
+/// nothing, those of the newest run that ended stand in.
+pub(crate) fn greatest_tools(
+    step: &Step<'_>,
+    run: &SeenRun<'_>,
+    trouble: &Trouble,
+) -> Option<Tools> {
+    let known = |run: &&SeenRun<'_>| {
+        let usage = &run.step.usage;
+        let is_over = usage.end != StepEnd::Running;
+        !usage.tools.is_empty() && (is_over || !trouble.is_of_memory())
+    };
+    let newest = || {
+        let others = step.profiled.runs.iter().filter(known);
+        others.max_by_key(|run| run.step.observed_at)
+    };
+    let its_own = Some(run).filter(known);
+    let of = its_own.or_else(newest)?;
+    let held = |tool: &ToolUsage| tool.peak_memory.filter(|_| trouble.is_of_memory());
+    let mut tools: Vec<&ToolUsage> = of.step.usage.tools.iter().collect();
+    tools.sort_by_key(|tool| Reverse((held(tool), tool.cpu)));
+    let mut tools = tools.into_iter().map(|tool| Tool {
+        name: tool.name.clone(),
+        cpu: tool.cpu,
+        held: held(tool),
+    });
+    Some(Tools {
+        main: tools.next()?,
+        runner_up: tools.next(),
+        of_an_earlier_run: its_own.is_none(),
+    })
+}

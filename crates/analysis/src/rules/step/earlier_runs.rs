@@ -1,0 +1,86 @@
+//! What a step's history comes to: asked once a step, for all its runs under way.
+
+use std::time::Duration;
+
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::units::Share;
+
+use crate::facts::Facts;
+use crate::step_history::by_step::Profiled;
+use crate::step_history::observed_task::SeenRun;
+
+/// A count as findings tell it.
+pub(crate) fn many(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Past {
+    /// Runs that ended well.
+    pub(crate) runs: u32,
+    /// What the middle one of them took.
+    pub(crate) usual: Duration,
+    /// What the longest of them took.
+    pub(crate) longest: Duration,
+    /// The longest time in which one of them computed and nothing came of it, and how many
+    /// tell that.
+    pub(crate) unmoved: (Duration, u32),
+    /// The share of its time that the middle one waited; `None` where too few tell.
+    pub(crate) waits: Option<Share>,
+}
+
+impl Past {
+    pub(crate) fn of(facts: &Facts<'_>, profiled: &Profiled<'_>) -> Self {
+        let mut walls: Vec<_> = well_ended(profiled).map(SeenRun::wall).collect();
+        walls.sort_unstable();
+        Self {
+            runs: many(walls.len()),
+            usual: walls.get(walls.len() / 2).copied().unwrap_or_default(),
+            longest: walls.last().copied().unwrap_or_default(),
+            unmoved: unmoved(profiled),
+            waits: usual(well_ended(profiled), facts.policy.step.history_runs),
+        }
+    }
+}
+
+fn unmoved(profiled: &Profiled<'_>) -> (Duration, u32) {
+    let told = well_ended(profiled).filter_map(|run| run.step.usage.detail.unmoved);
+    told.fold((Duration::ZERO, 0), |(longest, runs), unmoved| {
+        (longest.max(unmoved.longest), runs + 1)
+    })
+}
+
+/// Runs that ended well, of which a history is made.
+pub(crate) fn well_ended<'a>(profiled: &'a Profiled<'a>) -> impl Iterator<Item = &'a SeenRun<'a>> {
+    let ended = |end| matches!(end, StepEnd::Exited(0) | StepEnd::Unknown);
+    let runs = profiled.runs.iter();
+    runs.filter(move |run| ended(run.step.usage.end))
+}
+
+/// The share of its samples' time in which it waited for something outside of it.
+pub(crate) fn waits(run: &SeenRun<'_>) -> Option<Share> {
+    let states = &run.step.usage.detail.states;
+    let outside = |state: &TaskState| {
+        matches!(
+            state,
+            TaskState::Disk | TaskState::PageFault | TaskState::Network
+        )
+    };
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let all: Duration = states.values().map(|seen| seen.time).sum();
+    let waited = states.iter().filter(|(state, _)| outside(state));
+    let waited: Duration = waited.map(|(_, seen)| seen.time).sum();
+    Share::of(millis(waited), millis(all))
+}
+
+/// The same of the middle one of earlier runs; `None` of fewer than `runs`.
+pub(crate) fn usual<'a>(
+    earlier: impl Iterator<Item = &'a SeenRun<'a>>,
+    runs: u32,
+) -> Option<Share> {
+    let mut shares: Vec<Share> = earlier.filter_map(waits).collect();
+    shares.sort_unstable();
+    let enough = shares.len() >= usize::try_from(runs).unwrap_or(usize::MAX);
+    shares.get(shares.len() / 2).copied().filter(|_| enough)
+}

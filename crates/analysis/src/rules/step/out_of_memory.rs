@@ -1,0 +1,189 @@
+//! Out of memory: the kernel killed runs of a step, which began anew or was lost.
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::units::{Bytes, Spoken};
+
+use crate::facts::Facts;
+use crate::rules::remedy::larger;
+use crate::rules::step::context::{Step, Wrong};
+use crate::rules::step::earlier_runs::many;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+use crate::step_history::observed_task::SeenRun;
+
+const KIND: FindingKind = FindingKind::OutOfMemoryStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+    let within = facts.policy.step.failed_within();
+    let from = facts.now.checked_sub(within).ok()?;
+    let is_recent = |run: &&SeenRun<'_>| run.step.observed_at >= from;
+    let recent: Vec<&SeenRun<'_>> = step.profiled.runs.iter().filter(is_recent).collect();
+    let killed = |run: &&&SeenRun<'_>| run.step.usage.end == StepEnd::OutOfMemory;
+    let kills: Vec<&SeenRun<'_>> = recent.iter().filter(killed).copied().collect();
+    let newest = kills.iter().max_by_key(|run| run.step.observed_at).copied();
+    // Who gave it more, and saw it end well, knows.
+    let healed = newest.is_some_and(|newest| {
+        let asked = newest.requested().memory;
+        step.history().any(|run| {
+            run.step.observed_at > newest.step.observed_at && run.requested().memory > asked
+        })
+    });
+    let goes_on = q.holds(
+        "how many of its runs did the kernel kill for want of memory?",
+        (kills.len(), format_args!("1 within {}", Spoken(within))),
+        newest.is_some(),
+    ) && q.holds(
+        "did it end well since, with more memory?",
+        (if healed { "yes" } else { "no" }, ""),
+        !healed,
+    );
+    let newest = newest.filter(|_| goes_on)?;
+    let limit = newest.requested().memory;
+    let advice = match step.profiled.need.memory.filter(|need| Some(*need) > limit) {
+        _ if limit.is_none() => of_machine(facts, newest.instance),
+        Some(need) => format!("Ask for {need} of memory, which its runs show that it needs."),
+        None => "Ask for more memory: half as much again is a beginning.".to_owned(),
+    };
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::OutOfMemory {
+            kills: many(kills.len()),
+            runs: many(recent.len()),
+            limit,
+            peak: kills
+                .iter()
+                .filter_map(|run| run.step.usage.peak_memory)
+                .max_by_key(|peak| peak.bytes),
+        },
+        causes: None,
+        confidence: Confidence {
+            level: Level::High,
+            reason: "the kernel itself named the victim".into(),
+        },
+        lost: kills.iter().map(|run| run.wall()).sum(),
+        action: Action::Reconfigure,
+        advice,
+    };
+    step.found(facts, kills, wrong)
+}
+
+/// What to do where no limit but the machine's own memory was reached.
+fn of_machine(facts: &Facts<'_>, instance: &Instance) -> String {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let larger = spec.and_then(|spec| {
+        let half_more = Bytes(spec.memory.0.saturating_add(spec.memory.0 / 2));
+        larger(facts, instance, spec, (spec.vcpus, half_more))
+    });
+    let such = larger.map_or_else(String::new, |larger| {
+        format!(", such as {}", larger.instance_type)
+    });
+    let kind = &instance.instance_type;
+    format!(
+        "No limit was set for it: {kind} itself was full. Run less beside it, or take a type with \
+         half as much memory again{such}."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::asked;
+    use crate::testing::step_world::{ended, gib, no_run, verdict};
+
+    #[test]
+    fn a_killed_run_is_told_until_one_with_more_memory_ends_well() {
+        let check = |ends: &[(StepEnd, u64)], expect: Option<&str>| {
+            let mut world = no_run();
+            for (n, (end, limit)) in (1..).zip(ends) {
+                ended(&mut world, n, 30, |s| {
+                    s.end = *end;
+                    s.requested.memory = Some(gib(*limit));
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{ends:?}");
+        };
+        let well = StepEnd::Exited(0);
+        let killed = StepEnd::OutOfMemory;
+        let said = |kills, runs| {
+            format!(
+                "killed for want of memory in {kills} of {runs} runs, with 4.0 GiB allowed and at \
+                 most 1.0 GiB seen (mostly bwa with 20 min of CPU)"
+            )
+        };
+        check(&[(well, 4), (killed, 4)], Some(&said(1, 2)));
+        check(&[(killed, 4), (well, 4), (killed, 4)], Some(&said(2, 3)));
+        // The same request ended well by luck, or on less input.
+        check(&[(killed, 4), (well, 4)], Some(&said(1, 2)));
+        check(&[(killed, 4), (well, 8)], None);
+        check(&[(StepEnd::Exited(137), 4)], None);
+    }
+
+    #[test]
+    fn the_tool_that_held_the_most_memory_is_named_though_another_computed_more() {
+        let check = |peak_memory: Option<u64>, expect: &str| {
+            let mut world = no_run();
+            ended(&mut world, 1, 30, |s| {
+                s.end = StepEnd::OutOfMemory;
+                let mut sort = s.tools[0].clone();
+                sort.name = "sort".to_owned();
+                sort.cpu = ebb_telemetry::units::CpuTime(0);
+                sort.peak_memory = peak_memory.map(gib);
+                s.tools.push(sort);
+            });
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert!(said.is_some_and(|said| said.ends_with(expect)), "{expect}");
+        };
+        check(
+            Some(3),
+            "(mostly sort with 3.0 GiB, next bwa with 20 min of CPU)",
+        );
+        check(
+            None,
+            "(mostly bwa with 20 min of CPU, next sort with 0.00 s of CPU)",
+        );
+    }
+
+    #[test]
+    fn where_no_limit_was_set_a_larger_machine_is_advised() {
+        let check = |limit: Option<u64>, expect: &str| {
+            let mut world = no_run();
+            ended(&mut world, 1, 30, |s| {
+                s.end = StepEnd::OutOfMemory;
+                s.requested.memory = limit.map(gib);
+            });
+            let advice = verdict(&world, KIND).map(|finding| finding.remedy.advice);
+            assert_eq!(advice.as_deref(), Some(expect));
+        };
+        check(
+            Some(4),
+            "Ask for 7.2 GiB of memory, which its runs show that it needs.",
+        );
+        check(
+            None,
+            "No limit was set for it: m5.xlarge itself was full. Run less beside it, or take a \
+             type with half as much memory again, such as r5a.xlarge.",
+        );
+    }
+
+    #[test]
+    fn a_kill_of_days_ago_is_not_told_and_what_is_lost_are_the_killed_runs() {
+        let mut world = no_run();
+        ended(&mut world, 1, 30, |s| {
+            s.requested = asked(1, 3);
+            s.end = StepEnd::OutOfMemory;
+        });
+        let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");
+        assert_eq!(cost.spent.micros(), 24_000);
+        world.now = world
+            .now
+            .checked_add(std::time::Duration::from_secs(90_000))
+            .expect("a time");
+        assert_eq!(verdict(&world, KIND), None);
+    }
+}

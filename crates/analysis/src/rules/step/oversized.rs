@@ -1,0 +1,337 @@
+//! Overprovisioned step: it asked for far more than its runs ever used.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use ebb_catalog::machine_type::Architecture;
+use ebb_model::advice::offer::Offers;
+use ebb_model::advice::placement;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::confidence::Confidence;
+use ebb_model::cost::Cost;
+use ebb_model::finding::evidence::{Evidence, Overprovisioned};
+use ebb_model::finding::{Action, Finding, Recommendation, Remedy, Resource, StepLink};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::Instance;
+use ebb_sizing::cheapest_type::Needs;
+use ebb_sizing::need::Sized;
+use ebb_sizing::{cheapest_type, need};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{PeakMemory, Requested};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::{CpuTime, MilliCores, Share};
+use jiff::Timestamp;
+
+use crate::advice::placement::offers;
+use crate::facts::Facts;
+use crate::hourly_price::Price;
+use crate::rules::step::run_coverage;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+use crate::step_history::by_step::{Profiled, Profiles};
+use crate::step_history::observed_task::SeenRun as Run;
+
+const KIND: FindingKind = FindingKind::OverprovisionedStep;
+
+/// Judges every step that asked for something, its runs taken together by
+/// region and name.
+pub(crate) fn judge(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Vec<Verdict> {
+    steps(facts, profiles)
+        .filter_map(|step| judge_one(facts, &step, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about the steps of one name.
+pub(crate) fn explain(facts: &Facts<'_>, profiles: &Profiles<'_>, name: &str) -> Vec<Check> {
+    let named = steps(facts, profiles).filter(|step| step.name == name);
+    named
+        .flat_map(|step| Questions::written(KIND, |q| judge_one(facts, &step, q)))
+        .collect()
+}
+
+fn steps<'a>(facts: &Facts<'a>, profiles: &'a Profiles<'a>) -> impl Iterator<Item = Step<'a>> {
+    let policy = facts.policy;
+    let steps = profiles.by_step.iter();
+    steps.map(move |(key, profiled)| {
+        let asked = |run: &&Run<'_>| run.requested() != Requested::default();
+        let tells = |run: &&Run<'_>| run.profiled().tells(policy);
+        Step {
+            name: &key.name,
+            runs: profiled.runs.iter().filter(asked).filter(tells).collect(),
+            profiled: (&key.region, profiled),
+            profiles,
+        }
+    })
+}
+
+/// A step with its runs that tell what it needs.
+struct Step<'a> {
+    name: &'a str,
+    runs: Vec<&'a Run<'a>>,
+    profiled: (&'a Region, &'a Profiled<'a>),
+    profiles: &'a Profiles<'a>,
+}
+
+fn judge_one(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (name, runs) = (step.name, step.runs.as_slice());
+    q.holds(
+        "how many of its runs asked for something and tell what they need?",
+        (runs.len(), "at least 1"),
+        (!runs.is_empty()).then_some(true),
+    );
+    let newest = *runs.iter().max_by_key(|run| run.step.observed_at)?;
+    let requested = step.profiled.1.requested();
+    let Sized {
+        request: sized,
+        risk,
+    } = need::within(requested, &step.profiled.1.need);
+    let bound = Share::from_ppm(facts.policy.overprovisioned.needed_share_ppm);
+    if !q.holds(
+        "what does it need, with headroom, of what it asks for?",
+        (
+            format_args!("{} of {}", worded(sized), worded(requested)),
+            format_args!("at most {bound} of both"),
+        ),
+        far_less(bound, requested, sized),
+    ) {
+        return None;
+    }
+    let price = facts.price_of(newest.instance);
+    let kind = &newest.instance.instance_type;
+    q.holds(
+        "is the price of its machine known?",
+        (kind, ""),
+        price.map(|_| true),
+    );
+    let Some(price) = price else {
+        return Some(Verdict::undetermined(
+            KIND,
+            name,
+            Some(name),
+            format!("no price is known for {kind}"),
+        ));
+    };
+    let now = newest.part_of(facts, price.per_hour, requested)?;
+    let then = newest.part_of(facts, price.per_hour, sized)?;
+    let saved = UsdPerHour(now.0 - then.0);
+    let saving = price.scaled(saved, price.per_hour);
+    let seen = Seen::of(facts, name, runs)?;
+    let cost = seen.cost(saving, facts.now);
+    if !q.saves_enough(facts, &cost) {
+        return None;
+    }
+    let offers = offers(facts, step.profiles, step.profiled, sized);
+    let recommendation = Recommendation {
+        current: requested,
+        recommended: sized,
+        samples: seen.samples,
+        placement: best(facts, &offers).or_else(|| place(facts, newest.instance, sized)),
+        risk,
+        offers,
+        current_per_hour: Some(now),
+        recommended_per_hour: Some(then),
+        assumptions: vec![
+            "a step costs the greatest of its shares of the machine's cores, memory and GPUs"
+                .into(),
+            "it goes on running as often as since its first run, or in a day if that is longer"
+                .into(),
+        ],
+    };
+    Some(Verdict::Waste(Box::new(found(
+        facts,
+        newest,
+        &seen,
+        cost,
+        recommendation,
+    ))))
+}
+
+/// True when both cores and memory needed are a small enough part of what was
+/// asked for: only then does a machine hold more of such steps.
+fn far_less(bound: Share, asked: SizedRequest, needed: SizedRequest) -> bool {
+    let small = |needed: Option<u64>, asked: Option<u64>| match (needed, asked) {
+        (Some(needed), Some(asked)) => Share::of(needed, asked).map(|share| share <= bound),
+        _ => None,
+    };
+    let cores = small(needed.cores.map(|c| c.0), asked.cores.map(|c| c.0));
+    let memory = small(needed.memory.map(|m| m.0), asked.memory.map(|m| m.0));
+    matches!((cores, memory), (Some(true), Some(true)))
+}
+
+fn worded(request: SizedRequest) -> String {
+    let cores = request.cores.map(|cores| format!("{cores} vCPU"));
+    let memory = request.memory.map(|memory| memory.to_string());
+    let [cores, memory] = [cores, memory].map(|one| one.unwrap_or_else(|| "unknown".to_owned()));
+    format!("{cores} and {memory}")
+}
+
+/// The cheapest type that holds it; not told of a step from a machine with GPUs, which it
+/// may need.
+fn place(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    request: SizedRequest,
+) -> Option<placement::Placement> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    if spec.is_some_and(|spec| spec.gpus.is_some()) {
+        return None;
+    }
+    let architecture = spec.map_or(Architecture::X86_64, |spec| spec.architecture);
+    cheapest_type::cheapest(
+        facts.catalogue,
+        &instance.region,
+        Needs {
+            request,
+            architecture,
+        },
+    )
+}
+
+fn best(facts: &Facts<'_>, offers: &Offers) -> Option<placement::Placement> {
+    let first = offers.best.first()?;
+    Some(placement::Placement {
+        instance_type: first.instance_type.clone(),
+        region: first.region.clone(),
+        per_hour: first.per_hour,
+        price_as_of: facts
+            .catalogue
+            .price_as_of(&first.region, &first.instance_type),
+    })
+}
+
+/// What all runs together show.
+struct Seen {
+    window: Window,
+    coverage: Option<Share>,
+    samples: u32,
+    wall: Duration,
+    cpu: CpuTime,
+    peak_cores: Option<MilliCores>,
+    peak_memory: Option<PeakMemory>,
+    origin: Origin,
+    /// The newest.
+    links: Vec<StepLink>,
+}
+
+impl Seen {
+    fn of(facts: &Facts<'_>, name: &str, runs: &[&Run<'_>]) -> Option<Self> {
+        let from: Timestamp = runs.iter().map(|run| run.step.started_at).min()?;
+        let to = runs.iter().map(|run| run.step.observed_at).max()?;
+        Some(Self {
+            window: Window { from, to },
+            coverage: run_coverage::coverage(facts, runs),
+            samples: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+            wall: runs.iter().map(|run| run.wall()).sum(),
+            cpu: runs.iter().fold(CpuTime(0), |sum, run| {
+                sum.saturating_add(run.step.usage.cpu)
+            }),
+            peak_cores: runs
+                .iter()
+                .filter_map(|run| run.step.usage.peak_cores)
+                .max(),
+            peak_memory: runs
+                .iter()
+                .filter_map(|run| run.step.usage.peak_memory)
+                .max_by_key(|peak| peak.bytes),
+            origin: runs.iter().map(|run| run.step.origin).max()?,
+            links: newest(runs).map(|run| run.link(name)).collect(),
+        })
+    }
+
+    /// What was wasted while the runs lasted, and what goes on being wasted if they come
+    /// as often as since the first: a step that ran once does not run 730 hours a month.
+    fn cost(&self, saving: Price, now: Timestamp) -> Cost {
+        let known = Window {
+            from: self.window.from,
+            to: now,
+        };
+        let duty = |price: UsdPerHour| {
+            let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            price.part(millis(self.wall), millis(known.at_least_a_day()))
+        };
+        let per_hour = duty(saving.per_hour);
+        Cost {
+            per_hour,
+            basis: saving.basis,
+            list_per_hour: saving.list.map(duty),
+            spent: saving.per_hour.over(self.wall),
+            saving_a_month: per_hour.a_month(),
+            counted: None,
+            price_as_of: saving.as_of,
+            list_as_of: saving.list_as_of,
+        }
+    }
+}
+
+/// As many as a finding points to.
+fn newest<'r, 'a>(runs: &[&'r Run<'a>]) -> impl Iterator<Item = &'r Run<'a>> {
+    let mut runs = runs.to_vec();
+    runs.sort_unstable_by_key(|run| Reverse((run.step.observed_at, &run.step.usage.id)));
+    runs.into_iter().take(Finding::MAX_STEPS)
+}
+
+fn found(
+    facts: &Facts<'_>,
+    run: &Run<'_>,
+    seen: &Seen,
+    cost: Cost,
+    recommendation: Recommendation,
+) -> Finding {
+    let (name, instance) = (run.name(), run.instance);
+    let basis = recommendation.risk.basis.unwrap_or_default();
+    let sized = recommendation.recommended;
+    let not_known = seen.coverage.map_or(run_coverage::NOT_KNOWN, |_| "");
+    Finding {
+        id: Finding::id_in(KIND, instance.account.as_ref(), &instance.region, name),
+        kind: KIND,
+        window: seen.window,
+        coverage: seen.coverage,
+        evidence: Evidence::Overprovisioned(Overprovisioned {
+            requested: run.requested(),
+            peak_cores: seen.peak_cores,
+            mean_cores: seen.cpu.cores_over(seen.wall),
+            peak_memory: seen.peak_memory,
+            samples: seen.samples,
+            observed_for: seen.wall,
+        }),
+        confidence: Confidence {
+            level: basis.confidence(),
+            reason: format!("based on {basis}{not_known}"),
+        },
+        cost: Some(cost),
+        remedy: Remedy {
+            action: Action::Rightsize,
+            advice: format!(
+                "Ask for {} vCPU and {} instead.",
+                sized
+                    .cores
+                    .map_or_else(|| "the same".to_owned(), |cores| cores.to_string()),
+                sized
+                    .memory
+                    .map_or_else(|| "the same memory".to_owned(), |m| m.to_string()),
+            ),
+            command: Some(format!("ebb tune {}", shell::operand(name))),
+        },
+        recommendation: Some(recommendation),
+        steps: seen.links.clone(),
+        resource: Resource {
+            tags: Default::default(),
+            id: name.to_owned(),
+            name: Some(run.job.map_or(name, |job| job.name.as_str()).to_owned()),
+            region: instance.region.clone(),
+            account: instance.account.clone(),
+            node: Some(instance.id.to_string()),
+            owner: run.owner(),
+            instance_type: Some(instance.instance_type.clone()),
+            market: Some(instance.market),
+            controller: facts.controller(instance),
+            origin: seen.origin,
+        },
+    }
+}

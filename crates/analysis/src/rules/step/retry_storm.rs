@@ -1,0 +1,128 @@
+//! Retry storm: a step fails again and again, and each time its machine is paid for.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::causes::Ended;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::step::context::{Step, Wrong};
+use crate::rules::step::earlier_runs::many;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+use crate::step_history::observed_task::SeenRun;
+
+const KIND: FindingKind = FindingKind::RetryStorm;
+
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+    let policy = &facts.policy.step;
+    let from = facts.now.checked_sub(policy.failed_within()).ok()?;
+    let ended: Vec<&SeenRun<'_>> = step
+        .profiled
+        .runs
+        .iter()
+        .filter(|run| run.step.usage.end != StepEnd::Running && run.step.observed_at >= from)
+        .collect();
+    let bad = |run: &&&SeenRun<'_>| run.step.usage.end.is_bad();
+    let failed: Vec<&SeenRun<'_>> = ended.iter().filter(bad).copied().collect();
+    let goes_on = q.holds(
+        "how many of its runs failed?",
+        (
+            failed.len(),
+            format_args!(
+                "{} within {}",
+                policy.storm_runs,
+                Spoken(policy.failed_within())
+            ),
+        ),
+        many(failed.len()) >= policy.storm_runs,
+    ) && q.holds(
+        "are those half of the runs that ended?",
+        (format_args!("{} of {}", failed.len(), ended.len()), ""),
+        failed.len() * 2 >= ended.len(),
+    );
+    if !goes_on {
+        return None;
+    }
+    let newest = *failed.iter().max_by_key(|run| run.step.observed_at)?;
+    let lost = failed.iter().map(|run| run.wall()).sum();
+    let advice = "Mend the cause before it is tried again, and let its retry strategy give up on \
+                  exit codes that no retry heals.";
+    let mut ends: BTreeMap<StepEnd, u32> = BTreeMap::new();
+    for run in &failed {
+        *ends.entry(run.step.usage.end).or_default() += 1;
+    }
+    let mut ends: Vec<Ended> = (ends.into_iter())
+        .map(|(end, runs)| Ended { end, runs })
+        .collect();
+    ends.sort_by_key(|ended| Reverse(ended.runs));
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::Retries {
+            failed: many(failed.len()),
+            runs: many(ended.len()),
+            lost,
+            newest: newest.step.usage.end.to_string(),
+            main: ends.first().copied(),
+            runner_up: ends.get(1).copied(),
+        },
+        causes: None,
+        confidence: Confidence {
+            level: Level::High,
+            reason: "a probe saw how each of them ended".into(),
+        },
+        lost,
+        action: Action::Investigate,
+        advice: advice.to_owned(),
+    };
+    step.found(facts, failed, wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::step_world::{ended, no_run, verdict};
+
+    #[test]
+    fn a_step_storms_when_it_fails_often_and_mostly() {
+        let check = |bad: u8, well: u8, expect: Option<&str>| {
+            let mut world = no_run();
+            for n in 0..bad + well {
+                ended(&mut world, n.into(), 10, |s| {
+                    s.end = StepEnd::Exited(u8::from(n < bad));
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{bad} {well}");
+        };
+        let storm = "5 of 7 runs failed, 50 min of work lost; the newest exited with status 1 \
+                     (mostly bwa with 20 min of CPU)";
+        check(5, 2, Some(storm));
+        check(4, 0, None);
+        check(5, 6, None);
+    }
+
+    #[test]
+    fn how_most_of_them_ended_is_told_with_the_next_way() {
+        let mut world = no_run();
+        for n in 0..6 {
+            ended(&mut world, n, 10, |s| {
+                s.end = match n {
+                    0 | 5 => StepEnd::Signalled(9),
+                    _ => StepEnd::Exited(3),
+                };
+            });
+        }
+        let finding = verdict(&world, KIND).expect("it storms");
+        let said = finding.evidence.to_string();
+        let ends = "60 min of work lost: 4 exited with status 3, next 2 was ended by signal 9; \
+                    the newest was ended by signal 9";
+        assert!(said.contains(ends), "{said}");
+    }
+}

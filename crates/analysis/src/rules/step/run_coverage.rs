@@ -1,0 +1,59 @@
+//! What was seen of a step's runs: how much of their time, and what they were made of.
+
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Share;
+
+use crate::coverage;
+use crate::facts::Facts;
+use crate::step_history::observed_task::SeenRun;
+
+/// How much was seen of the nodes of runs while they lasted.
+pub(crate) fn coverage(facts: &Facts<'_>, runs: &[&SeenRun<'_>]) -> Option<Share> {
+    let window = |run: &SeenRun<'_>| Window {
+        from: run.step.started_at,
+        to: run.step.observed_at,
+    };
+    let windows = runs.iter().map(|run| (&run.step.node, window(run)));
+    coverage::of_runs(facts, windows)
+}
+
+/// Why a finding about runs that ended tells no coverage.
+pub(crate) const NOT_KNOWN: &str =
+    "; how much of their time was seen is not known of all of them, but each tells its own sums";
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::step_world::{ended, no_run, verdict};
+    use crate::testing::{World, instance};
+    use ebb_model::finding_kind::FindingKind;
+    use ebb_telemetry::step::StepEnd;
+    use ebb_telemetry::units::Share;
+
+    #[test]
+    fn a_finding_about_runs_that_ended_tells_how_much_of_their_time_was_seen() {
+        let check = |name: &str, mut world: World, expect: Option<u32>| {
+            ended(&mut world, 1, 30, |s| s.end = StepEnd::OutOfMemory);
+            let found = verdict(&world, FindingKind::OutOfMemoryStep).expect("it was killed");
+            assert_eq!(found.coverage.map(Share::ppm), expect, "{name}");
+            let is_said = found.confidence.reason.contains("not known");
+            assert_eq!(is_said, expect.is_none(), "{name}");
+        };
+        let watched = |minutes: &[std::ops::Range<u64>]| {
+            let mut world = World::with([instance(1)]);
+            for minutes in minutes {
+                world.watch(1, minutes.start, minutes.end, |_, _| {});
+            }
+            world
+        };
+        check("all of it", no_run(), Some(1_000_000));
+        check(
+            "a third is missing",
+            watched(&[0..10, 20..60]),
+            Some(666_666),
+        );
+        // Of what is older than a day the hours tell, by five minutes.
+        let day = 24 * 60;
+        check("yesterday", watched(&[0..5, 15..day + 15]), Some(800_000));
+        check("its node is not known", World::with([instance(1)]), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! Slow step: it takes far longer than its own history, by how much, and for what.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::causes::Causes;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::step::context::{UnderWay, Wrong};
+use crate::rules::step::earlier_runs::Past;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::SlowStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let Past {
+        runs,
+        usual,
+        longest,
+        ..
+    } = it.step.past;
+    let times = u64::from(policy.slow_ppm);
+    let ppm = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let bound = Duration::from_millis(ppm(usual).saturating_mul(times) / 1_000_000);
+    let bound = bound.max(longest + Duration::from_secs(policy.slow_by_seconds));
+    let goes_on = it.ends(q)
+        && q.holds(
+            "how many earlier runs ended well?",
+            (runs, policy.history_runs),
+            (runs >= policy.history_runs).then_some(true),
+        )
+        && q.holds(
+            "for how long has it run?",
+            (Spoken(run.wall()), Spoken(bound)),
+            run.wall() >= bound,
+        );
+    if !goes_on {
+        return None;
+    }
+    let causes = Causes::beyond(&run.step.usage.detail.states, &usual_states(it));
+    let advice = match causes.map(|causes| causes.main.state) {
+        None => "Compare its input and its machine with those of its earlier runs.",
+        Some(TaskState::Running) => {
+            "It computes all the time: compare its input, arguments and machine type with those \
+             of its earlier runs."
+        }
+        Some(TaskState::Runnable) => "It waits for cores: see what runs beside it.",
+        Some(_) => "Look at what it waits for beyond its earlier runs.",
+    };
+    let enough = runs >= policy.history_runs.saturating_mul(2);
+    Some(it.found(
+        facts,
+        Wrong {
+            kind: KIND,
+            trouble: Trouble::Slow {
+                ran: run.wall(),
+                usual,
+                longest,
+                runs,
+            },
+            causes,
+            confidence: Confidence {
+                level: if enough { Level::Medium } else { Level::Low },
+                reason: format!(
+                    "{runs} earlier runs to compare with; whether its input is greater is not \
+                     known"
+                ),
+            },
+            lost: run.wall().saturating_sub(usual),
+            action: Action::Investigate,
+            advice: advice.to_owned(),
+        },
+    ))
+}
+
+/// What the earlier runs spent on average in each state.
+fn usual_states(it: &UnderWay<'_>) -> BTreeMap<TaskState, Duration> {
+    let (mut runs, mut sums) = (0, BTreeMap::<TaskState, Duration>::new());
+    for run in it.step.history() {
+        let states = &run.step.usage.detail.states;
+        runs += u32::from(!states.is_empty());
+        for (state, seen) in states {
+            *sums.entry(*state).or_default() += seen.time;
+        }
+    }
+    sums.values_mut().for_each(|sum| *sum /= runs.max(1));
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::step_world::{ended, run_of, states, verdict};
+    use ebb_telemetry::step::StepKind;
+
+    #[test]
+    fn a_step_is_slow_when_it_takes_twice_its_usual_time_and_more_than_it_ever_did() {
+        let check = |minutes: u64, earlier: &[u64], expect: Option<&str>| {
+            let mut world = run_of(StepKind::SlurmJob, minutes, |s| {
+                s.detail.states = states(&[
+                    (TaskState::Disk, minutes * 3, minutes / 2),
+                    (TaskState::Running, minutes * 3, minutes / 2),
+                ]);
+            });
+            for (n, wall) in (1..).zip(earlier) {
+                ended(&mut world, n, *wall, |s| {
+                    s.detail.states = states(&[(TaskState::Running, wall * 6, *wall)]);
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{minutes} {earlier:?}");
+        };
+        let slow = "has run for 100 min, 2.5 times its usual 40 min (5 runs, the longest 50 min): \
+                    50 min waiting for disk, from 300 samples; next 11 min running, from 300 \
+                    samples (mostly bwa with 20 min of CPU; by an earlier run)";
+        check(100, &[30, 40, 40, 35, 50], Some(slow));
+        check(70, &[30, 40, 40, 35, 50], None);
+        // One of them took as long.
+        check(100, &[30, 40, 40, 35, 95], None);
+        check(100, &[30, 40, 40, 35], None);
+    }
+
+    #[test]
+    fn runs_that_failed_are_no_history() {
+        let mut world = run_of(StepKind::SlurmJob, 100, |_| {});
+        for n in 1..=5 {
+            ended(&mut world, n, 40, |s| {
+                s.end = ebb_telemetry::step::StepEnd::Exited(1)
+            });
+        }
+        assert_eq!(verdict(&world, KIND), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Spinning step: it computes, and for far longer than in any earlier run nothing comes
+//! of it that the kernel sees. From outside nothing tells endless work from long work, so
+//! it is never more than "may be".
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::units::Spoken;
+
+use crate::facts::Facts;
+use crate::rules::step::context::{UnderWay, Wrong};
+use crate::rules::step::earlier_runs::Past;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::SpinningStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (detail, policy) = (&it.run.step.usage.detail, &facts.policy.step);
+    let Past {
+        unmoved: (longest, runs),
+        ..
+    } = it.step.past;
+    let least = Duration::from_secs(policy.spinning_seconds);
+    let bound = (longest.mul_f64(f64::from(policy.slow_ppm) / 1e6)).max(least);
+    let unmoved_for = detail.unmoved.map(|unmoved| unmoved.now);
+    let spins = it.ends(q)
+        && q.holds(
+            "how many earlier runs ended well, and tell when something came of them?",
+            (runs, policy.history_runs),
+            (runs >= policy.history_runs).then_some(true),
+        )
+        && q.holds(
+            "for how long has it computed, and nothing came of it?",
+            (
+                unmoved_for.map_or_else(|| "unknown".into(), |time| Spoken(time).to_string()),
+                Spoken(bound),
+            ),
+            unmoved_for.map(|time| time >= bound),
+        );
+    let unmoved_for = unmoved_for.filter(|_| spins)?;
+    let mostly_kernel = detail.user_cpu < detail.system_cpu;
+    let look = match mostly_kernel {
+        true => {
+            "Most of its CPU time is the kernel's, as when the same is asked again and again: \
+             look at what it polls."
+        }
+        false => "Look at its log and its stack: a loop whose end never comes looks so.",
+    };
+    Some(it.found(
+        facts,
+        Wrong {
+            kind: KIND,
+            trouble: Trouble::Spinning {
+                unmoved_for,
+                longest,
+                runs,
+            },
+            causes: None,
+            confidence: Confidence {
+                level: Level::Low,
+                reason: format!(
+                    "{runs} earlier runs to compare with; long work in memory looks the same \
+                     from outside"
+                ),
+            },
+            lost: unmoved_for,
+            action: Action::Investigate,
+            advice: format!("{look} If it works, leave it."),
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::step_world::{ended, run_of, verdict};
+    use ebb_telemetry::step::resource_usage::Unmoved;
+    use ebb_telemetry::step::{StepKind, StepUsage};
+
+    fn unmoved(usage: &mut StepUsage, now: u64, longest: u64) {
+        let minutes = |n: u64| Duration::from_secs(n * 60);
+        usage.detail.unmoved = Some(Unmoved {
+            now: minutes(now),
+            longest: minutes(longest),
+        });
+    }
+
+    #[test]
+    fn a_step_may_spin_when_nothing_came_of_it_for_an_hour_and_twice_as_long_as_ever() {
+        let check = |kind: StepKind, now: u64, earlier: &[u64], expect: Option<&str>| {
+            let mut world = run_of(kind, 150, |s| unmoved(s, now, now));
+            for (n, longest) in (1..).zip(earlier) {
+                ended(&mut world, n, 140, |s| unmoved(s, 0, *longest));
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{kind:?} {now} {earlier:?}");
+        };
+        let spins = "has computed for 90 min without reading, writing, taking memory or starting \
+                     anything; in 5 earlier runs that never lasted longer than 40 min (mostly bwa with 20 min of CPU; by an earlier run)";
+        let past = [1, 0, 40, 5, 2];
+        check(StepKind::SlurmJob, 90, &past, Some(spins));
+        check(StepKind::SlurmJob, 79, &past, None);
+        // An hour at least.
+        check(StepKind::SlurmJob, 59, &[1, 1, 1, 1, 1], None);
+        check(StepKind::SlurmJob, 90, &past[1..], None);
+        // A service has no end to come to.
+        check(StepKind::Service, 90, &past, None);
+    }
+
+    #[test]
+    fn where_a_probe_does_not_tell_nothing_is_said() {
+        let mut world = run_of(StepKind::SlurmJob, 150, |s| unmoved(s, 90, 90));
+        for n in 1..=5 {
+            ended(&mut world, n, 140, |_| {});
+        }
+        assert_eq!(verdict(&world, KIND), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Starved of CPU: a step is ready to work and waits for cores that its neighbours on
+//! the machine keep busy.
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::causes::Causes;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::units::{MilliCores, Share, Spoken};
+
+use crate::facts::Facts;
+use crate::rules::step::context::{UnderWay, Wrong};
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+use crate::step_history::observed_task::SeenRun;
+
+const KIND: FindingKind = FindingKind::StarvedStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let watched = it.watched(facts);
+    let cpu = run.step.usage.cpu;
+    let waited = run.step.usage.detail.run_queue;
+    let share = waited.and_then(|waited| {
+        let waited = u64::try_from(waited.as_nanos()).ok()?;
+        Share::of(waited, waited.saturating_add(cpu.0))
+    });
+    let shown = share.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let bound = Share::from_ppm(policy.starved_ppm);
+    let waits = q.holds(
+        "for how long was it watched?",
+        (Spoken(watched), Spoken(policy.judged_after())),
+        watched >= policy.judged_after(),
+    ) && q.holds(
+        "for how much of its working time did it wait for a core?",
+        (shown, bound),
+        share.map(|share| share >= bound),
+    );
+    let (share, waited) = share.zip(waited).filter(|_| waits)?;
+    // Neighbours are looked for only now: there are as many as runs.
+    let neighbours = neighbours(facts, run);
+    let theirs = neighbours.and_then(|(used, of)| Share::of(used.0, of.0));
+    let blamed = Share::from_ppm(policy.neighbours_ppm);
+    let used = theirs.map_or_else(|| "unknown".to_owned(), |share| share.to_string());
+    let is_theirs = q.holds(
+        "how much of the machine do its neighbours keep busy?",
+        (used, blamed),
+        theirs.map(|share| share >= blamed),
+    );
+    let (neighbours, _) = neighbours.filter(|_| is_theirs)?;
+    let lost = Duration::from_secs_f64(watched.as_secs_f64() * share.as_f64());
+    let advice = "Let its requests say what it uses, and its neighbours' too, so that fewer are \
+                  placed beside it; or give it a machine with more cores.";
+    Some(it.found(
+        facts,
+        Wrong {
+            kind: KIND,
+            trouble: Trouble::Starved {
+                waited,
+                cpu,
+                neighbours,
+            },
+            causes: Causes::of_waiting(&run.step.usage.detail.states),
+            confidence: Confidence {
+                level: Level::High,
+                reason: "the kernel counts the time that ready threads wait for a core".into(),
+            },
+            lost,
+            action: Action::Reconfigure,
+            advice: advice.to_owned(),
+        },
+    ))
+}
+
+/// The cores that other steps of its node keep busy on average, and those that the
+/// node has.
+fn neighbours(facts: &Facts<'_>, run: &SeenRun<'_>) -> Option<(MilliCores, MilliCores)> {
+    let state = facts.state.nodes.get(&run.step.node)?;
+    let others = state
+        .running(&run.step.node)
+        .filter(|other| other.usage.id != run.step.usage.id);
+    let busy = others.filter_map(|other| {
+        let wall = other.usage.observed.since(other.usage.started)?;
+        other.usage.cpu.cores_over(wall)
+    });
+    let busy = MilliCores(busy.map(|cores| cores.0).sum());
+    Some((busy, state.latest.as_ref()?.hardware.cores))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::testing::asked;
+    use crate::testing::step_world::{run_beside, verdict};
+    use ebb_telemetry::units::CpuTime;
+
+    #[test]
+    fn a_step_is_starved_when_it_waits_for_cores_that_its_neighbours_have() {
+        let check = |minutes: u64, waited_min: Option<u64>, theirs: u64, expect: Option<&str>| {
+            // An hour of one core, beside a neighbour with so many.
+            let world = run_beside(minutes, theirs, |s| {
+                s.cpu = CpuTime::from_millis(3_600_000);
+                s.detail.run_queue = waited_min.map(|min| Duration::from_secs(min * 60));
+            });
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{minutes} {waited_min:?} {theirs}");
+        };
+        let starved = "its threads waited 30 min for a core and got 60 min, while its neighbours \
+                       kept 3.0 cores busy";
+        check(60, Some(30), 3, Some(starved));
+        check(60, Some(10), 3, None);
+        check(60, None, 3, None);
+        // It competes with its own threads only.
+        check(60, Some(30), 0, None);
+        check(20, Some(30), 3, None);
+    }
+
+    #[test]
+    fn what_was_waited_before_the_probe_came_is_not_judged() {
+        let check = |watched_min: i64, is_said: bool| {
+            let mut world = run_beside(60, 3, |s| {
+                s.cpu = CpuTime::from_millis(3_600_000);
+                s.detail.run_queue = Some(Duration::from_secs(1_800));
+            });
+            for node in world.state.nodes.values_mut() {
+                let newest = node.latest.as_ref().map(|latest| latest.end);
+                node.first_seen = newest.map(|end| end - SignedDuration::from_mins(watched_min));
+            }
+            let window = verdict(&world, KIND).map(|finding| finding.window.length());
+            let watched = Duration::from_secs(watched_min.unsigned_abs() * 60);
+            assert_eq!(window, is_said.then_some(watched));
+        };
+        check(59, true);
+        check(1, false);
+    }
+
+    #[test]
+    fn a_third_of_its_time_waited_for_is_a_third_lost() {
+        let world = run_beside(60, 3, |s| {
+            s.requested = asked(1, 3);
+            s.cpu = CpuTime::from_millis(3_600_000);
+            s.detail.run_queue = Some(Duration::from_secs(1_800));
+        });
+        let cost = verdict(&world, KIND).and_then(|f| f.cost).expect("a price");
+        assert_eq!(cost.spent.micros(), 16_000);
+    }
+}

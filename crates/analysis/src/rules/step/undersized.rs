@@ -1,0 +1,108 @@
+//! Underprovisioned step: it asks for less memory than its runs need, and lives at its
+//! limit.
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::step::{MemorySource, PeakMemory};
+use ebb_telemetry::units::Bytes;
+
+use crate::facts::Facts;
+use crate::rules::step::context::{Step, Wrong};
+use crate::rules::step::earlier_runs::many;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+use crate::step_history::observed_task::SeenRun;
+
+const KIND: FindingKind = FindingKind::UnderprovisionedStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, step: &Step<'_>, q: &mut Questions) -> Option<Verdict> {
+    let policy = facts.policy;
+    let asked = step
+        .profiled
+        .runs
+        .iter()
+        .max_by_key(|run| run.step.observed_at)?;
+    let limit = asked.requested().memory;
+    let same = step.history().filter(|run| run.requested().memory == limit);
+    let runs: Vec<(&SeenRun<'_>, PeakMemory)> =
+        same.filter_map(|run| Some((run, sampled(run)?))).collect();
+    let is_full = |held: Bytes| limit.is_some_and(|l| policy.step.is_full(held.0, l.0));
+    let full: Vec<&SeenRun<'_>> = runs
+        .iter()
+        .filter(|(_, held)| is_full(held.bytes))
+        .map(|(run, _)| *run)
+        .collect();
+    let goes_on = q.holds(
+        "how many runs with this request ended well?",
+        (runs.len(), policy.sizing.min_runs),
+        (many(runs.len()) >= policy.sizing.min_runs).then_some(true),
+    ) && q.holds(
+        "did half of them come to their limit of memory?",
+        (format_args!("{} of {}", full.len(), runs.len()), ""),
+        !full.is_empty() && full.len() * 2 >= runs.len(),
+    );
+    let limit = limit.filter(|_| goes_on)?;
+    let held = runs
+        .iter()
+        .map(|(_, held)| *held)
+        .max_by_key(|held| held.bytes)?;
+    let need = step.profiled.need.memory.filter(|need| *need > limit);
+    let need = need.unwrap_or(Bytes(limit.0.saturating_add(limit.0 / 5)));
+    let advice = format!(
+        "Ask for {need}: at its limit the kernel takes back its caches first, and then its life."
+    );
+    let wrong = Wrong {
+        kind: KIND,
+        trouble: Trouble::Short {
+            full: many(full.len()),
+            runs: many(runs.len()),
+            held,
+            limit,
+        },
+        causes: None,
+        confidence: Confidence {
+            level: Level::Medium,
+            reason: "its memory was sampled in every run; none was killed yet".into(),
+        },
+        // It costs more, not less, to mend; what it spares are kills to come.
+        lost: Duration::ZERO,
+        action: Action::Rightsize,
+        advice,
+    };
+    step.found(facts, full, wrong)
+}
+
+fn sampled(run: &SeenRun<'_>) -> Option<PeakMemory> {
+    let exact = |peak: &PeakMemory| peak.source == MemorySource::CgroupSampled;
+    run.step.usage.peak_memory.filter(exact)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::step_world::{ended, no_run, peak, verdict};
+
+    #[test]
+    fn a_step_is_short_when_half_of_its_runs_come_to_their_limit() {
+        let check = |peaks: &[u64], expect: Option<&str>| {
+            let mut world = no_run();
+            for (n, mib) in (1..).zip(peaks) {
+                ended(&mut world, n, 30, |s| {
+                    s.peak_memory = Some(peak(*mib, MemorySource::CgroupSampled));
+                });
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{peaks:?}");
+        };
+        let short = "2 of 3 runs came to the limit: at most 3.9 GiB of 4.0 GiB held (mostly bwa with 20 min of CPU)";
+        check(&[4_000, 3_950, 2_000], Some(short));
+        check(&[4_000, 2_000, 2_000], None);
+        check(&[4_000, 4_000], None);
+        // What a fitting step holds.
+        check(&[3_600, 3_700, 3_500], None);
+    }
+}

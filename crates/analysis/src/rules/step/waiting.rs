@@ -1,0 +1,117 @@
+//! Waiting step: most of its time it waits for disk, pages or network, unusually long
+//! by its own history or, without one, by any measure.
+
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::Action;
+use ebb_model::finding::evidence::causes::Causes;
+use ebb_model::finding::evidence::step::Trouble;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::units::{Share, Spoken};
+
+use crate::facts::Facts;
+use crate::rules::step::context::{UnderWay, Wrong};
+use crate::rules::step::earlier_runs::waits;
+use crate::rules::step::stalled::advice;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+const KIND: FindingKind = FindingKind::WaitingStep;
+
+pub(crate) fn judge(facts: &Facts<'_>, it: &UnderWay<'_>, q: &mut Questions) -> Option<Verdict> {
+    let (run, policy) = (it.run, &facts.policy.step);
+    let watched = it.watched(facts);
+    let part = waits(run);
+    let usual = it.step.past.waits;
+    let bound = match usual {
+        Some(usual) => Share::from_ppm(usual.ppm().saturating_add(policy.waiting_more_ppm)),
+        None => Share::from_ppm(policy.waiting_ppm),
+    };
+    // It may wait for all of its time, and no more than that is all of it.
+    let is_unusual = part.map(|part| part >= bound && usual != Some(Share::ALL));
+    let shown = part.map_or_else(|| "unknown".to_owned(), |part| part.to_string());
+    let goes_on = it.ends(q)
+        && q.holds(
+            "for how long was it watched?",
+            (Spoken(watched), Spoken(policy.judged_after())),
+            watched >= policy.judged_after(),
+        )
+        && q.holds(
+            "for how much of its time did it wait for disk, pages or network?",
+            (shown, bound),
+            is_unusual,
+        );
+    let part = part.filter(|_| goes_on)?;
+    let causes = Causes::of_waiting(&run.step.usage.detail.states);
+    let beyond = part.as_f64() - usual.map_or(0.0, Share::as_f64);
+    let lost = Duration::from_secs_f64(watched.as_secs_f64() * beyond.max(0.0));
+    Some(it.found(
+        facts,
+        Wrong {
+            kind: KIND,
+            trouble: Trouble::Waiting { part, usual },
+            causes,
+            confidence: match usual {
+                Some(_) => Confidence {
+                    level: Level::High,
+                    reason: "its own earlier runs waited for less".into(),
+                },
+                None => Confidence {
+                    level: Level::Low,
+                    reason: "there are no earlier runs to compare with".into(),
+                },
+            },
+            lost,
+            action: Action::Investigate,
+            advice: advice(causes),
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::step_world::{ended, run_of, states, verdict};
+    use ebb_telemetry::step::StepKind;
+    use ebb_telemetry::step::resource_usage::TaskState;
+
+    #[test]
+    fn a_step_waits_when_it_waits_far_more_than_it_used_to() {
+        let check = |waits_min: u64, usual_min: &[u64], expect: Option<&str>| {
+            let mix = |waits: u64| {
+                states(&[
+                    (TaskState::Network, waits * 6, waits),
+                    (TaskState::Running, (60 - waits) * 6, 60 - waits),
+                ])
+            };
+            let mut world = run_of(StepKind::NextflowTask, 60, |s| {
+                s.detail.states = mix(waits_min)
+            });
+            for (n, usual) in (1..).zip(usual_min) {
+                ended(&mut world, n, 60, |s| s.detail.states = mix(*usual));
+            }
+            let said = verdict(&world, KIND).map(|finding| finding.evidence.to_string());
+            assert_eq!(said.as_deref(), expect, "{waits_min} {usual_min:?}");
+        };
+        let waits = "83 % of its time is waiting: 50 min waiting for network, from 300 samples";
+        check(50, &[], Some(waits));
+        check(40, &[], None);
+        check(
+            40,
+            &[6, 6, 6, 6, 6],
+            Some(
+                "67 % of its time is waiting, 10 % in earlier runs: 40 min waiting for network, \
+                 from 240 samples (mostly bwa with 20 min of CPU; by an earlier run)",
+            ),
+        );
+        check(50, &[48, 48, 48, 48, 48], None);
+        check(
+            50,
+            &[6, 6, 6, 6],
+            Some(&format!(
+                "{waits} (mostly bwa with 20 min of CPU; by an earlier run)"
+            )),
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! A gp2 volume that gp3 would carry for less, at the same IOPS and throughput.
+
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Unused;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::storage::Volume;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+
+use crate::facts::Facts;
+use crate::rules::storage::storage_cost;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+const KIND: FindingKind = FindingKind::OldVolumeType;
+
+/// Judges every volume.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let volumes = facts.inventory.storage.volumes.values();
+    volumes
+        .filter_map(|volume| judge_one(facts, volume, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one volume.
+pub(crate) fn explain(facts: &Facts<'_>, volume: &Volume) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, volume, q))
+}
+
+/// What gp3 has to be told to do what gp2 does by its size.
+///
+/// Source: EBS user guide, "General Purpose SSD volumes": gp2 gives 3 IOPS a GiB,
+/// at most 16,000, and bursts to 3,000; 128 MiB/s up to 170 GiB and 250 MiB/s from
+/// 334 GiB on. gp3 gives 3,000 IOPS and 125 MiB/s and sells more.
+fn needed(size_gib: u64) -> (u64, u64) {
+    let iops = (3 * size_gib).clamp(3_000, 16_000);
+    let mibps = if size_gib <= 170 { 125 } else { 250 };
+    (iops, mibps)
+}
+
+/// What gp3 costs a month that does what gp2 of this size does. Where AWS did not tell what
+/// it costs beyond its size, that is taken as parts of the price of a GiB, which is the same
+/// ratio in every region: an IOPS a sixteenth, a MiB/s a half.
+///
+/// Source: aws.amazon.com/ebs/pricing (us-east-1: 0.08, 0.005 and 0.04 USD).
+fn as_gp3(facts: &Facts<'_>, region: &Region, size_gib: u64) -> Option<Usd> {
+    let price = |of: fn(&StoragePrices) -> Option<Usd>| facts.catalogue.storage(region, of);
+    let (iops, mibps) = needed(size_gib);
+    let (iops, mibps) = (iops - 3_000, mibps - 125);
+    let a_gib = price(|all| all.volumes.get("gp3").copied());
+    match (price(|all| all.gp3_iops), price(|all| all.gp3_mibps)) {
+        (Some(an_iops), Some(a_mibps)) => {
+            let size = storage_cost::of_gib(a_gib, size_gib)?;
+            let times = |price: Usd, many: u64| UsdPerHour(price).part(many, 1).0;
+            Some(size + times(an_iops, iops) + times(a_mibps, mibps))
+        }
+        _ => storage_cost::of_gib(a_gib, size_gib + iops.div_ceil(16) + mibps.div_ceil(2)),
+    }
+}
+
+fn judge_one(facts: &Facts<'_>, volume: &Volume, q: &mut Questions) -> Option<Verdict> {
+    // Of those that no machine has another rule speaks.
+    let machines = volume.attached_to.len();
+    let is_asked = q.holds(
+        "of which type is it?",
+        (&volume.volume_type, "gp2"),
+        volume.volume_type == "gp2",
+    ) && q.holds(
+        "how many machines have it?",
+        (machines, "at least 1"),
+        machines > 0,
+    );
+    if !is_asked {
+        return None;
+    }
+    let (iops, mibps) = needed(volume.size_gib);
+    let now = storage_cost::a_month(facts, volume);
+    let then = as_gp3(facts, &volume.region, volume.size_gib);
+    let saving = now.zip(then).map(|(now, then)| now - then);
+    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    if !q.holds(
+        "what is the difference a month, its IOPS and throughput kept?",
+        (shown, "more than nothing"),
+        saving.map(|saving| saving > Usd::ZERO),
+    ) || !storage_cost::is_worth_it(facts, saving, q)
+    {
+        return None;
+    }
+    Some(storage_cost::found(
+        facts,
+        storage_cost::Found {
+            kind: KIND,
+            id: &volume.id,
+            region: &volume.region,
+            tags: &volume.tags,
+            node: volume.attached_to.first().map(ToString::to_string),
+            since: volume.created_at.unwrap_or(facts.now),
+            evidence: Unused::OldType {
+                what: storage_cost::described(volume),
+                iops,
+                mibps,
+            },
+            confidence: Confidence {
+                level: Level::High,
+                reason: "gp3 gives the same IOPS and throughput at a lower list price".into(),
+            },
+            saving_a_month: saving,
+            remedy: Remedy {
+                action: Action::Upgrade,
+                advice: "Change it to gp3 while it is in use; it stays online.".into(),
+                command: Some(format!(
+                    "aws ec2 modify-volume --region {} {} --volume-type gp3 --iops {iops} \
+                     --throughput {mibps}",
+                    volume.region,
+                    shell::option("--volume-id", &volume.id)
+                )),
+            },
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, volume};
+    use ebb_telemetry::testing::node;
+
+    #[test]
+    fn gp3_is_advised_when_it_does_the_same_for_less() {
+        let check = |volume_type: &str, size_gib, expect: Option<i64>| {
+            let mut volume = volume(1, volume_type, size_gib);
+            volume.attached_to = vec![node(1)];
+            let mut world = World::default();
+            let volumes = &mut world.inventory.storage.volumes;
+            volumes.insert(volume.id.clone(), volume);
+            let saving = world.verdict().ok().map(|f| f.saving_or_zero());
+            assert_eq!(
+                saving,
+                expect.map(Usd::from_micros),
+                "{volume_type} {size_gib}"
+            );
+        };
+        check("gp2", 100, Some(2_000_000));
+        check("gp3", 100, None);
+        // A saving of 16 cents is not worth a change.
+        check("gp2", 8, None);
+        // Its 250 MiB/s have to be bought: 8 USD less 5.04.
+        check("gp2", 400, Some(2_960_000));
+        // 6,000 IOPS and 250 MiB/s: 40 USD less 15.04 and 5.04.
+        check("gp2", 2_000, Some(19_920_000));
+        check("gp2", 200, None);
+    }
+}

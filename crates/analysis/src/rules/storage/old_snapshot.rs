@@ -1,0 +1,203 @@
+//! Old snapshot of nothing: its volume is gone, no image is made of it, and no policy
+//! of backups will ever delete it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::confidence::{Confidence, Level};
+use ebb_model::finding::evidence::Unused;
+use ebb_model::finding::{Action, Remedy};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::storage::Snapshot;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::units::Bytes;
+
+use crate::facts::Facts;
+use crate::rules::storage::storage_cost;
+use crate::rules::trace::{Check, Questions};
+use crate::rules::verdict::Verdict;
+use crate::shell;
+
+const KIND: FindingKind = FindingKind::OldSnapshot;
+
+/// Tags by which AWS Backup and Data Lifecycle Manager mark what they will delete.
+const KEPT_BY_POLICY: [&str; 2] = ["aws:backup:source-resource", "aws:dlm:lifecycle-policy-id"];
+
+/// Judges every snapshot.
+pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
+    let snapshots = facts.inventory.storage.snapshots.values();
+    snapshots
+        .filter_map(|snapshot| judge_one(facts, snapshot, &mut Questions::unwritten(KIND)))
+        .collect()
+}
+
+/// The questions about one snapshot.
+pub(crate) fn explain(facts: &Facts<'_>, snapshot: &Snapshot) -> Vec<Check> {
+    Questions::written(KIND, |q| judge_one(facts, snapshot, q))
+}
+
+fn judge_one(facts: &Facts<'_>, snapshot: &Snapshot, q: &mut Questions) -> Option<Verdict> {
+    let storage = &facts.inventory.storage;
+    let has_volume = |id: &String| storage.volumes.contains_key(id);
+    let is_kept =
+        |tags: &BTreeMap<String, String>| KEPT_BY_POLICY.iter().any(|tag| tags.contains_key(*tag));
+    // Volumes must be known, or none of them would be there.
+    let volumes_told = !facts.inventory.gaps.iter().any(|gap| {
+        gap.may_hide(snapshot.account.as_ref(), snapshot.region.as_str())
+            && !gap.scope.contains("batch")
+    });
+    let volume = snapshot.volume.as_ref();
+    let images = snapshot.images.as_ref().map(Vec::len);
+    let shown = images.map_or("not known".to_owned(), |images| images.to_string());
+    let yes_or_no = |yes| if yes { "yes" } else { "no" };
+    let of_nothing = q.holds(
+        "could all of its region be read?",
+        (yes_or_no(volumes_told), "yes"),
+        volumes_told.then_some(true),
+    ) && q.holds(
+        "is its volume there?",
+        (yes_or_no(volume.is_some_and(has_volume)), "no"),
+        !volume.is_some_and(has_volume),
+    ) && q.holds(
+        "how many images are made of it?",
+        (shown, 0),
+        images.map(|images| images == 0),
+    ) && q.holds(
+        "does a policy of backups keep it?",
+        (yes_or_no(is_kept(&snapshot.tags)), "no"),
+        !is_kept(&snapshot.tags),
+    );
+    if !of_nothing {
+        return None;
+    }
+    let after = Duration::from_secs(facts.policy.storage.snapshot_after_seconds);
+    let asked = (&mut *q, "how old is it?");
+    let made = storage_cost::long_since(facts, snapshot.created_at, after, asked)?;
+    let saving = a_month(facts, snapshot);
+    if !storage_cost::is_worth_it(facts, saving, q) {
+        return None;
+    }
+    let tier = if snapshot.archived { " archived" } else { "" };
+    let (id, region) = (&snapshot.id, &snapshot.region);
+    Some(storage_cost::found(
+        facts,
+        storage_cost::Found {
+            kind: KIND,
+            id,
+            region,
+            tags: &snapshot.tags,
+            node: None,
+            // Nobody says when its volume went.
+            since: facts.now,
+            evidence: Unused::Snapshot {
+                what: format!(
+                    "{} GiB{tier} snapshot {}",
+                    snapshot.size_gib,
+                    storage_cost::made(made)
+                ),
+                volume: snapshot.volume.clone(),
+            },
+            confidence: Confidence {
+                level: Level::Low,
+                reason: "it may be the last copy; blocks that other snapshots share are billed \
+                         once, so the price is an upper bound"
+                    .into(),
+            },
+            saving_a_month: saving,
+            remedy: Remedy {
+                action: Action::Delete,
+                advice: "If nobody needs this last copy, delete it; else move it to the archive \
+                         tier and tag why it is kept."
+                    .into(),
+                command: Some(format!(
+                    "aws ec2 delete-snapshot --region {region} {}",
+                    shell::option("--snapshot-id", id)
+                )),
+            },
+        },
+    ))
+}
+
+fn a_month(facts: &Facts<'_>, snapshot: &Snapshot) -> Option<Usd> {
+    let price = facts
+        .catalogue
+        .storage(&snapshot.region, |all| match snapshot.archived {
+            true => all.archived_snapshot,
+            false => all.snapshot,
+        });
+    let told = snapshot.stored_bytes.map(Bytes);
+    let stored = told.unwrap_or(Bytes::gib(snapshot.size_gib));
+    Some(UsdPerHour(price?).part(stored.0, Bytes::gib(1).0).0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, old_snapshot, volume};
+    use ebb_model::visibility_gap::Gap;
+
+    fn snapshot(days: u64, change: impl Fn(&mut Snapshot)) -> World {
+        let mut snapshot = old_snapshot(days);
+        change(&mut snapshot);
+        let mut world = World::default();
+        world
+            .inventory
+            .storage
+            .snapshots
+            .insert("snap-1".into(), snapshot);
+        world
+    }
+
+    #[test]
+    fn an_old_snapshot_is_waste_when_nothing_is_left_of_what_it_was_made_of() {
+        let check = |name: &str, world: &World, expect: Option<i64>| {
+            let found = world.judge().findings.into_iter().find(|f| f.kind == KIND);
+            let saving = found.map(|finding| finding.saving_or_zero().micros());
+            assert_eq!(saving, expect, "{name}");
+        };
+        check("old", &snapshot(100, |_| {}), Some(5_000_000));
+        check(
+            "archived",
+            &snapshot(100, |s| s.archived = true),
+            Some(1_250_000),
+        );
+        check("young", &snapshot(80, |_| {}), None);
+        check("small", &snapshot(100, |s| s.size_gib = 10), None);
+        check(
+            "of an image",
+            &snapshot(100, |s| s.images = Some(vec!["ami-1".into()])),
+            None,
+        );
+        check(
+            "images not known",
+            &snapshot(100, |s| s.images = None),
+            None,
+        );
+        check(
+            "a copy",
+            &snapshot(100, |s| s.volume = None),
+            Some(5_000_000),
+        );
+        let kept = |s: &mut Snapshot| {
+            s.tags
+                .insert("aws:dlm:lifecycle-policy-id".into(), "policy-1".into());
+        };
+        check("kept by a policy", &snapshot(100, kept), None);
+        let mut has_volume = snapshot(100, |s| s.volume = Some("vol-1".into()));
+        let volume = volume(1, "gp3", 1);
+        has_volume
+            .inventory
+            .storage
+            .volumes
+            .insert("vol-1".into(), volume);
+        check("its volume is there", &has_volume, None);
+        let mut blind = snapshot(100, |_| {});
+        blind
+            .inventory
+            .gaps
+            .push(Gap::new("us-east-1: ec2:DescribeVolumes", "AccessDenied"));
+        check("volumes not told", &blind, None);
+        blind.inventory.gaps[0].scope = "account 000000000002: sts:AssumeRole".into();
+        check("an account not entered", &blind, None);
+    }
+}

@@ -1,0 +1,145 @@
+//! What the rules about volumes and addresses share: list prices and the shape of
+//! a finding.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_catalog::storage_prices::StoragePrices;
+use ebb_model::confidence::Confidence;
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::finding::evidence::{Evidence, Unused};
+use ebb_model::finding::{Finding, Remedy, Resource};
+use ebb_model::finding_kind::FindingKind;
+use ebb_model::inventory::instance::{name_of, owner_of};
+use ebb_model::inventory::storage::Volume;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::labelled;
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+use jiff::Timestamp;
+
+use crate::facts::Facts;
+use crate::rules::trace::Questions;
+use crate::rules::verdict::Verdict;
+
+/// What a volume of a type and size costs a month by the list; `None` when that is
+/// not known.
+pub(crate) fn a_month(facts: &Facts<'_>, volume: &Volume) -> Option<Usd> {
+    let a_gib = |prices: &StoragePrices| prices.volumes.get(&volume.volume_type).copied();
+    of_gib(
+        facts.catalogue.storage(&volume.region, a_gib),
+        volume.size_gib,
+    )
+}
+
+pub(crate) fn of_gib(a_gib: Option<Usd>, size_gib: u64) -> Option<Usd> {
+    let size = i64::try_from(size_gib).ok()?;
+    a_gib?.micros().checked_mul(size).map(Usd::from_micros)
+}
+
+/// The list price of a month, spread over its hours and over `window`; as of when that was
+/// told, if it was.
+fn cost(a_month: Usd, window: Window, as_of: Option<Timestamp>) -> Cost {
+    let per_hour = UsdPerHour(a_month).part(1, UsdPerHour::HOURS_A_MONTH);
+    Cost {
+        per_hour,
+        basis: PriceBasis::ListPrice,
+        list_per_hour: Some(per_hour),
+        spent: per_hour.over(window.length()),
+        saving_a_month: a_month,
+        counted: None,
+        price_as_of: as_of,
+        list_as_of: as_of,
+    }
+}
+
+/// What a finding about storage is made of.
+pub(crate) struct Found<'a> {
+    pub(crate) kind: FindingKind,
+    pub(crate) id: &'a str,
+    pub(crate) region: &'a Region,
+    pub(crate) tags: &'a BTreeMap<String, String>,
+    pub(crate) node: Option<String>,
+    pub(crate) since: Timestamp,
+    pub(crate) evidence: Unused,
+    pub(crate) confidence: Confidence,
+    pub(crate) saving_a_month: Option<Usd>,
+    pub(crate) remedy: Remedy,
+}
+
+pub(crate) fn found(facts: &Facts<'_>, it: Found<'_>) -> Verdict {
+    let window = Window {
+        from: it.since,
+        to: facts.now,
+    };
+    let mut confidence = it.confidence;
+    let is_old = it.kind != FindingKind::IdleAddress && !facts.catalogue.tells_storage(it.region);
+    if it.saving_a_month.is_some() && is_old {
+        let reason = confidence.reason;
+        confidence.reason = format!("{reason}; by list prices as remembered");
+    }
+    // What is remembered has no day.
+    let as_of = facts.catalogue.storage_told_at(it.region);
+    Verdict::Waste(Box::new(Finding {
+        id: Finding::id_of(it.kind, it.region, it.id),
+        kind: it.kind,
+        resource: Resource {
+            tags: BTreeMap::new(),
+            id: it.id.to_owned(),
+            name: name_of(it.tags).map(str::to_owned),
+            region: it.region.clone(),
+            account: None,
+            node: it.node,
+            owner: owner_of(it.tags).map(str::to_owned),
+            instance_type: None,
+            market: None,
+            controller: None,
+            origin: labelled(it.tags),
+        },
+        window,
+        coverage: None,
+        evidence: Evidence::Unused(it.evidence),
+        confidence,
+        cost: it.saving_a_month.map(|saving| cost(saving, window, as_of)),
+        remedy: it.remedy,
+        recommendation: None,
+        steps: Vec::new(),
+    }))
+}
+
+/// Since when something lies unused, if that is as long as `bound`.
+pub(crate) fn long_since(
+    facts: &Facts<'_>,
+    since: Option<Timestamp>,
+    bound: Duration,
+    (q, question): (&mut Questions, &'static str),
+) -> Option<Timestamp> {
+    let age = since.map(|since| facts.now.duration_since(since));
+    let age = age.and_then(|age| Duration::try_from(age).ok());
+    let shown = age.map_or("not told".to_owned(), |age| Spoken(age).to_string());
+    let at_least = format_args!("at least {}", Spoken(bound)).to_string();
+    let is_long = q.holds(question, (shown, at_least), age.map(|age| age >= bound));
+    since.filter(|_| is_long)
+}
+
+/// False when the saving is known to be too small to bother anyone.
+pub(crate) fn is_worth_it(facts: &Facts<'_>, saving: Option<Usd>, q: &mut Questions) -> bool {
+    let least = facts.policy.storage.min_saving();
+    let shown = saving.map_or("not known".to_owned(), |saving| saving.to_string());
+    q.holds(
+        "what would be saved a month?",
+        (shown, format_args!("at least {least}")),
+        saving.is_none_or(|saving| saving >= least),
+    )
+}
+
+/// When something was made, in words.
+pub(crate) fn made(at: Timestamp) -> String {
+    format!("of {}", at.strftime("%Y-%m-%d"))
+}
+
+/// How a volume is called in words.
+pub(crate) fn described(volume: &Volume) -> String {
+    format!("{} GiB {}", volume.size_gib, volume.volume_type)
+}

@@ -1,0 +1,192 @@
+//! Profiles from facts: every run that probes saw, once, under the name that a
+//! person would change its request by.
+
+pub mod by_step;
+pub mod learned_speed;
+pub mod need;
+pub mod neighbours;
+pub mod observed_task;
+pub mod observed_work;
+#[cfg(test)]
+pub(crate) mod tests;
+#[cfg(test)]
+mod tests_of_tasks;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_catalog::machine_type::Architecture;
+use ebb_model::inventory::batch::job::Job;
+use ebb_model::inventory::batch::job::tasks;
+use ebb_model::inventory::instance::{Instance, InstanceState, Market};
+use ebb_model::policy::Policy;
+use ebb_model::step_profile::failure::FailureKind;
+use ebb_model::step_profile::tasks::AttemptRecord;
+use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::step::{PlacedStep, StepKind};
+
+use crate::facts::Facts;
+use crate::step_history::by_step::{Profiled, Profiles, StepKey};
+use crate::step_history::neighbours::Neighbours;
+use crate::step_history::observed_task::SeenRun;
+use crate::workflow_runs;
+use crate::workflow_runs::batch_family::Families;
+
+/// Profiles of all steps, of which the state holds those in `kept`; sessions and services
+/// are no steps of a pipeline.
+pub(crate) fn profiles<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Profiles<'a> {
+    let mut by_name: BTreeMap<StepKey, Vec<SeenRun<'a>>> = BTreeMap::new();
+    let all = seen(facts, kept);
+    let neighbours = Neighbours::of(&all);
+    let families = Families::of(facts.inventory.batch.jobs.values());
+    for run in all {
+        let key = StepKey {
+            region: run.instance.region.clone(),
+            name: run.name().to_owned(),
+            account: run.instance.account.clone(),
+        };
+        by_name.entry(key).or_default().push(run);
+    }
+    let by_step: BTreeMap<_, _> = by_name
+        .into_iter()
+        .map(|(key, runs)| {
+            let mut profile = StepProfile::default();
+            profile.extend(newest(&runs).into_iter().map(|run| {
+                let among_others = neighbours.crowded(run, facts.catalogue);
+                let key = RunKey::of(run.step);
+                let profiled = Run {
+                    among_others,
+                    record: record(run, &key, facts.policy, &families),
+                    ..run.profiled()
+                };
+                (key, profiled)
+            }));
+            let tools = tools(runs.iter());
+            let self_sizing = ebb_sizing::self_sizing::find_self_sizing(
+                &key.name,
+                tools.iter().map(String::as_str),
+            );
+            let need = crate::step_history::need::step_need(
+                &profile,
+                None,
+                self_sizing.as_ref(),
+                facts.policy,
+            );
+            let profiled = Profiled {
+                tools,
+                runs,
+                present: profile.present_request(),
+                profile,
+                need,
+                self_sizing,
+            };
+            (key, profiled)
+        })
+        .collect();
+    let all = by_step.iter().map(|(key, p)| (&key.name, &p.profile));
+    let runs = by_step.values().flat_map(|profiled| &profiled.runs);
+    let on_arm = |run: &&SeenRun<'_>| {
+        let spec = facts.catalogue.spec(&run.instance.instance_type);
+        spec.is_some_and(|spec| spec.architecture == Architecture::Arm64)
+    };
+    Profiles {
+        on_arm: tools(runs.filter(on_arm)),
+        demand: demand(facts),
+        speeds: learned_speed::learned(all, facts.catalogue),
+        by_step,
+    }
+}
+
+/// The pipeline run and the sample of a task, where something names the run.
+fn record(
+    seen: &SeenRun<'_>,
+    key: &RunKey,
+    policy: &Policy,
+    families: &Families<'_>,
+) -> Option<Box<AttemptRecord>> {
+    let (_, pipeline_run) = workflow_runs::run_of(seen, policy, families)?;
+    Some(Box::new(AttemptRecord {
+        pipeline_run,
+        task: format!("{} {}", key.seen_on, key.step.key),
+        sample: workflow_runs::sample_of(seen, policy).map(str::to_owned),
+        attempt: 1,
+        failure: FailureKind::of_end(seen.step.usage.end),
+        ..AttemptRecord::default()
+    }))
+}
+
+/// The runs that a profile has room for: the newest of each node in turn, so that one node
+/// that reports many runs does not displace those of all others.
+fn newest<'r, 'a>(runs: &'r [SeenRun<'a>]) -> Vec<&'r SeenRun<'a>> {
+    if runs.len() <= MAX_RUNS {
+        return runs.iter().collect();
+    }
+    let mut by_node: BTreeMap<&NodeId, Vec<&SeenRun<'a>>> = BTreeMap::new();
+    for run in runs {
+        by_node.entry(&run.step.node).or_default().push(run);
+    }
+    // A run's turn is how many of its node are newer.
+    let mut turns = Vec::with_capacity(runs.len());
+    for mut of_node in by_node.into_values() {
+        of_node.sort_by_key(|run| Reverse(run.step.observed_at));
+        turns.extend(of_node.into_iter().take(MAX_RUNS).enumerate());
+    }
+    turns.sort_by_key(|(turn, run)| (*turn, Reverse(run.step.observed_at)));
+    let chosen = turns.into_iter().take(MAX_RUNS);
+    chosen.map(|(_, run)| run).collect()
+}
+
+/// What the machines list at that run on demand and that each commitment could pay for.
+pub(crate) fn demand(facts: &Facts<'_>) -> Vec<UsdPerHour> {
+    let running = || {
+        let all = facts.inventory.instances.values();
+        all.filter(|one| one.state == InstanceState::Running && one.market != Market::Spot)
+    };
+    let commitments = facts.inventory.markets.commitments.iter();
+    let sum = commitments.map(|paid| {
+        let paid_for = running().filter(|one| paid.pays_for(&one.region, &one.instance_type));
+        let list = |one: &Instance| facts.catalogue.on_demand(&one.region, &one.instance_type);
+        UsdPerHour(paid_for.filter_map(list).map(|price| price.0).sum())
+    });
+    sum.collect()
+}
+
+/// Executables that runs started; those of runs that failed may not exist there.
+fn tools<'r, 'a: 'r>(runs: impl Iterator<Item = &'r SeenRun<'a>>) -> BTreeSet<String> {
+    let well = runs.filter(|run| !run.step.usage.end.is_bad());
+    let tools = well.flat_map(|run| &run.step.usage.tools);
+    tools.map(|tool| tool.name.clone()).collect()
+}
+
+/// Every run on a known machine, the newest record of it, whether the lake or the
+/// state has it or both.
+fn seen<'a>(facts: &Facts<'a>, kept: &'a [PlacedStep]) -> Vec<SeenRun<'a>> {
+    let inventory = facts.inventory;
+    let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
+    for step in facts.finished.iter().chain(kept) {
+        if matches!(step.usage.id.kind, StepKind::Session | StepKind::Service) {
+            continue;
+        }
+        let entry = newest
+            .entry((&step.node, &step.boot, &step.usage.id))
+            .or_insert(step);
+        if step.usage.observed > entry.usage.observed {
+            *entry = step;
+        }
+    }
+    let jobs: BTreeMap<&str, &Job> = inventory.batch.jobs.values().flat_map(tasks).collect();
+    let seen = newest.into_values().filter_map(|step| {
+        let job = match step.usage.id.kind {
+            StepKind::EcsTask => jobs.get(step.usage.id.key.as_str()).copied(),
+            _ => None,
+        };
+        Some(SeenRun {
+            step,
+            instance: inventory.instances.get(&step.node)?,
+            job,
+        })
+    });
+    seen.collect()
+}

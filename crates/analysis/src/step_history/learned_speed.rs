@@ -1,0 +1,130 @@
+//! How fast families are, from the user's own steps that were seen on two of them.
+
+use std::collections::BTreeMap;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::step_profile::{Run, StepProfile};
+use ebb_sizing::core_speed::{Family, Observed, Speeds};
+use ebb_sizing::ranking::offer;
+use ebb_sizing::ranking::offer::{Limits, Market, Offer};
+use ebb_sizing::ranking::rank;
+use ebb_sizing::run_time::{Pair, Seen, Transfer};
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::units::{Bytes, MilliCores};
+
+use crate::step_history::observed_work::{SeenWork, seen};
+
+/// Pairs of families are told apart by steps seen on both, at most so many each: the
+/// line through them does not move for more.
+const MAX_PAIRS: usize = 500;
+
+/// What was seen of one step on two families.
+struct Apart {
+    observed: Observed,
+    /// What published facts say of the other from the one, and how long it took.
+    pair: Pair,
+}
+
+/// Learns from all steps by name: a factor a family, and where enough steps ran on
+/// two families how the ratio of their times goes with the length and parallelism of
+/// a step.
+pub(crate) fn learned<'a>(
+    profiles: impl Iterator<Item = (&'a String, &'a StepProfile)>,
+    catalogue: &Catalogue,
+) -> Speeds {
+    let mut by_name: BTreeMap<&String, Vec<&Run>> = BTreeMap::new();
+    for (name, profile) in profiles {
+        let well = profile.by_time().into_iter();
+        let ended = well.filter(|run| run.end == StepEnd::Exited(0));
+        by_name.entry(name).or_default().extend(ended);
+    }
+    let mut observed = Vec::new();
+    let mut pairs: BTreeMap<(Family, Family), Vec<Pair>> = BTreeMap::new();
+    for runs in by_name.values() {
+        let seen = seen(runs, catalogue);
+        for (i, one) in seen.iter().enumerate() {
+            for (j, other) in seen.iter().enumerate() {
+                let Some(apart) = (i != j).then(|| apart(one, other)).flatten() else {
+                    continue;
+                };
+                let families = (apart.observed.from.clone(), apart.observed.to.clone());
+                let pairs = pairs.entry(families).or_default();
+                if pairs.len() < MAX_PAIRS {
+                    pairs.push(apart.pair);
+                }
+                // The other way round says the same of a factor.
+                if i < j {
+                    observed.push(apart.observed);
+                }
+            }
+        }
+    }
+    let fitted = pairs
+        .into_iter()
+        .filter_map(|(families, pairs)| Some((families, Transfer::fit(&pairs)?)));
+    Speeds::learned(&observed).with_transfers(fitted.collect())
+}
+
+/// How much longer the same step took on another family than published facts say.
+fn apart(one: &SeenWork<'_>, other: &SeenWork<'_>) -> Option<Apart> {
+    let (from, to) = (Family::of(&one.on.name), Family::of(&other.on.name));
+    if from == to {
+        return None;
+    }
+    let home = Region::new("us-east-1").ok()?;
+    let on_both = [one.on.architecture, other.on.architecture];
+    let limits = Limits {
+        architectures: on_both.into_iter().collect(),
+        gpu: other.on.gpus.clone(),
+        ..Limits::default()
+    };
+    let predicted = predicted(one, other, (&home, &limits))?;
+    let took = other.work.wall();
+    if predicted <= 0.0 || took.is_zero() {
+        return None;
+    }
+    let shared = |seen: &SeenWork<'_>| f64::from(u8::from(seen.among_others));
+    Some(Apart {
+        observed: Observed {
+            from,
+            to,
+            log_excess: (took.as_secs_f64() / predicted).ln(),
+            crowding: shared(other) - shared(one),
+        },
+        pair: Pair {
+            here: Seen::of(predicted, one.work.mean_cores()),
+            there: took,
+        },
+    })
+}
+
+fn predicted(
+    one: &SeenWork<'_>,
+    other: &SeenWork<'_>,
+    (home, limits): (&Region, &Limits),
+) -> Option<f64> {
+    let phases = one.work.phases.iter();
+    let step = offer::Step {
+        seen: &[one.as_seen()],
+        // That it kept more cores busy than the other has does not leave it out.
+        cores: (phases.map(|phase| phase.cores).max()?)
+            .min(MilliCores::cores(other.on.vcpus.into())),
+        memory: Bytes(1),
+        // Beside others it has no core to itself.
+        at_once: if other.among_others { 2 } else { 1 },
+        home,
+        moved: None,
+        committed: None,
+    };
+    let offer = Offer {
+        spec: other.on,
+        region: home,
+        market: Market::OnDemand,
+        per_hour: UsdPerHour::default(),
+        zones: None,
+    };
+    let ranking = rank(&step, [offer], limits, &Speeds::default());
+    Some(ranking.ranked.first()?.wall.as_secs_f64())
+}

@@ -1,0 +1,98 @@
+//! A task as a probe observed it, with its machine and job.
+
+use std::time::Duration;
+
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::finding::StepLink;
+use ebb_model::inventory::batch::job::Job;
+use ebb_model::inventory::instance::Instance;
+use ebb_model::step_profile::Run;
+use ebb_sizing::cheapest_type::share_of_price;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::step::{PlacedStep, Requested};
+
+use crate::facts::Facts;
+
+/// One run of a step, with all that is known around it.
+pub(crate) struct SeenRun<'a> {
+    pub(crate) step: &'a PlacedStep,
+    pub(crate) instance: &'a Instance,
+    pub(crate) job: Option<&'a Job>,
+}
+
+impl<'a> SeenRun<'a> {
+    /// The job definition, else the job or what the step calls itself.
+    pub(crate) fn name(&self) -> &'a str {
+        let of_job = self
+            .job
+            .map(|job| job.definition.as_deref().unwrap_or(&job.name));
+        of_job.unwrap_or(&self.step.usage.name)
+    }
+
+    /// Where a finding about the steps of this name points to.
+    pub(crate) fn link(&self, name: &str) -> StepLink {
+        StepLink::of(self.step, name, self.job)
+    }
+
+    pub(crate) fn requested(&self) -> Requested {
+        self.job
+            .map_or(self.step.usage.requested, |job| job.requested)
+    }
+
+    pub(crate) fn wall(&self) -> Duration {
+        let usage = &self.step.usage;
+        usage.observed.since(usage.started).unwrap_or_default()
+    }
+
+    /// For how long it had made no progress when it was seen last.
+    pub(crate) fn quiet(&self) -> Duration {
+        let usage = &self.step.usage;
+        usage
+            .observed
+            .since(usage.last_progress)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn profiled(&self) -> Run {
+        Run::of(self.step, self.requested(), &self.instance.instance_type)
+    }
+
+    /// The part of its machine's price that such a request of it takes: the greatest of its
+    /// shares of cores, memory and GPUs. `None` when the type or the request is not known.
+    pub(crate) fn part_of(
+        &self,
+        facts: &Facts<'_>,
+        per_hour: UsdPerHour,
+        request: SizedRequest,
+    ) -> Option<UsdPerHour> {
+        let spec = facts.catalogue.spec(&self.instance.instance_type)?;
+        let gpus = self.gpus(facts, spec.gpu_count());
+        let part = share_of_price(spec, per_hour, request, gpus)?;
+        // Of accelerators no probe sees who computes on them.
+        Some(match spec.accelerators {
+            Some(_) => per_hour,
+            None => part,
+        })
+    }
+
+    /// GPUs that it takes of so many: all where nobody looked, because another step that
+    /// needs one may have found none.
+    fn gpus(&self, facts: &Facts<'_>, all: u32) -> u32 {
+        let node = facts.state.nodes.get(&self.step.node);
+        let latest = node.and_then(|node| node.latest.as_ref());
+        let unseen = latest.is_none_or(|latest| latest.coverage.gpu.is_none());
+        match self.step.usage.detail.gpu {
+            Some(gpu) => gpu.devices.min(all),
+            None if unseen => all,
+            None => 0,
+        }
+    }
+
+    /// Whom to ask about it.
+    pub(crate) fn owner(&self) -> Option<String> {
+        self.job
+            .and_then(ebb_model::inventory::batch::job::Job::owner)
+            .or_else(|| self.instance.owner())
+            .map(str::to_owned)
+    }
+}

@@ -1,0 +1,252 @@
+//! Profiles: the laws of merging, and what is read from runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::advice::bottleneck::{Asked, Binding};
+use ebb_model::policy::Policy;
+use ebb_model::step_profile::{MAX_RUNS, Run, RunKey, StepProfile};
+use ebb_telemetry::identity::InstanceType;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::resource_usage::{Sampled, StepDetail, TaskState};
+use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind};
+use ebb_telemetry::testing::at;
+use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
+use proptest::prelude::*;
+
+fn key(n: u64) -> RunKey {
+    RunKey {
+        seen_on: "i-1 boot".to_owned(),
+        step: StepId {
+            kind: StepKind::Container,
+            key: n.to_string(),
+        },
+    }
+}
+
+fn peak(mib: u64) -> Option<PeakMemory> {
+    Some(PeakMemory {
+        bytes: Bytes::mib(mib),
+        source: MemorySource::CgroupSampled,
+    })
+}
+
+/// A run of 1,000 s that ended well at `seconds`, on an m5.4xlarge of which it asked
+/// for half, with two cores busy all the time.
+pub(crate) fn run(seconds: u64) -> Run {
+    Run {
+        observed_at: at(seconds + 1_000),
+        started_at: at(seconds),
+        wall: Duration::from_secs(1_000),
+        quiet: Duration::ZERO,
+        end: StepEnd::Exited(0),
+        cpu: Some(CpuTime::from_millis(2_000_000)),
+        peak_cores: Some(MilliCores::cores(2)),
+        peak_memory: peak(4_000),
+        disk: Some(Bytes(0)),
+        input: None,
+        requested: Requested {
+            cores: Some(MilliCores::cores(8)),
+            memory: Some(Bytes::gib(32)),
+        },
+        machine: Some(InstanceType::new("m5.4xlarge").expect("a type")),
+        origin: Origin::Measured,
+        detail: StepDetail::default(),
+        among_others: None,
+        record: None,
+    }
+}
+
+pub(crate) fn profile(runs: impl IntoIterator<Item = Run>) -> StepProfile {
+    let mut profile = StepProfile::default();
+    for (n, run) in (0..).zip(runs) {
+        profile.add(key(n), run);
+    }
+    profile
+}
+
+fn some_profile() -> impl Strategy<Value = StepProfile> {
+    // Keys and times so close that runs meet, and more of them than are kept.
+    let record = (0_u64..400, 0_u64..50);
+    prop::collection::vec(record, 0..500).prop_map(|records| {
+        let mut profile = StepProfile::default();
+        for (n, seconds) in records {
+            profile.add(key(n), run(seconds));
+        }
+        profile
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn merging_is_commutative_associative_and_idempotent(
+        a in some_profile(), b in some_profile(), c in some_profile(),
+    ) {
+        let ab = a.clone().merge(b.clone());
+        prop_assert_eq!(&ab, &b.clone().merge(a.clone()));
+        prop_assert_eq!(ab.clone().merge(c.clone()), a.clone().merge(b.merge(c)));
+        prop_assert_eq!(&a.clone().merge(a.clone()), &a);
+        prop_assert_eq!(&ab.clone().merge(a), &ab);
+        prop_assert!(ab.by_time().len() <= MAX_RUNS);
+    }
+}
+
+#[test]
+fn the_newest_runs_are_kept() {
+    let kept = profile((0..400).map(|n| run(n * 10)));
+    let runs = kept.by_time();
+    assert_eq!(runs.len(), MAX_RUNS);
+    assert_eq!(runs.first().map(|r| r.started_at), Some(at(1_000)));
+    assert_eq!(runs.last().map(|r| r.started_at), Some(at(3_990)));
+}
+
+#[test]
+fn runs_that_were_killed_count_with_what_they_would_have_needed() {
+    let mut killed = run(0);
+    killed.end = StepEnd::OutOfMemory;
+    killed.requested.memory = Some(Bytes::gib(8));
+    let check = |others: Vec<Run>, mib: u64| {
+        let profile = profile(others.into_iter().chain([killed.clone()]));
+        assert_eq!((profile.failed(), profile.oom_kills()), (1, 1));
+        let need = crate::step_history::need::step_need(&profile, None, None, &Policy::default());
+        assert_eq!(need.memory, Some(Bytes::mib(mib)));
+    };
+    // Half as much again as the 8 GiB that were too little, and headroom.
+    check(vec![run(10)], 14_848);
+    let mut larger = run(10);
+    larger.peak_memory = peak(9_000);
+    check(vec![run(20), larger], 10_752 + 256);
+}
+
+#[test]
+fn what_binds_a_step_and_where_it_is_underused_is_read_from_its_runs() {
+    let check = |change: fn(&mut Run), by: Option<Binding>, underused: &[Asked]| {
+        let mut one = run(0);
+        change(&mut one);
+        let bound = crate::advice::step::bottleneck::find_bottleneck(
+            &profile([one]),
+            &Policy::default(),
+            Catalogue::built_in(),
+        );
+        assert_eq!(bound.by, by, "{bound:?}");
+        assert_eq!(bound.underused, underused, "{bound:?}");
+    };
+    let both = [Asked::Cores, Asked::Memory];
+    check(|_| (), Some(Binding::Compute), &both);
+    check(
+        |r| r.peak_memory = peak(30_000),
+        Some(Binding::Memory),
+        &[Asked::Cores],
+    );
+    check(|r| r.end = StepEnd::OutOfMemory, Some(Binding::Memory), &[]);
+    check(
+        |r| r.cpu = Some(CpuTime::from_millis(100_000)),
+        Some(Binding::Waiting),
+        &both,
+    );
+    // An m5.4xlarge sustains 4,750 Mbit/s to EBS: 594 GB in a thousand seconds.
+    check(
+        |r| r.disk = Some(Bytes(400_000_000_000)),
+        Some(Binding::Disk),
+        &both,
+    );
+    check(
+        |r| r.peak_cores = Some(MilliCores::cores(8)),
+        Some(Binding::Compute),
+        &[Asked::Memory],
+    );
+    fn mostly(run: &mut Run, state: TaskState) {
+        let time = |seconds| Sampled {
+            samples: seconds,
+            time: Duration::from_secs(seconds),
+        };
+        run.detail.states = BTreeMap::from([(TaskState::Running, time(30)), (state, time(70))]);
+    }
+    check(|r| mostly(r, TaskState::Disk), Some(Binding::Disk), &both);
+    check(
+        |r| mostly(r, TaskState::Network),
+        Some(Binding::Network),
+        &both,
+    );
+    check(
+        |r| mostly(r, TaskState::PageFault),
+        Some(Binding::Memory),
+        &both,
+    );
+    check(
+        |r| mostly(r, TaskState::Lock),
+        Some(Binding::Compute),
+        &both,
+    );
+    check(|r| r.cpu = None, None, &both);
+}
+
+#[test]
+fn a_run_that_ended_well_tells_however_short_and_one_that_goes_on_only_after_a_while() {
+    let check = |end: StepEnd, seconds: u64, expect: bool| {
+        let mut one = run(0);
+        (one.end, one.wall) = (end, Duration::from_secs(seconds));
+        assert_eq!(one.tells(&Policy::default()), expect, "{end}, {seconds} s");
+        let samples = profile([one]).samples(&Policy::default());
+        assert_eq!(samples.len(), usize::from(expect), "{end}, {seconds} s");
+    };
+    check(StepEnd::Exited(0), 5, true);
+    check(StepEnd::Exited(1), 5, false);
+    check(StepEnd::Exited(1), 1_000, false);
+    check(StepEnd::Running, 599, false);
+    check(StepEnd::Running, 600, true);
+    check(StepEnd::Unknown, 5, false);
+    check(StepEnd::Unknown, 600, true);
+}
+
+#[test]
+fn how_parallel_a_run_was_is_kept_and_replayed() {
+    let mut seen = run(0);
+    // Two cores on average: four for half of the time, and nothing in the other.
+    let busy = &mut seen.detail.parallelism;
+    busy.add(Duration::from_secs(500), CpuTime::from_millis(2_000_000));
+    busy.add(Duration::from_secs(500), CpuTime(0));
+    let phases = |run: &Run| -> Vec<(u64, u64)> {
+        let works = crate::step_history::observed_work::seen(&[run], Catalogue::built_in());
+        let phases = works.iter().flat_map(|seen| &seen.work.phases);
+        phases.map(|p| (p.cores.0, p.wall.as_secs())).collect()
+    };
+    assert_eq!(phases(&seen), [(0, 500), (4_000, 500)]);
+    assert_eq!(phases(&run(0)), [(2_000, 1_000)], "by totals");
+    // Waiting in the same samples is told apart from computing.
+    let bound = crate::advice::step::bottleneck::find_bottleneck(
+        &profile([seen]),
+        &Policy::default(),
+        Catalogue::built_in(),
+    );
+    assert_eq!(bound.computing, Some(Share::from_ppm(500_000)));
+}
+
+#[test]
+fn shares_of_the_time_add_up() {
+    let mut half = run(0);
+    half.cpu = Some(CpuTime::from_millis(400_000));
+    let bound = crate::advice::step::bottleneck::find_bottleneck(
+        &profile([half]),
+        &Policy::default(),
+        Catalogue::built_in(),
+    );
+    assert_eq!(bound.computing, Some(Share::from_ppm(400_000)));
+    assert_eq!(bound.waiting, Some(Share::from_ppm(600_000)));
+    assert_eq!(bound.cores_used, Some(Share::from_ppm(250_000)));
+}
+
+#[test]
+fn runs_that_overlap_are_counted() {
+    let check = |starts: &[u64], expect: u32| {
+        let profile = profile(starts.iter().map(|start| run(*start)));
+        assert_eq!(profile.at_once(), expect, "{starts:?}");
+    };
+    check(&[], 1);
+    check(&[0], 1);
+    check(&[0, 1_000, 2_000], 1);
+    check(&[0, 500, 999, 1_500], 3);
+}

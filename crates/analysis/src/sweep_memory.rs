@@ -1,0 +1,33 @@
+//! What one sweep tells the next, because neither cloud nor probe says it.
+
+use ebb_model::sweep_memory::{Jobless, Memory};
+
+use crate::facts::Facts;
+use crate::rules::batch::orphan_container::jobless;
+
+/// What is remembered after a sweep with these facts, which hold what the one before
+/// remembered.
+pub fn next_memory(facts: &Facts<'_>) -> Memory {
+    let (before, now) = (facts.memory, facts.now);
+    let workers = facts.inventory.batch.container_instances.values();
+    let disconnected = workers.filter(|worker| worker.agent_connected == Some(false));
+    let disconnected_since = disconnected.map(|worker| {
+        let since = before.disconnected_since.get(&worker.node);
+        (worker.node.clone(), since.copied().unwrap_or(now))
+    });
+    let jobless = jobless(facts).map(|id| {
+        let first = Jobless {
+            since: now,
+            sweeps: 1,
+        };
+        let again = before.jobless.get(&id).map(|known| Jobless {
+            sweeps: known.sweeps.saturating_add(1),
+            ..*known
+        });
+        (id, again.unwrap_or(first))
+    });
+    Memory {
+        disconnected_since: disconnected_since.collect(),
+        jobless: jobless.collect(),
+    }
+}

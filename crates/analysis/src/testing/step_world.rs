@@ -1,0 +1,120 @@
+//! A node with one step under way and its earlier runs, for the tables of cases.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_model::finding::Finding;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
+use ebb_telemetry::step::{
+    MemorySource, PeakMemory, PlacedStep, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
+};
+use ebb_telemetry::testing::{at, clock, placed_step};
+use ebb_telemetry::units::{Bytes, CpuTime};
+
+use crate::testing::{World, asked, instance};
+
+pub(crate) fn gib(n: u64) -> Bytes {
+    Bytes::gib(n)
+}
+
+pub(crate) fn peak(mib: u64, source: MemorySource) -> PeakMemory {
+    PeakMemory {
+        bytes: Bytes::mib(mib),
+        source,
+    }
+}
+
+/// A step of one core and 4 GiB that works, as of `observed_s`.
+pub(crate) fn usage(kind: StepKind, observed_s: u64) -> StepUsage {
+    let mut usage = ebb_telemetry::testing::usage(1, clock(observed_s));
+    usage.id.kind = kind;
+    usage.requested = asked(1, 4);
+    usage
+}
+
+/// States with samples and minutes.
+pub(crate) fn states(of: &[(TaskState, u64, u64)]) -> BTreeMap<TaskState, Sampled> {
+    let seen = |samples: u64, minutes: u64| Sampled {
+        samples,
+        time: Duration::from_secs(minutes * 60),
+    };
+    of.iter()
+        .map(|(state, samples, min)| (*state, seen(*samples, *min)))
+        .collect()
+}
+
+/// A node that works, with no step on it.
+pub(crate) fn no_run() -> World {
+    of_steps(60, |_| Vec::new())
+}
+
+/// A Slurm job that has run for so many minutes.
+pub(crate) fn run_for(minutes: u64, change: impl Fn(&mut StepUsage)) -> World {
+    run_of(StepKind::SlurmJob, minutes, change)
+}
+
+pub(crate) fn run_of(kind: StepKind, minutes: u64, change: impl Fn(&mut StepUsage)) -> World {
+    of_steps(minutes, |observed_s| {
+        let mut usage = usage(kind, observed_s);
+        change(&mut usage);
+        vec![usage]
+    })
+}
+
+/// The same beside another step that keeps so many cores busy.
+pub(crate) fn run_beside(minutes: u64, cores: u64, change: impl Fn(&mut StepUsage)) -> World {
+    of_steps(minutes, |observed_s| {
+        let mut mine = usage(StepKind::SlurmJob, observed_s);
+        change(&mut mine);
+        let mut other = usage(StepKind::Service, observed_s);
+        other.id.key = "other.service".into();
+        other.cpu = CpuTime(other.observed.as_nanos() * cores);
+        vec![mine, other]
+    })
+}
+
+fn of_steps(minutes: u64, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
+    let mut world = World::with([instance(1)]);
+    world.watch(1, 0, minutes, |minute, h| {
+        h.workload.cpu = Some(CpuTime::from_millis(60_000));
+        h.steps = steps(minute * 60 + 60);
+    });
+    world
+}
+
+/// Adds the `n`th earlier run of `align`, which took so many minutes.
+pub(crate) fn ended(world: &mut World, n: u64, minutes: u64, change: impl Fn(&mut StepUsage)) {
+    let mut usage = StepUsage {
+        id: StepId {
+            kind: StepKind::SlurmJob,
+            key: format!("earlier-{n}"),
+        },
+        end: StepEnd::Exited(0),
+        requested: asked(1, 4),
+        peak_memory: Some(peak(1_024, MemorySource::CgroupSampled)),
+        tools: vec![ToolUsage {
+            name: "bwa".into(),
+            processes: 1,
+            cpu: CpuTime::from_millis(1_200_000),
+            peak_memory: None,
+            disk: None,
+        }],
+        ..ebb_telemetry::testing::usage(n, clock(minutes * 60))
+    };
+    change(&mut usage);
+    let observed_at = at(minutes * 60 + n);
+    world.finished.push(PlacedStep {
+        sequence: n,
+        observed_at,
+        usage,
+        ..placed_step(1, 0)
+    });
+    world.now = world.now.max(observed_at);
+}
+
+pub(crate) fn verdict(world: &World, kind: FindingKind) -> Option<Finding> {
+    let findings = world.judge().findings.into_iter();
+    let mut of_kind = findings.filter(|finding| finding.kind == kind);
+    of_kind.next()
+}

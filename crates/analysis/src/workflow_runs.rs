@@ -1,0 +1,221 @@
+//! Of which run, pipeline and sample each step is. A step that nothing joins to a run is
+//! of the run `unassigned`: nothing is guessed, and the share that is joined is told.
+
+pub mod batch_family;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_model::policy::Policy;
+use ebb_model::policy::name_rule::{Drawn, NameSource};
+use ebb_model::report::workflow_runs::{HandedStep, JoinedBy, RunSeen, Runs, UNASSIGNED};
+use ebb_telemetry::step::StepEnd;
+use ebb_telemetry::step::resource_usage::Handed;
+use ebb_telemetry::tags::{PIPELINE_TAG, RUN_TAG};
+use ebb_telemetry::units::CpuTime;
+
+use crate::facts::Facts;
+use crate::step_history::by_step::Profiles;
+use crate::step_history::observed_task::SeenRun;
+use crate::workflow_runs::batch_family::Families;
+
+/// Runs that a report tells of, the newest.
+pub const MAX_RUNS: usize = 200;
+
+/// Steps with labels that a report tells of, the newest.
+pub const MAX_HANDED: usize = 200;
+
+/// Samples of a run that are named.
+const MAX_SAMPLES: usize = 20;
+
+/// The pipeline runs of all steps that probes saw.
+pub(crate) fn find_workflow_runs(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Runs {
+    let families = Families::of(facts.inventory.batch.jobs.values());
+    let mut told = Runs::default();
+    let mut runs: BTreeMap<Option<(JoinedBy, String)>, Sum> = BTreeMap::new();
+    for seen in profiles
+        .by_step
+        .values()
+        .flat_map(|profiled| &profiled.runs)
+    {
+        let run = run_of(seen, facts.policy, &families);
+        told.steps += 1;
+        if let Some((by, _)) = &run {
+            *told.joined.entry(*by).or_default() += 1;
+        }
+        let sample = sample_of(seen, facts.policy);
+        if let Some(handed) = &seen.step.usage.detail.handed {
+            told.handed.push(HandedStep {
+                node: seen.step.node.clone(),
+                step: seen.name().to_owned(),
+                key: seen.step.usage.id.key.clone(),
+                at: seen.step.observed_at,
+                run: (run.as_ref()).map_or(UNASSIGNED.to_owned(), |(_, key)| key.clone()),
+                sample: sample.map(str::to_owned),
+                handed: Handed::clone(handed),
+            });
+        }
+        runs.entry(run)
+            .or_insert_with(|| Sum::new(seen))
+            .add(seen, sample, facts.policy);
+    }
+    let newest = |step: &HandedStep| (std::cmp::Reverse(step.at), step.key.clone());
+    told.handed.sort_by_cached_key(newest);
+    told.handed_left_out = told.handed.len().saturating_sub(MAX_HANDED);
+    told.handed.truncate(MAX_HANDED);
+    let unassigned = runs.remove(&None).map(|sum| sum.told(None));
+    told.runs = runs.into_iter().map(|(run, sum)| sum.told(run)).collect();
+    told.runs
+        .sort_by(|a, b| (b.to, &a.run).cmp(&(a.to, &b.run)));
+    let room = MAX_RUNS - usize::from(unassigned.is_some());
+    told.left_out = told.runs.len().saturating_sub(room);
+    told.runs.truncate(room);
+    told.runs.extend(unassigned);
+    told
+}
+
+/// What is summed over a run's steps.
+struct Sum {
+    told: RunSeen,
+    pipelines: BTreeSet<String>,
+    samples: BTreeSet<String>,
+}
+
+impl Sum {
+    fn new(first: &SeenRun<'_>) -> Self {
+        Self {
+            told: RunSeen {
+                run: String::new(),
+                by: None,
+                pipeline: None,
+                steps: 0,
+                running: 0,
+                failed: 0,
+                cpu: CpuTime(0),
+                from: first.step.started_at,
+                to: first.step.observed_at,
+                samples: Vec::new(),
+                samples_left_out: 0,
+                origin: first.step.origin,
+            },
+            pipelines: BTreeSet::new(),
+            samples: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, seen: &SeenRun<'_>, sample: Option<&str>, policy: &Policy) {
+        let (told, step) = (&mut self.told, seen.step);
+        told.steps += 1;
+        told.running += usize::from(step.usage.end == StepEnd::Running);
+        told.failed += usize::from(step.usage.end.is_bad());
+        told.cpu = told.cpu.saturating_add(step.usage.cpu);
+        told.from = told.from.min(step.started_at);
+        told.to = told.to.max(step.observed_at);
+        told.origin = told.origin.max(step.origin);
+        self.pipelines.extend(pipeline(seen, policy));
+        self.samples.extend(sample.map(str::to_owned));
+    }
+
+    fn told(self, run: Option<(JoinedBy, String)>) -> RunSeen {
+        let samples = self.samples.len();
+        let mut pipelines = self.pipelines.into_iter();
+        let one = pipelines.next().filter(|_| run.is_some());
+        let (by, run) = run.unzip();
+        RunSeen {
+            run: run.unwrap_or(UNASSIGNED.to_owned()),
+            by,
+            pipeline: one.filter(|_| pipelines.next().is_none()),
+            samples: self.samples.into_iter().take(MAX_SAMPLES).collect(),
+            samples_left_out: samples.saturating_sub(MAX_SAMPLES),
+            ..self.told
+        }
+    }
+}
+
+/// Of which run a step is, by the surest of what joins it.
+pub(crate) fn run_of(
+    seen: &SeenRun<'_>,
+    policy: &Policy,
+    families: &Families<'_>,
+) -> Option<(JoinedBy, String)> {
+    let labelled = || Some((JoinedBy::Label, label(seen, "run")?.to_owned()));
+    let tagged = || Some((JoinedBy::Tag, tagged(seen)?));
+    let launched = || {
+        let run = seen.step.usage.detail.run.as_ref()?;
+        // Two nodes, or two boots of one, may have launchers of one number; so much of a
+        // boot's random id tells those of one node apart.
+        let (node, boot) = (&seen.step.node, &seen.step.boot);
+        let key = format!("{} {node}/{boot:.8}/{}", run.launcher, run.key);
+        Some((JoinedBy::Launcher, key))
+    };
+    let of_family = || families.run(&seen.job?.id);
+    let named = || {
+        let run = by_rule(Drawn::Run, seen, policy)?;
+        Some((JoinedBy::Name, run.to_owned()))
+    };
+    labelled()
+        .or_else(tagged)
+        .or_else(launched)
+        .or_else(of_family)
+        .or_else(named)
+}
+
+/// The sample that a step works on, by a label or a rule of the policy.
+pub(crate) fn sample_of<'a>(seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    drawn(Drawn::Sample, "sample", seen, policy)
+}
+
+/// By the tag that is ours, or by what Nextflow calls its run.
+///
+/// Source: `K8sTaskHandler.getDefaultLabels` of Nextflow, whose names its users give
+/// Batch jobs by `resourceLabels` too.
+fn tagged(seen: &SeenRun<'_>) -> Option<String> {
+    let tags = &seen.job?.tags;
+    if let Some(run) = tags.get(RUN_TAG) {
+        return Some(run.clone());
+    }
+    let session = tags.get("nextflow.io/sessionId");
+    // A run that is resumed has the session of the one before, under a new name.
+    match (tags.get("nextflow.io/runName"), session) {
+        (Some(name), Some(session)) => Some(format!("{name} {session}")),
+        (None, Some(session)) => Some(session.clone()),
+        // Names alone repeat from one project to the next.
+        (_, None) => None,
+    }
+}
+
+/// The pipeline that a step is of, where something names it.
+pub(crate) fn pipeline(seen: &SeenRun<'_>, policy: &Policy) -> Option<String> {
+    if let Some(name) = label(seen, "pipeline") {
+        return Some(name.to_owned());
+    }
+    let of_job = seen.job.and_then(|job| job.tags.get(PIPELINE_TAG));
+    let tagged = of_job.or_else(|| seen.instance.tags.get(PIPELINE_TAG));
+    let run = seen.step.usage.detail.run.as_ref();
+    let launched = || run.and_then(|run| run.pipeline.clone());
+    let named = || by_rule(Drawn::Pipeline, seen, policy).map(str::to_owned);
+    tagged.cloned().or_else(launched).or_else(named)
+}
+
+fn label<'a>(seen: &SeenRun<'a>, key: &str) -> Option<&'a str> {
+    let handed = seen.step.usage.detail.handed.as_ref()?;
+    handed.labels.get(key).map(String::as_str)
+}
+
+/// What a label says, else what a rule draws.
+fn drawn<'a>(wanted: Drawn, key: &str, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    label(seen, key).or_else(|| by_rule(wanted, seen, policy))
+}
+
+fn by_rule<'a>(wanted: Drawn, seen: &SeenRun<'a>, policy: &Policy) -> Option<&'a str> {
+    policy.names.iter().find_map(|rule| {
+        let name = match &rule.from {
+            NameSource::Job => Some(seen.job?.name.as_str()),
+            NameSource::Step => Some(seen.step.usage.name.as_str()),
+            NameSource::Tag(key) => seen.job?.tags.get(key).map(String::as_str),
+            NameSource::Label(key) => label(seen, key),
+        };
+        rule.form.draw(wanted, name?)
+    })
+}

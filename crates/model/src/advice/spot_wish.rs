@@ -1,0 +1,180 @@
+//! What AWS says of the chance to get the spot machines that are offered.
+
+use std::collections::BTreeSet;
+
+use ebb_telemetry::identity::{InstanceType, Region};
+
+use crate::advice::offer::Offers;
+use crate::confidence::Level;
+use crate::inventory::spot_market::{Markets, SpotScore, SpotWish};
+
+/// Spot types that are used together at the least: with fewer, capacity is scarce when
+/// it is wanted.
+///
+/// Source: "Spot placement score", which is low for fewer than three types.
+pub const SPOT_TYPES: usize = 3;
+
+/// More are never asked for at once: what an account is scored for is bound by what it used
+/// lately, and by its quota.
+///
+/// Source: EC2 user guide, "Spot placement score", "Target capacity limit".
+const MOST_MACHINES: u32 = 1_024;
+
+impl Offers {
+    /// The spot machines that are offered, as AWS may be asked about them; `None` where
+    /// none are.
+    pub fn spot_wish(&self) -> Option<SpotWish> {
+        let types = self.spot.iter().map(|one| one.instance_type.clone());
+        SpotWish::of(&self.spot.first()?.region, types, self.spot_machines)
+    }
+
+    /// Says what AWS said of them; where that is low, no offer of them is to be trusted.
+    pub fn scored(&mut self, markets: &Markets, at_once: u32) {
+        let Some(a_machine) = self.spot.iter().map(|one| one.runs_a_machine.max(1)).min() else {
+            return;
+        };
+        self.spot_machines = scored_as(at_once.div_ceil(a_machine));
+        self.spot_score = self.spot_wish().and_then(|wish| wish.told(markets));
+        if self.spot_score.as_ref().is_some_and(SpotScore::is_low) {
+            for offer in &mut self.spot {
+                offer.confidence = Level::Low;
+            }
+        }
+    }
+}
+
+/// The number of machines that is asked about.
+fn scored_as(machines: u32) -> u32 {
+    machines.clamp(1, MOST_MACHINES).next_power_of_two()
+}
+
+impl SpotWish {
+    /// So many machines at once of these types, as AWS may be asked about them; `None` for
+    /// fewer types than make a score worth anything. The number becomes a power of two, so
+    /// that it is the same question from day to day: AWS bounds how many new ones are asked.
+    pub fn of(
+        region: &Region,
+        types: impl Iterator<Item = InstanceType>,
+        machines: u32,
+    ) -> Option<Self> {
+        let types: BTreeSet<InstanceType> = types.collect();
+        (types.len() >= SPOT_TYPES).then(|| Self {
+            region: region.clone(),
+            types,
+            machines: scored_as(machines),
+        })
+    }
+
+    /// What AWS said of it, or of most of its types; `None` where it was not asked or
+    /// refused.
+    pub fn told(&self, markets: &Markets) -> Option<SpotScore> {
+        let told = markets.scores.iter();
+        let told = told.filter(|told| told.wish.answers(self));
+        told.max_by_key(|told| (told.wish.types == self.types, told.at))
+            .cloned()
+    }
+
+    /// Whether its answer tells of another too: as many machines there, of types of which
+    /// enough are the same. Spot prices change which types come out cheapest, and each new
+    /// set of them would be another question.
+    pub fn answers(&self, other: &Self) -> bool {
+        let same = self.types.intersection(&other.types).count();
+        self.region == other.region && self.machines == other.machines && same >= SPOT_TYPES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::advice::offer::{Basis, HeldUpBy, Offered};
+    use crate::inventory::instance::Market;
+    use ebb_telemetry::money::{Usd, UsdPerHour};
+
+    fn kind(name: &str) -> InstanceType {
+        InstanceType::new(name).expect("a type")
+    }
+
+    fn region() -> Region {
+        Region::new("eu-central-1").expect("a region")
+    }
+
+    fn on_spot(name: &str) -> Offered {
+        Offered {
+            instance_type: kind(name),
+            architecture: None,
+            vcpus: None,
+            memory: None,
+            region: region(),
+            per_hour: UsdPerHour::from_micros(1),
+            wall: std::time::Duration::from_secs(1),
+            usd_a_run: Usd::from_micros(1),
+            runs_a_machine: 2,
+            held_up_by: HeldUpBy::Work,
+            basis: Basis::Observed,
+            market: Market::Spot,
+            saves_a_run: None,
+            moving_usd_a_run: Usd::ZERO,
+            spot: None,
+            reasons: Vec::new(),
+            assumed: Vec::new(),
+            confidence: Level::High,
+            samples: 9,
+            paid: None,
+        }
+    }
+
+    fn told(types: &[&str], machines: u32, score: u8) -> SpotScore {
+        SpotScore {
+            wish: SpotWish {
+                region: region(),
+                types: types.iter().map(|name| kind(name)).collect(),
+                machines,
+            },
+            score,
+            at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn an_offer_carries_the_score_of_as_many_machines_of_mostly_the_same_types() {
+        let types = ["c6i.large", "m6i.large", "r6i.large", "m6a.large"];
+        let check = |scores: Vec<SpotScore>, expect: Option<u8>, level: Level| {
+            let mut offers = Offers {
+                spot: types.map(on_spot).into(),
+                ..Offers::default()
+            };
+            let markets = Markets {
+                scores,
+                ..Markets::default()
+            };
+            // Eleven runs, two a machine: six machines, and eight of them are asked about.
+            offers.scored(&markets, 11);
+            assert_eq!(offers.spot_machines, 8);
+            assert_eq!(offers.spot_score.map(|told| told.score), expect);
+            assert!(offers.spot.iter().all(|one| one.confidence == level));
+        };
+        check(Vec::new(), None, Level::High);
+        check(vec![told(&types, 8, 9)], Some(9), Level::High);
+        check(vec![told(&types[..3], 8, 3)], Some(3), Level::Low);
+        // The very types come before most of them.
+        let both = vec![told(&types[..3], 8, 3), told(&types, 8, 9)];
+        check(both, Some(9), Level::High);
+        check(vec![told(&types[..2], 8, 3)], None, Level::High);
+        check(vec![told(&types, 16, 3)], None, Level::High);
+    }
+
+    #[test]
+    fn nothing_is_asked_of_fewer_than_three_types() {
+        let mut offers = Offers {
+            spot: vec![on_spot("c6i.large"), on_spot("m6i.large")],
+            ..Offers::default()
+        };
+        offers.scored(&Markets::default(), 1);
+        assert_eq!(offers.spot_wish(), None);
+        offers = Offers::default();
+        offers.scored(&Markets::default(), 1);
+        assert_eq!((offers.spot_wish(), offers.spot_machines), (None, 0));
+    }
+}

@@ -1,0 +1,341 @@
+//! The life of findings from sweep to sweep: new, ongoing, grown, set aside by a
+//! decision, resolved, reopened; and what a resolved one saved. Pure: what earlier
+//! sweeps knew and what this one sees come in, what the next is to know comes out.
+
+pub mod ending;
+pub mod known_finding;
+pub mod trend;
+
+use std::collections::BTreeMap;
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::origin::Origin;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::cost::PriceBasis;
+use crate::decision::{Decision, Decisions, Verb};
+use crate::finding::Finding;
+use crate::finding_history::ending::Ending;
+use crate::finding_history::known_finding::{Life, Price, Resolution};
+use crate::finding_history::trend::Past;
+use crate::finding_kind::FindingKind;
+use crate::inventory::Inventory;
+use crate::report::Report;
+use crate::savings;
+
+/// Days for which what was resolved is reported, and known when it comes back.
+const RESOLVED_KEPT_DAYS: i64 = 30;
+
+/// Findings known at most, resolved ones included: as many as nodes of a large shard.
+const MAX_LIVES: usize = 100_000;
+
+/// Resolved findings that a report names; the rest are in the sums.
+const MAX_RESOLVED: usize = 500;
+
+/// Where a finding stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Found for the first time.
+    New,
+    /// Resolved before, and found again.
+    Reopened,
+    /// Set aside before, and no longer.
+    Due,
+    /// Dearer than when it was last new or grown.
+    Grown,
+    /// Found before.
+    Ongoing,
+    /// A decision keeps it quiet until some day.
+    Snoozed,
+    /// A decision keeps it quiet.
+    Dismissed,
+}
+
+impl Stage {
+    /// The word for people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Reopened => "reopened",
+            Self::Due => "due again",
+            Self::Grown => "grew",
+            Self::Ongoing => "ongoing",
+            Self::Snoozed => "snoozed",
+            Self::Dismissed => "dismissed",
+        }
+    }
+}
+
+/// Where a finding of a report stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Its stage.
+    pub stage: Stage,
+    /// When a sweep first found it.
+    pub first_seen: Timestamp,
+}
+
+/// A finding that a decision takes out of the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// The finding.
+    pub finding: Finding,
+    /// The decision that holds.
+    pub decision: Decision,
+}
+
+/// A finding that is none any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The finding's id.
+    pub id: String,
+    /// What kind of waste it was.
+    pub kind: FindingKind,
+    /// The resource's id.
+    pub resource: String,
+    /// Its name; `None` when it has none.
+    pub name: Option<String>,
+    /// Whom it belonged to; `None` when no tag told.
+    pub owner: Option<String>,
+    /// Where it was.
+    pub region: String,
+    /// Whether it was measured or made by a generator.
+    pub origin: Origin,
+    /// When it was first found.
+    pub first_seen: Timestamp,
+    /// When a sweep first looked and did not find it.
+    pub resolved_at: Timestamp,
+    /// How it ended, as far as the inventory tells.
+    pub ending: Ending,
+    /// What that saved; `None` when it is not known that anything is paid less.
+    pub saved: Option<Saved>,
+}
+
+/// What a resolved finding saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// A month of it: the saving that the finding named when it was last seen.
+    #[serde(rename = "a_month_usd", alias = "a_month")]
+    pub a_month: Usd,
+    /// Where that price came from.
+    pub basis: PriceBasis,
+    /// Since it was resolved, for as long as it stayed so.
+    #[serde(rename = "so_far_usd", alias = "so_far")]
+    pub so_far: Usd,
+}
+
+/// What earlier sweeps and people's decisions add to a report. Empty for a scan,
+/// which knows neither.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct History {
+    /// Where each finding stands, by its id.
+    pub life: BTreeMap<String, Standing>,
+    /// What decisions take out of the findings, and out of the sums.
+    pub set_aside: Vec<SetAside>,
+    /// What was resolved in the last 30 days, the newest first.
+    pub resolved: Vec<Resolved>,
+    /// Resolved ones beyond those named.
+    pub resolved_left_out: usize,
+    /// What all resolved ones saved so far where that is known.
+    #[serde(rename = "saved_so_far_usd", alias = "saved_so_far")]
+    pub saved_so_far: Usd,
+    /// What earlier reports summed up to, the oldest first.
+    pub trend: Vec<Past>,
+}
+
+/// All findings that are known, by id.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lives {
+    /// By the finding's id.
+    pub known: BTreeMap<String, Life>,
+    /// Findings that were left out for want of room, in all sweeps.
+    pub left_out: u64,
+}
+
+impl Lives {
+    /// Takes in what a sweep found. Findings that decisions set aside leave the
+    /// report's findings and sums; its history says where each stands.
+    pub fn advance(
+        &mut self,
+        report: &mut Report,
+        (inventory, catalogue): (&Inventory, &Catalogue),
+        decisions: &Decisions,
+    ) {
+        let now = report.at;
+        let mut history = History::default();
+        let mut findings = Vec::with_capacity(report.findings.len());
+        for mut finding in std::mem::take(&mut report.findings) {
+            let decision = decisions.holding(&finding.id, now);
+            let standing = self.meet(&finding, decision, inventory, now);
+            if let Some(since) = self.known.get(&finding.id).and_then(|life| life.since) {
+                finding.seen_by_sweeps_since(since);
+            }
+            history.life.insert(finding.id.clone(), standing);
+            match decision {
+                None => findings.push(finding),
+                Some(decision) => history.set_aside.push(SetAside {
+                    finding,
+                    decision: decision.clone(),
+                }),
+            }
+        }
+        report.findings = findings;
+        savings::count_once(&mut report.findings, &report.shared_costs);
+        report.totals.sum_up(&report.findings);
+        self.resolve(&history, report, (inventory, catalogue));
+        self.forget(now);
+        history.take_resolved(self, now);
+        report.history = history;
+    }
+
+    /// Where a finding stands, which is remembered.
+    fn meet(
+        &mut self,
+        finding: &Finding,
+        decision: Option<&Decision>,
+        inventory: &Inventory,
+        now: Timestamp,
+    ) -> Standing {
+        self.take_over(finding);
+        let price = Price::of(finding);
+        let aside = decision.is_some();
+        let Some(life) = self.known.get_mut(&finding.id) else {
+            match self.known.len() < MAX_LIVES {
+                true => {
+                    let mut life = Life::new(finding, inventory, now);
+                    life.set_aside = aside;
+                    self.known.insert(finding.id.clone(), life);
+                }
+                false => self.left_out += 1,
+            }
+            return Standing {
+                stage: stage_of(decision).unwrap_or(Stage::New),
+                first_seen: now,
+            };
+        };
+        let was_aside = std::mem::replace(&mut life.set_aside, aside);
+        let back = life.resolved.take().is_some();
+        if back {
+            life.since = Some(now);
+        }
+        let grew = life.told.grew_to(&price);
+        let stage = match stage_of(decision) {
+            Some(aside) => aside,
+            None if back => Stage::Reopened,
+            None if was_aside => Stage::Due,
+            None if grew => Stage::Grown,
+            None => Stage::Ongoing,
+        };
+        if stage != Stage::Ongoing {
+            life.told = price;
+        }
+        life.see(finding, inventory, now);
+        Standing {
+            stage,
+            first_seen: life.first_seen,
+        }
+    }
+
+    /// A life that was begun before it was told in whose account goes on under the id with
+    /// the account: else its end would be told, and perhaps a saving, and nothing ended.
+    fn take_over(&mut self, finding: &Finding) {
+        let resource = &finding.resource;
+        let before = Finding::id_of(finding.kind, &resource.region, &resource.id);
+        let is_its =
+            |life: &Life| AccountId::may_be_one(life.account.as_ref(), resource.account.as_ref());
+        if self.known.contains_key(&finding.id) || !self.known.get(&before).is_some_and(is_its) {
+            return;
+        }
+        if let Some(life) = self.known.remove(&before) {
+            self.known.insert(finding.id.clone(), life);
+        }
+    }
+
+    /// What was found before, and was looked at again without being found, is
+    /// resolved; what could not be looked at is not.
+    fn resolve(
+        &mut self,
+        found: &History,
+        report: &Report,
+        (inventory, catalogue): (&Inventory, &Catalogue),
+    ) {
+        for (id, life) in &mut self.known {
+            let ending = Ending::of(life.thing, &life.billed, inventory);
+            let changed = (ending == Ending::StillThere)
+                .then(|| life.changed_type(inventory, catalogue))
+                .flatten();
+            if let Some(resolution) = &mut life.resolved {
+                match changed {
+                    // It was stopped for the change.
+                    Some(changed) if resolution.ending == Ending::Stopped => {
+                        resolution.changed(changed);
+                    }
+                    _ if ending == Ending::StillThere => resolution.paid_again(report.at),
+                    _ => {}
+                }
+            } else if !found.life.contains_key(id) && was_looked_at(life, report) {
+                let mut resolution = Resolution::new(life.kind, ending, report.at);
+                if let Some(changed) = changed {
+                    resolution.changed(changed);
+                }
+                life.resolved = Some(resolution);
+            }
+        }
+    }
+
+    fn forget(&mut self, now: Timestamp) {
+        let kept = SignedDuration::from_hours(24 * RESOLVED_KEPT_DAYS);
+        let oldest = now.saturating_sub(kept).unwrap_or(Timestamp::MIN);
+        self.known.retain(|_, life| {
+            let resolved = life.resolved.as_ref();
+            resolved.is_none_or(|resolved| resolved.at >= oldest)
+        });
+    }
+}
+
+impl History {
+    fn take_resolved(&mut self, lives: &Lives, now: Timestamp) {
+        let mut resolved: Vec<Resolved> = lives
+            .known
+            .iter()
+            .filter_map(|(id, life)| life.as_resolved(id, now))
+            .collect();
+        resolved.sort_by(|a, b| (b.resolved_at, &a.id).cmp(&(a.resolved_at, &b.id)));
+        let saved = resolved.iter().filter_map(|one| one.saved);
+        self.saved_so_far = saved.map(|saved| saved.so_far).sum();
+        self.resolved_left_out = resolved.len().saturating_sub(MAX_RESOLVED);
+        resolved.truncate(MAX_RESOLVED);
+        self.resolved = resolved;
+    }
+
+    /// How many findings are at a stage.
+    pub fn at_stage(&self, stage: Stage) -> usize {
+        self.life.values().filter(|one| one.stage == stage).count()
+    }
+
+    /// How many were resolved by the sweep at `now`.
+    pub fn resolved_at(&self, now: Timestamp) -> usize {
+        let fresh = self.resolved.iter().filter(|one| one.resolved_at == now);
+        fresh.count()
+    }
+}
+
+fn stage_of(decision: Option<&Decision>) -> Option<Stage> {
+    decision.map(|decision| match decision.verb {
+        Verb::Dismiss => Stage::Dismissed,
+        Verb::Snooze => Stage::Snoozed,
+    })
+}
+
+fn was_looked_at(life: &Life, report: &Report) -> bool {
+    let mut not_judged = report.not_judged.iter();
+    let mut gaps = report.gaps.iter();
+    !not_judged.any(|one| one.resource == life.resource)
+        && !gaps.any(|gap| gap.may_hide(life.account.as_ref(), &life.region))
+}

@@ -1,0 +1,93 @@
+//! How a finding ended, as far as the inventory tells.
+
+use std::fmt;
+
+use ebb_telemetry::identity::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::inventory::Inventory;
+use crate::inventory::instance::InstanceState;
+
+/// What the inventory knows a billed resource as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thing {
+    /// A machine.
+    Instance,
+    /// A volume.
+    Volume,
+    /// An address.
+    Address,
+    /// A snapshot.
+    Snapshot,
+    /// A job or step, which is billed by way of machines.
+    Other,
+}
+
+impl Thing {
+    pub(crate) fn of(id: &str, inventory: &Inventory) -> Self {
+        let is_instance = || {
+            let node = NodeId::new(id).ok();
+            node.is_some_and(|node| inventory.instances.contains_key(&node))
+        };
+        match id {
+            _ if inventory.storage.volumes.contains_key(id) => Self::Volume,
+            _ if inventory.storage.addresses.contains_key(id) => Self::Address,
+            _ if inventory.storage.snapshots.contains_key(id) => Self::Snapshot,
+            _ if is_instance() => Self::Instance,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// How a finding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The machine is stopped; its volumes are still billed.
+    Stopped,
+    /// The inventory does not have it any more.
+    Gone,
+    /// It is there and is now what the advice asked for.
+    Changed,
+    /// It is there and billed, and no waste any more.
+    StillThere,
+    /// The inventory does not tell.
+    Unknown,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Stopped => "stopped",
+            Self::Gone => "gone",
+            Self::Changed => "changed",
+            Self::StillThere => "there and billed, and no waste any more",
+            Self::Unknown => "no waste any more",
+        })
+    }
+}
+
+impl Ending {
+    pub(crate) fn of(thing: Thing, billed: &str, inventory: &Inventory) -> Self {
+        let there = |is_there: bool| match is_there {
+            true => Self::StillThere,
+            false => Self::Gone,
+        };
+        match thing {
+            Thing::Volume => there(inventory.storage.volumes.contains_key(billed)),
+            Thing::Address => there(inventory.storage.addresses.contains_key(billed)),
+            Thing::Snapshot => there(inventory.storage.snapshots.contains_key(billed)),
+            Thing::Other => Self::Unknown,
+            Thing::Instance => {
+                let node = NodeId::new(billed).ok();
+                let instance = node.and_then(|node| inventory.instances.get(&node));
+                match instance.map(|instance| instance.state) {
+                    None | Some(InstanceState::Terminated) => Self::Gone,
+                    Some(InstanceState::Stopping | InstanceState::Stopped) => Self::Stopped,
+                    Some(InstanceState::Pending | InstanceState::Running) => Self::StillThere,
+                }
+            }
+        }
+    }
+}

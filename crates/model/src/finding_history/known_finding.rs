@@ -1,0 +1,274 @@
+//! What is remembered of one finding.
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_telemetry::identity::{AccountId, InstanceType, NodeId};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::cost::PriceBasis;
+use crate::finding::Finding;
+use crate::finding_history::ending::{Ending, Thing};
+use crate::finding_history::{Resolved, Saved};
+use crate::finding_kind::FindingKind;
+use crate::inventory::Inventory;
+use crate::inventory::instance::Market;
+
+/// A finding grew when its price or saving passed what was told by this share, in
+/// percent: less is the noise of prices and windows.
+const GROWTH_PERCENT: i64 = 10;
+
+/// What a finding costs, as it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Price {
+    /// What was wasted an hour; `None` without a price.
+    pub per_hour: Option<Usd>,
+    /// What mending saves a month; `None` without a price.
+    pub saving_a_month: Option<Usd>,
+    /// The part of `saving_a_month` that the totals contained; `None` without a price, or
+    /// where an earlier release remembered it.
+    pub counted_a_month: Option<Usd>,
+    /// `per_hour` by the list; `None` without a list price.
+    pub list_per_hour: Option<Usd>,
+}
+
+impl Price {
+    /// Of a finding.
+    pub fn of(finding: &Finding) -> Self {
+        let cost = finding.cost.as_ref();
+        Self {
+            per_hour: cost.map(|cost| cost.per_hour.0),
+            saving_a_month: cost.map(|cost| cost.saving_a_month),
+            counted_a_month: cost.map(|cost| cost.in_totals().saving_a_month),
+            list_per_hour: cost.and_then(|cost| Some(cost.list_per_hour?.0)),
+        }
+    }
+
+    /// True when the price or the saving is a tenth more, or known for the first
+    /// time.
+    pub fn grew_to(&self, now: &Self) -> bool {
+        let grew = |before: Option<Usd>, now: Option<Usd>| match (before, now) {
+            (None, Some(_)) => true,
+            (Some(before), Some(now)) => {
+                let bound = before.micros().saturating_mul(100 + GROWTH_PERCENT);
+                now.micros().saturating_mul(100) > bound
+            }
+            (_, None) => false,
+        };
+        grew(self.per_hour, now.per_hour) || grew(self.saving_a_month, now.saving_a_month)
+    }
+}
+
+/// What is remembered of one finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// What kind of waste.
+    pub kind: FindingKind,
+    /// The resource's id.
+    pub resource: String,
+    /// Its name; `None` when it has none.
+    pub name: Option<String>,
+    /// Whom to ask; `None` when no tag tells.
+    pub owner: Option<String>,
+    /// Where it is.
+    pub region: String,
+    /// In whose account; `None` where that is not known.
+    #[serde(default)]
+    pub account: Option<AccountId>,
+    /// Whether it was measured or made by a generator.
+    pub origin: Origin,
+    /// The machine's type when it was last seen; `None` of what is no machine, or was
+    /// remembered by an earlier release.
+    #[serde(default)]
+    pub instance_type: Option<InstanceType>,
+    /// What is billed for it: its node, or itself.
+    pub billed: String,
+    /// What that is in the inventory.
+    pub thing: Thing,
+    /// True where something starts it again, so that its end saves nothing for sure.
+    pub is_controlled: bool,
+    /// When a sweep first found it.
+    pub first_seen: Timestamp,
+    /// Since when every sweep that looked has found it; `None` of one remembered by an
+    /// earlier release.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
+    /// When a sweep last found it.
+    pub last_seen: Timestamp,
+    /// Its price when it was last seen.
+    pub price: Price,
+    /// Where that price came from.
+    pub basis: Option<PriceBasis>,
+    /// Its price when it was last new or grown: slow growth is told in the end.
+    pub told: Price,
+    /// True while a decision keeps it quiet.
+    pub set_aside: bool,
+    /// How it ended; `None` while it has not.
+    pub resolved: Option<Resolution>,
+}
+
+/// How a finding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolution {
+    /// When a sweep first looked and did not find it.
+    pub at: Timestamp,
+    /// How, as far as the inventory told.
+    pub ending: Ending,
+    /// When it was paid for again without being found to be waste; `None` while it
+    /// is not.
+    pub paid_again_at: Option<Timestamp>,
+    /// What the change of a machine's type saves a month; `None` where it was none, or a
+    /// price is not known.
+    #[serde(default)]
+    pub change_saves: Option<Usd>,
+}
+
+/// That a machine is of another type than it was found with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangedType {
+    /// What that saves a month; `None` where nothing, or a price is not known.
+    pub saves: Option<Usd>,
+}
+
+impl Resolution {
+    pub(crate) fn new(kind: FindingKind, ending: Ending, now: Timestamp) -> Self {
+        let ending = match ending {
+            // There and of an old type no more: it is what the advice asked for.
+            Ending::StillThere if kind == FindingKind::OldVolumeType => Ending::Changed,
+            ending => ending,
+        };
+        Self {
+            at: now,
+            ending,
+            paid_again_at: None,
+            change_saves: None,
+        }
+    }
+
+    pub(crate) fn changed(&mut self, changed: ChangedType) {
+        if self.paid_again_at.is_none() {
+            (self.ending, self.change_saves) = (Ending::Changed, changed.saves);
+        }
+    }
+
+    pub(crate) fn paid_again(&mut self, now: Timestamp) {
+        if matches!(self.ending, Ending::Stopped | Ending::Gone) {
+            self.paid_again_at.get_or_insert(now);
+        }
+    }
+}
+
+impl Life {
+    pub(crate) fn new(finding: &Finding, inventory: &Inventory, now: Timestamp) -> Self {
+        let resource = &finding.resource;
+        let mut life = Self {
+            kind: finding.kind,
+            resource: resource.id.clone(),
+            name: None,
+            owner: None,
+            region: resource.region.to_string(),
+            account: None,
+            origin: resource.origin,
+            instance_type: None,
+            billed: String::new(),
+            thing: Thing::Other,
+            is_controlled: false,
+            first_seen: now,
+            since: Some(now),
+            last_seen: now,
+            price: Price::default(),
+            basis: None,
+            told: Price::of(finding),
+            set_aside: false,
+            resolved: None,
+        };
+        life.see(finding, inventory, now);
+        life
+    }
+
+    /// Takes over what is known of it by now.
+    pub(crate) fn see(&mut self, finding: &Finding, inventory: &Inventory, now: Timestamp) {
+        let resource = &finding.resource;
+        let billed = resource.node.as_ref().unwrap_or(&resource.id);
+        self.name.clone_from(&resource.name);
+        self.owner.clone_from(&resource.owner);
+        self.account.clone_from(&resource.account);
+        self.instance_type.clone_from(&resource.instance_type);
+        self.thing = Thing::of(billed, inventory);
+        self.billed.clone_from(billed);
+        self.is_controlled = resource.controller.is_some();
+        self.last_seen = now;
+        self.price = Price::of(finding);
+        self.basis = finding.cost.as_ref().map(|cost| cost.basis);
+    }
+
+    /// What became of a machine that another type was advised for, where it has one now: by
+    /// the list prices of both types, in the proportion of what was paid to the list price.
+    pub(crate) fn changed_type(
+        &self,
+        inventory: &Inventory,
+        catalogue: &Catalogue,
+    ) -> Option<ChangedType> {
+        let advised = [FindingKind::OldGeneration, FindingKind::OverprovisionedNode];
+        let before = self.instance_type.as_ref();
+        let before = before.filter(|_| advised.contains(&self.kind))?;
+        let node = NodeId::new(&self.billed).ok()?;
+        let now = inventory.instances.get(&node)?;
+        if now.instance_type == *before {
+            return None;
+        }
+        let saves = || {
+            let price = |kind| catalogue.on_demand(&now.region, kind);
+            let saved = price(before)?.0 - price(&now.instance_type)?.0;
+            let paid = self.price.per_hour?.micros().try_into().ok()?;
+            let listed = self.price.list_per_hour?.micros().try_into().ok()?;
+            let saved = UsdPerHour(saved).part(paid, listed).a_month();
+            (now.market == Market::OnDemand && saved > Usd::ZERO).then_some(saved)
+        };
+        Some(ChangedType { saves: saves() })
+    }
+
+    /// As a report names it once it is resolved; `None` while it is not.
+    pub fn as_resolved(&self, id: &str, now: Timestamp) -> Option<Resolved> {
+        let resolution = self.resolved.as_ref()?;
+        Some(Resolved {
+            id: id.to_owned(),
+            kind: self.kind,
+            resource: self.resource.clone(),
+            name: self.name.clone(),
+            owner: self.owner.clone(),
+            region: self.region.clone(),
+            origin: self.origin,
+            first_seen: self.first_seen,
+            resolved_at: resolution.at,
+            ending: resolution.ending,
+            saved: self.saved(resolution, now),
+        })
+    }
+
+    /// Only what the inventory shows to be paid no more has saved anything; what a
+    /// controller may have started again elsewhere is not known to, nor how much it was
+    /// where only an upper bound of its price is known. What another finding counts too is
+    /// saved once.
+    fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
+        let a_month = match resolution.ending {
+            Ending::Stopped | Ending::Gone if self.is_controlled => None,
+            Ending::Changed if self.thing == Thing::Instance => resolution.change_saves,
+            Ending::Stopped | Ending::Gone | Ending::Changed => {
+                self.price.counted_a_month.or(self.price.saving_a_month)
+            }
+            Ending::StillThere | Ending::Unknown => None,
+        }?;
+        let basis = self.basis.filter(|basis| !basis.is_bound())?;
+        let end = resolution.paid_again_at.unwrap_or(now);
+        let seconds = end.duration_since(resolution.at).as_secs().max(0);
+        let month = u128::from(UsdPerHour::HOURS_A_MONTH) * 3600;
+        Some(Saved {
+            a_month,
+            basis,
+            so_far: a_month.part(u128::try_from(seconds).ok()?, month),
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! The data of Ebb: inventory, policy, findings, advice, report, and their memory from
+//! sweep to sweep. Values and parsing only: no clock, environment, network or file.
+
+pub mod advice;
+pub mod bill;
+pub mod confidence;
+pub mod cost;
+pub mod decision;
+pub mod finding;
+pub mod finding_history;
+pub mod finding_kind;
+pub mod inventory;
+pub mod metric_series;
+pub mod policy;
+pub mod report;
+pub mod savings;
+pub mod step_profile;
+pub mod sweep_memory;
+pub mod visibility_gap;

@@ -1,0 +1,97 @@
+//! What an hour of a machine costs where only its user knows: hosts of their own, and
+//! machines of clouds that have no list here.
+
+use ebb_telemetry::money::UsdPerHour;
+use serde::{Deserialize, Serialize};
+
+use crate::policy::error::PolicyError;
+
+/// More than any machine costs.
+const MAX_USD_MICROS_PER_HOUR: u64 = 1_000_000_000_000;
+
+/// What an hour of some machines costs, as their user states it. It comes before the
+/// list price and after the bill.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedPrice {
+    /// The machine's id or name; with a `*` at its end all that begin so.
+    pub node: String,
+    /// Millionths of a dollar an hour.
+    pub usd_micros_per_hour: u64,
+}
+
+impl StatedPrice {
+    /// Of every machine.
+    pub fn of_all(price: UsdPerHour) -> Self {
+        Self {
+            node: "*".to_owned(),
+            usd_micros_per_hour: u64::try_from(price.0.micros()).unwrap_or(0),
+        }
+    }
+
+    /// The price.
+    pub fn per_hour(&self) -> UsdPerHour {
+        UsdPerHour::from_micros(i64::try_from(self.usd_micros_per_hour).unwrap_or(i64::MAX))
+    }
+
+    /// Whether it is about the machine with this id and name.
+    pub fn covers(&self, id: &str, name: Option<&str>) -> bool {
+        let meant = |known: &str| match self.node.strip_suffix('*') {
+            Some(begin) => known.starts_with(begin),
+            None => known == self.node,
+        };
+        meant(id) || name.is_some_and(meant)
+    }
+
+    pub(crate) fn check(&self, index: usize) -> Result<(), PolicyError> {
+        let problem = match self.node.trim_end_matches('*') {
+            _ if self.node.is_empty() => "it names no node; \"*\" means all",
+            begin if begin.contains('*') => "a * may stand at the end only",
+            _ if self.usd_micros_per_hour == 0 => "usd_micros_per_hour must be greater than 0",
+            _ if self.usd_micros_per_hour > MAX_USD_MICROS_PER_HOUR => {
+                "usd_micros_per_hour is at most 1000000000000, a million dollars"
+            }
+            _ => return Ok(()),
+        };
+        Err(PolicyError::Price {
+            index,
+            node: self.node.clone(),
+            problem,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    #[test]
+    fn it_covers_ids_and_names_whole_or_by_their_beginning() {
+        let check = |node: &str, id: &str, name: Option<&str>, expect: bool| {
+            let stated = StatedPrice {
+                node: node.to_owned(),
+                usd_micros_per_hour: 1,
+            };
+            assert_eq!(stated.covers(id, name), expect, "{node} {id} {name:?}");
+        };
+        check("rack3-*", "rack3-07", None, true);
+        check("rack3-*", "rack2-07", None, false);
+        check("rack3", "rack3-07", None, false);
+        check("build", "4711", Some("build"), true);
+        check("*", "anything", None, true);
+    }
+
+    #[test]
+    fn a_price_that_cannot_be_meant_is_refused() {
+        let check = |node: &str, micros: u64, expect: &str| {
+            let text = format!("[[prices]]\nnode = \"{node}\"\nusd_micros_per_hour = {micros}\n");
+            let error = Policy::parse(&text).expect_err(expect).to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check("", 1, "it names no node");
+        check("a*b", 1, "at the end only");
+        check("a", 0, "the price of a: usd_micros_per_hour must");
+        check("a", i64::MAX as u64, "usd_micros_per_hour is at most");
+    }
+}

@@ -1,0 +1,346 @@
+//! Tasks by their attempts: what the first attempts asked for, how they ended, and what
+//! each task needed in the end.
+//!
+//! An engine runs a failed task again, often with a larger request. The request of a step
+//! is that of first attempts, because a retry's request follows from the failure before it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_telemetry::step::{MemorySource, PeakMemory, Requested, StepEnd};
+use ebb_telemetry::units::{Bytes, MilliCores};
+use serde::{Deserialize, Serialize};
+
+use crate::advice::sized_request::SizedRequest;
+use crate::policy::Policy;
+use crate::step_profile::failure::{FailureCount, FailureKind};
+use crate::step_profile::sample::Sample;
+use crate::step_profile::{Run, StepProfile};
+
+/// First attempts that the present request is read from where no pipeline run is known:
+/// the newest.
+const RECENT_TASKS: usize = 50;
+
+/// Requests that are told apart.
+const MAX_REQUESTS: usize = 20;
+
+/// From this share of equal requests on, the others are exceptions.
+const NEARLY_ALL_PERCENT: usize = 90;
+
+/// What an engine's or a scheduler's record states of one attempt of a task.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// The pipeline run, or the day where no run is known.
+    pub pipeline_run: String,
+    /// The task; all attempts of it have the same, unique in its run and step.
+    pub task: String,
+    /// The sample or input that it worked on; `None` when unknown.
+    pub sample: Option<String>,
+    /// Counted from 1.
+    pub attempt: u32,
+    /// The exit status; `None` where there was none.
+    pub exit_status: Option<i64>,
+    /// Why it failed; `None` where it ended well or still runs.
+    pub failure: Option<FailureKind>,
+    /// How long it was allowed to run; `None` when unknown.
+    pub time_limit: Option<Duration>,
+    /// How long it held its place, by which a scheduler counts: with what it waited for
+    /// files; `None` where the file does not say.
+    #[serde(default)]
+    pub occupied: Option<Duration>,
+    /// Tasks that it ran in parallel (MPI ranks, `srun` tasks); 0 where that is not known.
+    #[serde(default)]
+    pub parallel_tasks: u32,
+}
+
+/// How often first attempts asked for something.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestCount {
+    /// What they asked for.
+    pub request: SizedRequest,
+    /// First attempts with this request that ended.
+    pub tasks: u32,
+    /// Of those, ended for want of memory.
+    pub out_of_memory: u32,
+}
+
+/// Which of several requests counts as the step's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestBasis {
+    /// All first attempts asked for the same.
+    #[default]
+    Same,
+    /// Nine in ten or more asked for the same.
+    Most,
+    /// They differ: the median of cores and of memory, each for itself.
+    Median,
+}
+
+/// What the first attempts of a step ask for at present.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct PresentRequest {
+    /// What counts as the step's request.
+    pub request: SizedRequest,
+    /// Why it does.
+    pub basis: RequestBasis,
+    /// All requests of first attempts, the most frequent first, at most 20.
+    pub counts: Vec<RequestCount>,
+}
+
+impl PresentRequest {
+    /// First attempts with the step's own request, or with any where they differ.
+    fn counted(&self) -> impl Iterator<Item = &RequestCount> {
+        self.counts
+            .iter()
+            .filter(|count| self.basis == RequestBasis::Median || count.request == self.request)
+    }
+
+    /// How many of those there were.
+    pub fn tasks(&self) -> u32 {
+        self.counted().map(|count| count.tasks).sum()
+    }
+
+    /// How many of those ended for want of memory.
+    pub fn out_of_memory(&self) -> u32 {
+        self.counted().map(|count| count.out_of_memory).sum()
+    }
+}
+
+/// A task with its attempts in their order; at least one.
+pub(crate) struct Task<'a> {
+    attempts: Vec<&'a Run>,
+}
+
+impl<'a> Task<'a> {
+    fn first(&self) -> Option<&'a Run> {
+        self.attempts.first().copied()
+    }
+
+    fn last(&self) -> Option<&'a Run> {
+        self.attempts.last().copied()
+    }
+
+    /// What it shows of the step's needs; `None` where it neither ended well nor was
+    /// killed for want of memory.
+    fn sample(&self, profile: &StepProfile, policy: &Policy) -> Option<Sample> {
+        let limits = self.attempts.iter().filter(|run| run.is_out_of_memory());
+        let failed_with = limits.filter_map(|run| run.requested.memory).max();
+        let last = self.last()?;
+        let sample = Sample {
+            pipeline_run: Some(group_number(&last.pipeline_run())),
+            sample: last.sample_name().map(group_number),
+            mean_cores: last.cpu.and_then(|cpu| cpu.cores_over(last.wall)),
+            allowed_cores: last.requested.cores,
+            ..last.sample()
+        };
+        if last.is_out_of_memory() {
+            return Some(Sample {
+                peak_memory: profile.needed_beyond(failed_with?),
+                mean_cores: None,
+                ..sample
+            });
+        }
+        if !last.tells(policy) {
+            return None;
+        }
+        let peak_memory = match failed_with {
+            None => sample.peak_memory,
+            Some(limit) => sample
+                .peak_memory
+                .map(|peak| beyond(peak, limit, last.requested)),
+        };
+        Some(Sample {
+            peak_memory,
+            ..sample
+        })
+    }
+}
+
+/// The need of a task that failed with `limit` and then ended well: its peak, or where
+/// that is no more than the limit, the least that is known to be enough.
+fn beyond(peak: PeakMemory, limit: Bytes, enough: Requested) -> PeakMemory {
+    if peak.bytes > limit {
+        return peak;
+    }
+    let half_more = Bytes(limit.0.saturating_add(limit.0 / 2));
+    PeakMemory {
+        bytes: enough
+            .memory
+            .map_or(half_more, |enough| enough.min(half_more)),
+        source: peak.source,
+    }
+}
+
+/// A number for a name; equal names have equal ones. FNV-1a.
+fn group_number(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+impl Run {
+    /// The pipeline run, or the day of its start where none is known.
+    fn pipeline_run(&self) -> String {
+        match &self.record {
+            Some(record) if !record.pipeline_run.is_empty() => record.pipeline_run.clone(),
+            _ => self.started_at.strftime("%F").to_string(),
+        }
+    }
+
+    /// Tasks that it ran in parallel; 0 where that is not known.
+    pub fn parallel_tasks(&self) -> u32 {
+        self.record
+            .as_ref()
+            .map_or(0, |record| record.parallel_tasks)
+    }
+
+    fn sample_name(&self) -> Option<&str> {
+        self.record.as_ref()?.sample.as_deref()
+    }
+
+    /// Whether it ended for want of memory.
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.failure().is_some_and(FailureKind::is_out_of_memory)
+    }
+
+    /// Why it failed; `None` where it ended well, still runs, or it is not known how it
+    /// ended.
+    pub fn failure(&self) -> Option<FailureKind> {
+        match &self.record {
+            Some(record) => record.failure,
+            None => FailureKind::of_end(self.end),
+        }
+    }
+}
+
+impl StepProfile {
+    /// Its tasks, the one seen last at the end.
+    pub(crate) fn tasks(&self) -> Vec<Task<'_>> {
+        let mut order: Vec<Task<'_>> = Vec::new();
+        let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for run in self.by_time() {
+            let Some(record) = &run.record else {
+                order.push(Task {
+                    attempts: vec![run],
+                });
+                continue;
+            };
+            let key = (record.pipeline_run.as_str(), record.task.as_str());
+            let index = *known.entry(key).or_insert_with(|| {
+                order.push(Task {
+                    attempts: Vec::new(),
+                });
+                order.len() - 1
+            });
+            order[index].attempts.push(run);
+        }
+        let attempt = |run: &&Run| run.record.as_ref().map_or(1, |record| record.attempt);
+        for task in &mut order {
+            task.attempts.sort_by_key(attempt);
+        }
+        order
+    }
+
+    /// What its tasks show of its needs, in order of time. A task that failed for want of
+    /// memory counts with what it needed in the end, or at least.
+    pub fn samples(&self, policy: &Policy) -> Vec<Sample> {
+        let tasks = self.tasks();
+        let samples = tasks.iter().filter_map(|task| task.sample(self, policy));
+        samples.collect()
+    }
+
+    /// What first attempts ask for: those of the newest pipeline run, or the newest ones
+    /// where no run is known.
+    pub fn present_request(&self) -> PresentRequest {
+        let tasks = self.tasks();
+        let firsts = || tasks.iter().rev().filter_map(Task::first);
+        let Some(newest) = firsts().next() else {
+            return PresentRequest::default();
+        };
+        let of_run = newest.record.as_ref().map(|record| &record.pipeline_run);
+        let recent: Vec<&Run> = match of_run.filter(|run| !run.is_empty()) {
+            Some(run) => firsts()
+                .filter(|first| {
+                    let record = first.record.as_ref();
+                    record.is_some_and(|record| record.pipeline_run == *run)
+                })
+                .collect(),
+            None => firsts().take(RECENT_TASKS).collect(),
+        };
+        present(&recent)
+    }
+
+    /// Attempts that failed, by kind and exit status, the most time lost first.
+    pub fn failures(&self) -> Vec<FailureCount> {
+        let failed = self.runs.values().filter_map(|run| {
+            let of_record = run.record.as_ref().and_then(|record| record.exit_status);
+            let exit_status = of_record.or(match run.end {
+                StepEnd::Exited(status) => Some(status.into()),
+                _ => None,
+            });
+            Some(FailureCount::of(run.failure()?, exit_status, run.wall))
+        });
+        FailureCount::merge(&failed.collect::<Vec<_>>())
+    }
+
+    /// What a run needs that did not live with `limit`: the least that a run held
+    /// which was given more, else half as much again.
+    fn needed_beyond(&self, limit: Bytes) -> Option<PeakMemory> {
+        let well = self.runs.values().filter(|run| !run.end.is_bad());
+        let peaks = well.filter_map(|run| run.peak_memory);
+        let evident = peaks.filter(|peak| peak.bytes > limit);
+        let least = evident.min_by_key(|peak| peak.bytes);
+        least.or_else(|| {
+            let killed = self.runs.values().find_map(|run| run.peak_memory);
+            Some(PeakMemory {
+                bytes: Bytes(limit.0.saturating_add(limit.0 / 2)),
+                source: killed.map_or(MemorySource::ProcessesSampled, |peak| peak.source),
+            })
+        })
+    }
+}
+
+pub fn present(firsts: &[&Run]) -> PresentRequest {
+    let mut counts: BTreeMap<SizedRequest, RequestCount> = BTreeMap::new();
+    for first in firsts {
+        let request = SizedRequest::from(first.requested);
+        let count = counts.entry(request).or_insert(RequestCount {
+            request,
+            tasks: 0,
+            out_of_memory: 0,
+        });
+        count.tasks += 1;
+        count.out_of_memory += u32::from(first.is_out_of_memory());
+    }
+    let mut counts: Vec<RequestCount> = counts.into_values().collect();
+    counts.sort_by(|a, b| (b.tasks, &a.request).cmp(&(a.tasks, &b.request)));
+    let most = counts.first().map_or(0, |count| count.tasks as usize);
+    let (request, basis) = match counts.as_slice() {
+        [] => (SizedRequest::default(), RequestBasis::Same),
+        [only] => (only.request, RequestBasis::Same),
+        [first, ..] if most * 100 >= firsts.len() * NEARLY_ALL_PERCENT => {
+            (first.request, RequestBasis::Most)
+        }
+        _ => (median(firsts), RequestBasis::Median),
+    };
+    counts.truncate(MAX_REQUESTS);
+    PresentRequest {
+        request,
+        basis,
+        counts,
+    }
+}
+
+/// The middle of cores and of memory, each for itself; the greater of two middles.
+fn median(firsts: &[&Run]) -> SizedRequest {
+    fn middle<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+        values.sort_unstable();
+        values.get(values.len() / 2).copied()
+    }
+    let cores: Vec<MilliCores> = firsts.iter().filter_map(|r| r.requested.cores).collect();
+    let memory: Vec<Bytes> = firsts.iter().filter_map(|r| r.requested.memory).collect();
+    SizedRequest {
+        cores: middle(cores),
+        memory: middle(memory),
+    }
+}

@@ -1,0 +1,168 @@
+//! What of the inventory could not be seen, and of where that is.
+
+use ebb_telemetry::identity::AccountId;
+use serde::{Deserialize, Serialize};
+
+/// How the gap of a call that covers all regions begins.
+pub const ALL_REGIONS: &str = "all regions";
+
+/// How the gap of not knowing which accounts there are begins.
+pub const ALL_ACCOUNTS: &str = "accounts of the organization";
+
+/// A part of the inventory that refused to be seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Gap {
+    /// What was asked, such as `eu-central-1: batch:DescribeJobs`, and of whom where that is
+    /// another account: `account 123456789012 eu-central-1: batch:DescribeJobs`.
+    pub scope: String,
+    /// Why there is no answer.
+    pub reason: String,
+    /// The action that the credentials may not do, such as `ec2:DescribeVolumes`; `None`
+    /// where the reason is another.
+    #[serde(default)]
+    pub denied: Option<String>,
+}
+
+/// Why a question has no answer, before it is known which gap that makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Refused {
+    /// Why, in words.
+    pub reason: String,
+    /// As [`Gap::denied`].
+    #[serde(default)]
+    pub denied: Option<String>,
+}
+
+impl Refused {
+    /// For a reason that no permission mends.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            denied: None,
+        }
+    }
+
+    /// Of this scope.
+    pub fn gap(self, scope: impl Into<String>) -> Gap {
+        Gap {
+            scope: scope.into(),
+            reason: self.reason,
+            denied: self.denied,
+        }
+    }
+
+    /// With more words after its own.
+    #[must_use]
+    pub fn and(mut self, words: &str) -> Self {
+        self.reason.push_str(words);
+        self
+    }
+}
+
+impl Gap {
+    /// For a reason that no permission mends.
+    pub fn new(scope: impl Into<String>, reason: impl Into<String>) -> Self {
+        Refused::because(reason).gap(scope)
+    }
+
+    /// The scope in an account of several, which is told first.
+    pub fn of_account(account: &AccountId, scope: &str) -> String {
+        format!("account {account} {scope}")
+    }
+
+    /// The scope of an account that could not be entered, by this call.
+    pub fn not_entered(account: &AccountId, call: &str) -> String {
+        format!("account {account}: {call}")
+    }
+
+    /// Whether something in this account and region may be there and unseen for it; of an
+    /// account that is not known, whichever could not be read may be it.
+    pub fn may_hide(&self, account: Option<&AccountId>, region: &str) -> bool {
+        let (of, place) = self.parts();
+        let is_anothers = of
+            .zip(account)
+            .is_some_and(|(of, known)| of != known.as_str());
+        if is_anothers {
+            return false;
+        }
+        let is_all = |all| place.starts_with(all);
+        let is_whole_account = of.is_some() && place.starts_with(':');
+        is_whole_account
+            || is_all(ALL_REGIONS)
+            || is_all(ALL_ACCOUNTS)
+            || self.in_region(region).is_some()
+    }
+
+    /// What was asked of a region, in whichever account; `None` where it was asked of
+    /// another, or of none.
+    pub fn in_region(&self, region: &str) -> Option<&str> {
+        let (_, place) = self.parts();
+        let asked = place.strip_prefix(region)?;
+        // `us-east-11` is another than `us-east-1`.
+        let ends = !asked.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+        ends.then(|| asked.trim_start_matches([':', ' ']))
+    }
+
+    /// The account, where it is told, and the rest.
+    fn parts(&self) -> (Option<&str>, &str) {
+        let Some(told) = self.scope.strip_prefix("account ") else {
+            return (None, &self.scope);
+        };
+        let end = told.find([' ', ':']).unwrap_or(told.len());
+        let (account, place) = told.split_at(end);
+        (Some(account), place.trim_start_matches(' '))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_stored_and_read_back() {
+        let denied = Gap {
+            denied: Some("ec2:DescribeVolumes".to_owned()),
+            ..Gap::new("us-east-1: volumes", "no")
+        };
+        let gaps = vec![Gap::new("bill", "no"), denied];
+        let stored = postcard::to_allocvec(&gaps).expect("it is encoded");
+        assert_eq!(postcard::from_bytes(&stored), Ok(gaps));
+        let earlier = r#"{"scope": "bill", "reason": "no"}"#;
+        assert_eq!(
+            serde_json::from_str(earlier).ok(),
+            Some(Gap::new("bill", "no"))
+        );
+    }
+
+    #[test]
+    fn what_is_hidden_is_of_the_gaps_account_and_region_or_may_be() {
+        let of = |n: u8| AccountId::new(format!("{n:012}")).expect("an account");
+        let check = |scope: &str, account: Option<u8>, expect: bool| {
+            let gap = Gap::new(scope.to_owned(), "denied");
+            let account = account.map(of);
+            let got = gap.may_hide(account.as_ref(), "us-east-1");
+            assert_eq!(got, expect, "{scope} of {account:?}");
+        };
+        check("us-east-1: inventory", Some(1), true);
+        check("us-east-1: inventory", None, true);
+        check("us-east-11: inventory", None, false);
+        check("us-east-1-x: inventory", None, false);
+        check("all regions", Some(1), true);
+        check("accounts of the organization", Some(1), true);
+        check("Savings Plans", None, false);
+        let there = Gap::of_account(&of(2), "us-east-1: ec2:DescribeVolumes");
+        check(&there, Some(2), true);
+        check(&there, Some(1), false);
+        check(&there, None, true);
+        check(
+            &Gap::of_account(&of(2), "eu-west-1: inventory"),
+            None,
+            false,
+        );
+        check(&Gap::of_account(&of(2), "Savings Plans"), Some(2), false);
+        let shut = Gap::not_entered(&of(2), "sts:AssumeRole");
+        check(&shut, Some(2), true);
+        check(&shut, Some(1), false);
+        check(&shut, None, true);
+    }
+}

@@ -1,0 +1,222 @@
+//! What is remembered of each node between sweeps: a cache of the lake, folded.
+//!
+//! States form a semilattice: [`FleetState::merge`] is commutative, associative
+//! and idempotent, and folding is merging with the state of one heartbeat, so
+//! order and repeats change nothing. What is dropped to keep a bound is dropped
+//! by rules that commute with merging: the newest ticks, runs and steps stay. One exception
+//! makes no difference: a probe start that was forgotten and is heard of again lacks its
+//! earlier numbers, and what has such a number is refused by its age.
+//!
+//! A node that is gone is forgotten. Nothing is accepted that is older than the
+//! lateness allows, so a week becomes closed, and a node that a closed week did not
+//! hear of begins a new life with the next that does: what was before is dropped.
+//! As no closed week can be filled, dropping it sooner or later comes to the same.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use ebb_telemetry::activity::ActivityPolicy;
+use ebb_telemetry::arrival::{MAX_AGE, PlaceError, Placed};
+use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::node_state::NodeState;
+use crate::probe_run::Stream;
+use crate::retention::take_oldest;
+use crate::weeks;
+use crate::weeks::Weeks;
+
+/// All nodes of one shard.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FleetState {
+    /// By node, since it was last silent for a whole week. Boxed: a map that grows moves
+    /// its values about, and holds room for more than it has.
+    #[serde(deserialize_with = "with_shared_names")]
+    pub nodes: BTreeMap<NodeId, Box<NodeState>>,
+    /// What was before such a week, oldest first, for as long as something late may
+    /// still fill it.
+    earlier: BTreeMap<NodeId, Vec<NodeState>>,
+    /// The newest time that any node was heard of; `None` before anything.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    newest: Option<Timestamp>,
+}
+
+impl FleetState {
+    /// Takes in heartbeats. A node is looked for once where several of its own follow
+    /// each other, as they do in a message.
+    pub fn fold_heartbeats(&mut self, mut placed: &[Placed], policy: &ActivityPolicy) {
+        while let [first, rest @ ..] = placed {
+            let known = self.nodes.entry(first.node.clone());
+            let known = known.or_insert_with(|| Box::new(NodeState::begun(first.end)));
+            let goes_on = |next: &&Placed| {
+                next.node == first.node && known.weeks.go_on_in(Weeks::of(next.end))
+            };
+            match placed.iter().take_while(goes_on).count() {
+                0 => {
+                    self.take(&first.node, NodeState::of_heartbeat(first, policy));
+                    placed = rest;
+                }
+                own => {
+                    let (own, rest) = placed.split_at(own);
+                    known.fold(own, policy);
+                    self.newest = self.newest.max(own.iter().map(|next| next.end).max());
+                    placed = rest;
+                }
+            }
+        }
+    }
+
+    /// Takes in one heartbeat.
+    pub fn fold_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        self.fold_heartbeats(std::slice::from_ref(placed), policy);
+    }
+
+    /// Takes in one step as an object carried it.
+    pub fn fold_step(&mut self, step: &PlacedStep) {
+        self.take(&step.node, NodeState::of_step(step));
+    }
+
+    /// All that is known of a node: its life, and those before a silence.
+    pub fn lives(&self, node: &NodeId) -> impl Iterator<Item = &NodeState> + Clone {
+        let latest = self.nodes.get(node).map(Box::as_ref);
+        let earlier = self.earlier.get(node).into_iter().flatten();
+        latest.into_iter().chain(earlier)
+    }
+
+    /// True when the steps of this very batch were taken in before.
+    pub fn accepted_steps(
+        &self,
+        node: &NodeId,
+        boot: &BootId,
+        probe_start: &ProbeStart,
+        sequence: u64,
+    ) -> bool {
+        let key = (boot, probe_start, Stream::Steps);
+        self.lives(node).any(|life| life.accepted(key, sequence))
+    }
+
+    /// True when this very heartbeat was taken in before.
+    pub fn accepted_heartbeat(&self, placed: &Placed) -> bool {
+        self.lives(&placed.node)
+            .any(|life| life.accepted_heartbeat(&placed.heartbeat))
+    }
+
+    /// All steps of all nodes that are recent, ended ones too.
+    pub fn steps(&self) -> Vec<PlacedStep> {
+        let kept = self.nodes.values().map(|node| node.steps.len()).sum();
+        let mut steps = Vec::with_capacity(kept);
+        steps.extend(self.nodes.iter().flat_map(|(id, node)| node.steps(id)));
+        steps
+    }
+
+    /// Joins two states; see the module.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        let earlier = other.earlier.into_iter();
+        let earlier = earlier
+            .flat_map(|(node, lives)| lives.into_iter().map(move |life| (node.clone(), life)));
+        for (node, state) in earlier {
+            self.take(&node, state);
+        }
+        for (node, state) in other.nodes {
+            self.take(&node, *state);
+        }
+        self
+    }
+
+    /// Refuses what is new and too late: its week is closed, or the node has forgotten what
+    /// it accepted then, so that it may have been accepted before.
+    ///
+    /// # Errors
+    /// `TooLate`, with its age before the newest that is known, or `Forgotten`.
+    pub fn check_age(&self, node: &NodeId, at: Timestamp) -> Result<(), PlaceError> {
+        self.lives(node)
+            .try_for_each(|life| life.check_forgotten(at))?;
+        let is_closed = |closed| weeks::week_of(at) <= closed;
+        let Some(newest) = self.newest.filter(|_| self.closed().is_some_and(is_closed)) else {
+            return Ok(());
+        };
+        Err(PlaceError::TooLate {
+            age_hours: newest.duration_since(at).as_hours().unsigned_abs(),
+            max_hours: MAX_AGE.as_secs() / 3600,
+        })
+    }
+
+    /// Drops the lives that a closed week has ended: nodes that were not heard of for
+    /// three weeks, or four at most. Done sooner or later it comes to the same.
+    pub fn forget(&mut self) {
+        let Some(closed) = self.closed() else { return };
+        self.nodes.retain(|_, life| !life.weeks.ended(closed));
+        self.earlier.retain(|_, lives| {
+            lives.retain(|life| !life.weeks.ended(closed));
+            !lives.is_empty()
+        });
+    }
+
+    /// Keeps the `max` nodes that were heard of last, for want of room; tells how many
+    /// others went.
+    pub fn keep_newest(&mut self, max: usize) -> usize {
+        let gone = take_oldest(&mut self.nodes, max, |node| node.newest());
+        for id in &gone {
+            self.earlier.remove(id);
+        }
+        gone.len()
+    }
+
+    /// Keeps the nodes of one shard.
+    pub fn keep_shard(&mut self, shard: Shard) {
+        self.nodes.retain(|id, _| shard.holds(id));
+        self.earlier.retain(|id, _| shard.holds(id));
+    }
+
+    fn closed(&self) -> Option<i32> {
+        weeks::closed(self.newest?)
+    }
+
+    fn take(&mut self, node: &NodeId, state: NodeState) {
+        self.newest = self.newest.max(state.newest());
+        match self.nodes.get_mut(node) {
+            Some(known) if known.weeks.go_on_in(state.weeks) => known.absorb(state),
+            Some(_) => self.rejoin(node, state),
+            None => {
+                self.nodes.insert(node.clone(), Box::new(state));
+            }
+        }
+    }
+
+    /// Takes in what lies before a life or after a silence.
+    fn rejoin(&mut self, node: &NodeId, state: NodeState) {
+        let mut lives = self.earlier.remove(node).unwrap_or_default();
+        lives.extend(self.nodes.remove(node).map(|life| *life));
+        lives.push(state);
+        lives.sort_by_key(|life| life.weeks.first());
+        let mut lives = lives.into_iter();
+        let (mut before, Some(mut latest)) = (Vec::new(), lives.next()) else {
+            return;
+        };
+        for life in lives {
+            match latest.weeks.go_on_in(life.weeks) {
+                true => latest.absorb(life),
+                false => before.push(std::mem::replace(&mut latest, life)),
+            }
+        }
+        if !before.is_empty() {
+            self.earlier.insert(node.clone(), before);
+        }
+        self.nodes.insert(node.clone(), Box::new(latest));
+    }
+}
+
+/// As it was when it was written: each name there once, and not once a record.
+fn with_shared_names<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<NodeId, Box<NodeState>>, D::Error> {
+    let mut nodes = BTreeMap::<NodeId, Box<NodeState>>::deserialize(from)?;
+    nodes.values_mut().for_each(|node| node.share_names());
+    Ok(nodes)
+}

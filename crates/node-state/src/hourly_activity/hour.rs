@@ -1,0 +1,69 @@
+//! One hour of one node.
+
+use ebb_telemetry::units::Share;
+use serde::{Deserialize, Serialize};
+
+/// An hour is looked at in slots of five minutes.
+pub(crate) const SLOTS: u32 = 12;
+
+const SLOT_MASK: u32 = (1 << SLOTS) - 1;
+
+/// What the busiest interval of an hour is rounded up to, in percent: seven classes
+/// take a tenth of the room that exact values would.
+pub(crate) const PEAK_PERCENT: [u32; 7] = [1, 2, 5, 10, 20, 50, 100];
+
+const PEAK_SHIFT: u32 = 2 * SLOTS;
+
+/// One hour of one node. A slot of five minutes counts by the intervals whose middle
+/// lies in it, so that a minute's work is one slot's and not two's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hour(pub u32);
+
+impl Hour {
+    /// The share of its slots in which the probe saw what it is there to see.
+    pub fn seen(self) -> Share {
+        part(self.seen_slots().count_ones(), SLOTS).unwrap_or(Share::NONE)
+    }
+
+    /// The share of its seen slots in which the workload was active; `None` when
+    /// nothing was seen.
+    pub fn active(self) -> Option<Share> {
+        part(
+            self.active_slots().count_ones(),
+            self.seen_slots().count_ones(),
+        )
+    }
+
+    /// An upper bound of the CPU that its busiest interval used, background
+    /// included, as a share of all cores; `None` when unknown.
+    pub fn peak_cpu(self) -> Option<Share> {
+        let class = (self.0 >> PEAK_SHIFT).checked_sub(1)?;
+        let percent = PEAK_PERCENT.get(usize::try_from(class).ok()?)?;
+        Some(Share::from_ppm(percent * 10_000))
+    }
+
+    pub(crate) fn of(slot: u32, is_active: bool, peak: Option<u32>) -> Self {
+        let slot = 1 << slot;
+        let active = if is_active { slot << SLOTS } else { 0 };
+        Self(slot | active | peak.unwrap_or(0) << PEAK_SHIFT)
+    }
+
+    pub(crate) fn seen_slots(self) -> u32 {
+        self.0 & SLOT_MASK
+    }
+
+    pub(crate) fn active_slots(self) -> u32 {
+        self.0 >> SLOTS & SLOT_MASK
+    }
+
+    pub(crate) fn join(self, other: Self) -> Self {
+        let slots = (self.0 | other.0) & ((1 << PEAK_SHIFT) - 1);
+        let peak = (self.0 >> PEAK_SHIFT).max(other.0 >> PEAK_SHIFT);
+        Self(slots | peak << PEAK_SHIFT)
+    }
+}
+
+pub(crate) fn part(part: u32, whole: u32) -> Option<Share> {
+    Share::of(part.into(), whole.into())
+}

@@ -1,0 +1,84 @@
+//! When a node rested between two times of work, on the grain of five minutes.
+
+use ebb_telemetry::units::Share;
+use jiff::Timestamp;
+
+use crate::hourly_activity::hour::SLOTS;
+use crate::hourly_activity::{NodeHours, SLOT_SECONDS};
+
+/// A time without work, with work before and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rest {
+    /// Its begin.
+    pub from: Timestamp,
+    /// Its end.
+    pub to: Timestamp,
+    /// The share of it that was seen.
+    pub seen: Share,
+}
+
+impl Rest {
+    /// Its length in seconds.
+    pub fn seconds(&self) -> i64 {
+        self.to.as_second() - self.from.as_second()
+    }
+}
+
+impl NodeHours {
+    /// Its rests, oldest first; the one that goes on now is none of them.
+    pub fn rests(&self) -> impl Iterator<Item = Rest> {
+        let slots = self.numbered().flat_map(|(number, hour)| {
+            (0..SLOTS).map(move |slot| {
+                let is = |slots: u32| slots >> slot & 1 == 1;
+                let begin = number * 3600 + i64::from(slot) * SLOT_SECONDS;
+                (begin, is(hour.seen_slots()), is(hour.active_slots()))
+            })
+        });
+        let (mut worked_until, mut seen) = (None, 0);
+        slots.filter_map(move |(begin, is_seen, is_active)| {
+            if !is_active {
+                seen += u64::from(is_seen);
+                return None;
+            }
+            let from: i64 = worked_until.replace(begin + SLOT_SECONDS)?;
+            let seen = std::mem::take(&mut seen);
+            let slots = u64::try_from((begin - from) / SLOT_SECONDS).ok()?;
+            Some(Rest {
+                from: Timestamp::from_second(from).ok()?,
+                to: Timestamp::from_second(begin).ok()?,
+                seen: Share::of(seen, slots)?,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hourly_activity::hour::Hour;
+
+    #[test]
+    fn a_rest_lies_between_work_and_says_how_much_of_it_was_seen() {
+        let hours = |slots: &str| {
+            let mut hours = NodeHours::default();
+            for (slot, word) in (0..).zip(slots.chars()) {
+                if word != ' ' {
+                    hours.put(slot / 12, Hour::of((slot % 12) as u32, word == 'x', None));
+                }
+            }
+            hours
+        };
+        let check = |slots: &str, expect: &[(i64, i64, u32)]| {
+            let known = hours(slots);
+            let rests = known.rests().map(|rest| {
+                let minute = |at: Timestamp| at.as_second() / 60;
+                (minute(rest.from), minute(rest.to), rest.seen.ppm())
+            });
+            assert_eq!(rests.collect::<Vec<_>>(), expect, "{slots:?}");
+        };
+        check("..x..x.", &[(15, 25, 1_000_000)]);
+        check("xx", &[]);
+        check("....", &[]);
+        check("x.  x.........x", &[(5, 20, 333_333), (25, 70, 1_000_000)]);
+    }
+}

@@ -1,0 +1,150 @@
+//! Tables of hours, and the laws that merging keeps.
+
+use ebb_telemetry::testing::{at, placed};
+use ebb_telemetry::units::CpuTime;
+use proptest::prelude::*;
+
+use super::*;
+
+/// A minute of work by so many milliseconds of four cores, `minute` after a full hour.
+fn worked(minute: u64, cpu_ms: u64) -> Placed {
+    let mut placed = placed(0, minute);
+    // The clock of the tests begins 14 minutes after a full hour.
+    placed.end = at(minute * 60 + 60 + 46 * 60);
+    placed.heartbeat.workload.cpu = Some(CpuTime::from_millis(cpu_ms));
+    placed
+}
+
+fn hours(of: impl IntoIterator<Item = (u64, u64)>) -> NodeHours {
+    let mut hours = NodeHours::default();
+    for (minute, cpu_ms) in of {
+        hours.fold(&worked(minute, cpu_ms), &ActivityPolicy::default());
+    }
+    hours
+}
+
+fn percent(share: Option<Share>) -> Option<u32> {
+    share.map(|share| share.ppm() / 10_000)
+}
+
+#[test]
+fn an_hour_tells_what_was_seen_what_was_active_and_its_busiest_minute() {
+    let check = |minutes: Vec<(u64, u64)>, seen: u32, active: Option<u32>, peak: Option<u32>| {
+        let hours = hours(minutes.clone());
+        let hour = hours.at(at(46 * 60));
+        assert_eq!(percent(Some(hour.seen())), Some(seen), "{minutes:?}");
+        assert_eq!(percent(hour.active()), active, "{minutes:?}");
+        assert_eq!(percent(hour.peak_cpu()), peak, "{minutes:?}");
+    };
+    let quiet = || (0..60).map(|minute| (minute, 0));
+    check(quiet().collect(), 100, Some(0), Some(1));
+    // Of 4 cores 30 s a minute are an eighth.
+    check(
+        quiet().chain([(7, 30_000)]).collect(),
+        100,
+        Some(8),
+        Some(20),
+    );
+    check(
+        (0..60).map(|m| (m, 240_000)).collect(),
+        100,
+        Some(100),
+        Some(100),
+    );
+    check((0..30).map(|m| (m, 0)).collect(), 50, Some(0), Some(1));
+    check(vec![(59, 30_000)], 8, Some(100), Some(20));
+    check(vec![(60, 30_000)], 0, None, None);
+    check(vec![], 0, None, None);
+}
+
+#[test]
+fn what_was_not_seen_tells_nothing() {
+    let mut blind = worked(3, 0);
+    blind.heartbeat.coverage.cpu = Some(Share::from_ppm(500_000));
+    let mut hours = NodeHours::default();
+    hours.fold(&blind, &ActivityPolicy::default());
+    assert_eq!(hours, NodeHours::default());
+}
+
+#[test]
+fn recurring_use_shows_in_its_hour_of_the_week() {
+    let day = 24 * 60;
+    // Work in the tenth hour of each of 14 days.
+    let minutes = (0..14 * day).map(|m| (m, if m % day / 60 == 9 { 30_000 } else { 0 }));
+    let hours = hours(minutes);
+    let week = hours.by_hour_of_week();
+    let used = week.iter().filter(|hour| hour.weeks_active > 0).count();
+    assert_eq!(used, 7);
+    assert!(week.iter().all(|hour| hour.weeks_seen == 2));
+    let (begin, _) = hours.hours().next().expect("the first hour");
+    let ninth = (hour_of_week(begin) + 9) % WEEK_HOURS;
+    assert_eq!(percent(week[ninth].active()), Some(100));
+}
+
+#[test]
+fn the_week_begins_on_monday() {
+    let check = |text: &str, expect: usize| {
+        let at: Timestamp = text.parse().expect("a time");
+        assert_eq!(hour_of_week(at), expect, "{text}");
+    };
+    check("2026-11-16T00:00:00Z", 0);
+    check("2026-11-16T01:59:59Z", 1);
+    check("2026-11-22T23:00:00Z", 167);
+    check("1969-12-29T00:30:00Z", 0);
+}
+
+#[test]
+fn a_fortnight_is_kept_and_a_long_silence_forgets_all_before() {
+    let quarter = |hours: u64| (0..hours).map(|hour| (hour * 60, 30_000));
+    assert_eq!(hours(quarter(1_000)).hours().count(), KEPT_HOURS);
+    let after = hours(quarter(5).chain([(600 * 60, 30_000)]));
+    assert_eq!(after.hours().count(), 1);
+    let late = hours([(600 * 60, 30_000), (0, 30_000)]);
+    assert_eq!(late, after);
+}
+
+#[test]
+fn nodes_that_are_gone_for_a_fortnight_are_forgotten() {
+    let of = |name: &str, hour: u64| {
+        let node = NodeId::new(name).expect("a node id");
+        let nodes = BTreeMap::from([(node, hours([(hour * 60, 30_000)]))]);
+        FleetHours { nodes }
+    };
+    let mut fleet = of("gone", 0).merge(of("stays", 1)).merge(of("new", 336));
+    fleet.forget_old();
+    let names: Vec<_> = fleet.nodes.keys().map(NodeId::as_str).collect();
+    assert_eq!(names, ["new", "stays"]);
+}
+
+type Minutes = Vec<(u64, u64)>;
+
+fn minutes() -> impl Strategy<Value = Minutes> {
+    let hour = (0u64..800, 0u64..60).prop_map(|(hour, minute)| hour * 60 + minute);
+    proptest::collection::vec((hour, 0u64..240_000), 0..30)
+}
+
+proptest! {
+    #[test]
+    fn merging_is_commutative_associative_and_idempotent(
+        a in minutes(), b in minutes(), c in minutes(),
+    ) {
+        let [a, b, c] = [a, b, c].map(hours);
+        let joined = |mut a: NodeHours, b: &NodeHours| {
+            a.absorb(b);
+            a
+        };
+        prop_assert_eq!(joined(a.clone(), &b), joined(b.clone(), &a));
+        prop_assert_eq!(
+            joined(joined(a.clone(), &b), &c),
+            joined(a.clone(), &joined(b, &c))
+        );
+        prop_assert_eq!(joined(a.clone(), &a), a);
+    }
+
+    #[test]
+    fn order_and_repeats_change_nothing(arrived in minutes()) {
+        let once = hours(arrived.clone());
+        let again = arrived.iter().rev().chain(&arrived).copied();
+        prop_assert_eq!(hours(again), once);
+    }
+}

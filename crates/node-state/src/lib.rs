@@ -1,0 +1,13 @@
+//! The stored state of each node: heartbeats, running steps and hourly activity. Merging
+//! is commutative, associative and idempotent.
+
+pub mod fleet_state;
+pub mod hourly_activity;
+pub mod node_state;
+pub mod probe_run;
+pub mod ranges;
+pub mod retention;
+pub mod sequences;
+pub mod stored_step;
+pub mod ticks;
+pub mod weeks;

@@ -1,0 +1,423 @@
+//! The state of one node.
+
+use std::cmp::Ordering;
+use std::num::NonZeroI64;
+use std::time::Duration;
+
+use ebb_telemetry::activity;
+use ebb_telemetry::activity::{Activity, ActivityPolicy};
+use ebb_telemetry::arrival::{MAX_DELIVERY, PlaceError, Placed};
+use ebb_telemetry::heartbeat::node_signals::GpuUse;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, Usage};
+use ebb_telemetry::identity::NodeId;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::step::{PlacedStep, StepEnd};
+use ebb_telemetry::units::Share;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::probe_run::{Run, RunKey, Stream};
+use crate::sequences::Sequences;
+use crate::stored_step::{KeptStep, Names};
+use crate::ticks::Ticks;
+use crate::weeks::Weeks;
+
+/// Steps kept a node; a busy node runs fewer at once, and the lake has the rest.
+const MAX_STEPS: usize = 64;
+
+/// Streams of probe runs kept a node. Beyond them the node forgets what it accepted of the
+/// oldest, and then accepts nothing more of before; see [`NodeState::check_forgotten`].
+const MAX_RUNS: usize = 64;
+
+/// Ranges of sequence numbers kept a stream.
+const MAX_RANGES: usize = 256;
+
+/// What is sent again may be placed a little later than the first time: by the longest
+/// delivery, on both sides.
+const PLACED_AGAIN: SignedDuration = SignedDuration::from_secs(2 * MAX_DELIVERY.as_secs() as i64);
+
+/// A step not heard of for so long while its node was has ended: each heartbeat
+/// names all that run, and the lake has what ended.
+const STEPS_KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+
+/// The state of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeState {
+    /// Ticks in which the probe saw what it is there to see.
+    pub seen: Ticks,
+    /// Ticks in which the workload was active.
+    pub active: Ticks,
+    /// The begin of the earliest interval; `None` before any heartbeat.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub first_seen: Option<Timestamp>,
+    /// The end of the latest active interval; `None` when never active.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub active_until: Option<Timestamp>,
+    /// The begin of the earliest interval in which its GPUs were watched; `None` when
+    /// they never were.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub gpu_watched_from: Option<Timestamp>,
+    /// The end of the latest interval in which one of them computed; `None` when none
+    /// ever did.
+    #[serde(with = "ebb_telemetry::time::nanos::option")]
+    pub gpu_active_until: Option<Timestamp>,
+    /// The newest heartbeat's facts; `None` before any heartbeat.
+    pub latest: Option<Latest>,
+    /// What was accepted, in order of boot, probe start and stream.
+    runs: Box<[Run]>,
+    /// In seconds since 1970: of what happened up to then it is no longer known what was
+    /// accepted, because the node had too many probe starts.
+    forgotten_until: Option<NonZeroI64>,
+    /// The newest record of each recent step, its executables left out, in order
+    /// of boot and id. Whose they are, the names here tell.
+    pub(crate) steps: Box<[KeptStep]>,
+    /// The weeks of all that is known here.
+    pub(crate) weeks: Weeks,
+}
+
+/// What the newest heartbeat says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latest {
+    /// The end of its interval.
+    #[serde(with = "ebb_telemetry::time::nanos")]
+    pub end: Timestamp,
+    /// The length of its interval.
+    pub length: Duration,
+    /// Tells apart two with the same end.
+    pub sequence: u64,
+    /// Measured or made up.
+    pub origin: Origin,
+    /// What each signal saw.
+    pub coverage: Coverage,
+    /// What the machine has.
+    pub hardware: Hardware,
+    /// What background used.
+    pub background: Usage,
+    /// The share of the interval in which some task waited for a block device; `None` where
+    /// the kernel does not tell.
+    pub disk_waited: Option<Share>,
+    /// Each GPU that was looked at.
+    pub gpus: Box<[GpuUse]>,
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Latest {
+    fn of(placed: &Placed, length: Duration) -> Self {
+        let h = &placed.heartbeat;
+        Self {
+            end: placed.end,
+            length,
+            sequence: h.sequence,
+            origin: h.origin,
+            coverage: h.coverage,
+            hardware: h.hardware,
+            background: h.background,
+            disk_waited: (h.detail.pressure)
+                .and_then(|pressure| Share::of(millis(pressure.disk_some), millis(length))),
+            gpus: h.detail.gpus.as_slice().into(),
+        }
+    }
+
+    fn order(&self) -> (Timestamp, u64, Duration) {
+        (self.end, self.sequence, self.length)
+    }
+}
+
+impl NodeState {
+    /// The state that one heartbeat makes.
+    pub fn of_heartbeat(placed: &Placed, policy: &ActivityPolicy) -> Self {
+        let mut state = Self::begun(placed.end);
+        state.fold(std::slice::from_ref(placed), policy);
+        state
+    }
+
+    /// The state of a node of which nothing is known but that it was heard of.
+    pub(crate) fn begun(at: Timestamp) -> Self {
+        Self {
+            weeks: Weeks::of(at),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in heartbeats, which comes to the same as to merge with the state of each.
+    /// A step is named by many of them and packed once: the newest record comes first.
+    pub(crate) fn fold(&mut self, placed: &[Placed], policy: &ActivityPolicy) {
+        for one in placed {
+            self.note_heartbeat(one, policy);
+        }
+        for one in placed.iter().rev() {
+            self.take_running(one);
+            self.bound();
+        }
+    }
+
+    fn note_heartbeat(&mut self, placed: &Placed, policy: &ActivityPolicy) {
+        let h = &placed.heartbeat;
+        let (start, end) = (placed.start().unwrap_or(placed.end), placed.end);
+        let active = activity::of(h, policy) != Activity::Quiet;
+        if h.was_seen() {
+            self.seen.add(start, end, policy.tick());
+        }
+        if active {
+            self.active.add(start, end, policy.tick());
+            self.active_until = self.active_until.max(Some(end));
+        }
+        self.first_seen = earliest(self.first_seen, Some(start));
+        let watched = h.coverage.gpu.map(|_| start);
+        self.gpu_watched_from = earliest(self.gpu_watched_from, watched);
+        let computed = activity::computes(h, policy).then_some(end);
+        self.gpu_active_until = self.gpu_active_until.max(computed);
+        let length = h.end.since(h.start).unwrap_or_default();
+        let known = self.latest.as_ref().map(Latest::order);
+        if known < Some((end, h.sequence, length)) {
+            self.latest = Some(Latest::of(placed, length));
+        }
+        let key = (&h.boot, &h.probe_start, Stream::Heartbeats);
+        let accepted = |known: &mut Sequences| known.insert(h.sequence);
+        self.note(key, end, accepted);
+        self.weeks = self.weeks.join(Weeks::of(end));
+        self.bound_runs();
+    }
+
+    fn take_running(&mut self, placed: &Placed) {
+        let h = &placed.heartbeat;
+        for usage in &h.steps {
+            let key = (&h.boot, Some((usage.id.kind, usage.id.key.as_str())));
+            let known = self.steps.binary_search_by(|known| known.key().cmp(&key));
+            if known.is_ok_and(|at| self.steps[at].observed > usage.observed) {
+                continue;
+            }
+            let names = self.shared(Names {
+                boot: h.boot.clone(),
+                probe_start: h.probe_start.clone(),
+            });
+            if let Some(step) = KeptStep::running(names, placed, usage) {
+                self.take_step(step);
+            }
+        }
+    }
+
+    /// The state that one step makes, as an object carried it.
+    pub fn of_step(step: &PlacedStep) -> Self {
+        let mut state = Self {
+            steps: KeptStep::ended(step).into_iter().collect(),
+            weeks: Weeks::of(step.observed_at),
+            ..Self::default()
+        };
+        let key = (&step.boot, &step.probe_start, Stream::Steps);
+        let accepted = |known: &mut Sequences| known.insert(step.sequence);
+        state.note(key, step.observed_at, accepted);
+        state
+    }
+
+    /// Joins two states of the same node.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        self.absorb(other);
+        self
+    }
+
+    /// Takes in what another state of the same node knows.
+    pub fn absorb(&mut self, other: Self) {
+        self.seen.absorb(&other.seen);
+        self.active.absorb(&other.active);
+        self.first_seen = earliest(self.first_seen, other.first_seen);
+        self.active_until = self.active_until.max(other.active_until);
+        self.gpu_watched_from = earliest(self.gpu_watched_from, other.gpu_watched_from);
+        self.gpu_active_until = self.gpu_active_until.max(other.gpu_active_until);
+        let newer = |theirs: &Latest| {
+            let ours = self.latest.as_ref();
+            ours.is_none_or(|ours| theirs.order() > ours.order())
+        };
+        if let Some(theirs) = other.latest.filter(newer) {
+            self.latest = Some(theirs);
+        }
+        for run in &other.runs {
+            let accepted = |known: &mut Sequences| known.absorb(&run.accepted);
+            self.note(run.key(), run.newest, accepted);
+        }
+        for mut step in other.steps {
+            step.names = self.shared(step.names);
+            self.take_step(step);
+        }
+        self.weeks = self.weeks.join(other.weeks);
+        self.forgotten_until = self.forgotten_until.max(other.forgotten_until);
+        self.bound();
+    }
+
+    /// The newest time that it was heard of; `None` before anything.
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
+        self.runs.iter().map(|run| run.newest).max()
+    }
+
+    /// Lets all that is known here hold the same copies of names.
+    pub(crate) fn share_names(&mut self) {
+        let mut steps = std::mem::take(&mut self.steps);
+        for step in &mut steps {
+            step.names = self.shared(step.names.clone());
+        }
+        self.steps = steps;
+    }
+
+    /// The copies of names that are held already: with every heartbeat come new ones.
+    fn shared(&self, mut names: Names) -> Names {
+        let known = |run: &&Run| run.boot == names.boot && run.probe_start == names.probe_start;
+        if let Some(run) = self.runs.iter().find(known) {
+            names.boot = run.boot.clone();
+            names.probe_start = run.probe_start.clone();
+        }
+        names
+    }
+
+    /// Notes that of a run something was accepted that was observed `at`.
+    fn note<T>(
+        &mut self,
+        key: RunKey<'_>,
+        at: Timestamp,
+        accepted: impl FnOnce(&mut Sequences) -> T,
+    ) {
+        let at_index = self.runs.binary_search_by(|known| known.key().cmp(&key));
+        let index = at_index.unwrap_or_else(|index| {
+            let (boot, probe_start, stream) = key;
+            let run = Run {
+                boot: boot.clone(),
+                probe_start: probe_start.clone(),
+                stream,
+                accepted: Sequences::default(),
+                newest: at,
+            };
+            insert(&mut self.runs, index, run);
+            index
+        });
+        let run = &mut self.runs[index];
+        run.newest = run.newest.max(at);
+        accepted(&mut run.accepted);
+        run.accepted.give_up_gaps(MAX_RANGES);
+    }
+
+    fn take_step(&mut self, step: KeptStep) {
+        let key = step.key();
+        match self.steps.binary_search_by(|known| known.key().cmp(&key)) {
+            Ok(at) if self.steps[at].is_older_than(&step) => self.steps[at] = step,
+            Ok(_) => {}
+            Err(at) => insert(&mut self.steps, at, step),
+        }
+    }
+
+    /// Drops what is too old or too much. What stays depends only on what is
+    /// newest, which merging keeps, so the order of arrival does not show.
+    fn bound(&mut self) {
+        self.bound_runs();
+        let ended = self.steps.iter().map(|step| step.observed_at);
+        let newest = ended.chain(self.latest.as_ref().map(|l| l.end)).max();
+        let oldest = newest.and_then(|at| at.checked_sub(STEPS_KEPT_FOR).ok());
+        let is_old = |step: &KeptStep| oldest.is_some_and(|oldest| step.observed_at < oldest);
+        if self.steps.iter().any(is_old) {
+            let mut steps = std::mem::take(&mut self.steps).into_vec();
+            steps.retain(|step| !is_old(step));
+            self.steps = steps.into_boxed_slice();
+        }
+        newest_of(
+            &mut self.steps,
+            MAX_STEPS,
+            |step| step.observed_at,
+            |a, b| a.key().cmp(&b.key()),
+        );
+    }
+
+    fn bound_runs(&mut self) {
+        let gone = newest_of(
+            &mut self.runs,
+            MAX_RUNS,
+            |run| run.newest,
+            |a, b| a.key().cmp(&b.key()),
+        );
+        let newest_gone = gone.map(|at| at.as_second().saturating_add(1));
+        let until = newest_gone.and_then(NonZeroI64::new);
+        self.forgotten_until = self.forgotten_until.max(until);
+    }
+
+    /// Refuses what may have been accepted by a probe run that is forgotten.
+    ///
+    /// # Errors
+    /// `Forgotten`, where `at` is no later than what was forgotten, as far as a repeat may
+    /// be placed later than the first time.
+    pub(crate) fn check_forgotten(&self, at: Timestamp) -> Result<(), PlaceError> {
+        let until = self.forgotten_until.map(NonZeroI64::get);
+        let until = until.and_then(|seconds| Timestamp::from_second(seconds).ok());
+        let until = until.and_then(|until| until.checked_add(PLACED_AGAIN).ok());
+        match until.is_some_and(|until| at <= until) {
+            true => Err(PlaceError::Forgotten {
+                probe_starts: MAX_RUNS / 2,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// True when this very heartbeat was taken in before.
+    pub fn accepted_heartbeat(&self, heartbeat: &Heartbeat) -> bool {
+        let h = heartbeat;
+        self.accepted((&h.boot, &h.probe_start, Stream::Heartbeats), h.sequence)
+    }
+
+    /// True when this number of a run was taken in before.
+    pub(crate) fn accepted(&self, key: RunKey<'_>, sequence: u64) -> bool {
+        let found = self.runs.binary_search_by(|known| known.key().cmp(&key));
+        found.is_ok_and(|at| self.runs[at].accepted.contains(sequence))
+    }
+
+    /// Recent steps, ended ones too; `node` is whose state this is.
+    pub fn steps(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
+        self.steps.iter().filter_map(|step| step.unpack(node))
+    }
+
+    /// Steps that ran when last heard of; `node` is whose state this is.
+    pub fn running(&self, node: &NodeId) -> impl Iterator<Item = PlacedStep> {
+        self.steps(node)
+            .filter(|step| step.usage.end == StepEnd::Running)
+    }
+
+    /// Heartbeats that a probe run numbered and that have not arrived.
+    pub fn missing(&self) -> u64 {
+        let heartbeats = self
+            .runs
+            .iter()
+            .filter(|run| run.stream == Stream::Heartbeats);
+        heartbeats.map(|run| run.accepted.missing()).sum()
+    }
+}
+
+fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+/// Keeps the `max` newest of entries that are sorted by `key`; answers the newest time of
+/// those that went.
+fn newest_of<T>(
+    all: &mut Box<[T]>,
+    max: usize,
+    newest: impl Fn(&T) -> Timestamp,
+    key: impl Fn(&T, &T) -> Ordering,
+) -> Option<Timestamp> {
+    if all.len() <= max {
+        return None;
+    }
+    let mut entries = std::mem::take(all).into_vec();
+    entries.sort_by(|a, b| newest(b).cmp(&newest(a)).then_with(|| key(b, a)));
+    let gone = entries.get(max).map(&newest);
+    entries.truncate(max);
+    entries.sort_by(key);
+    *all = entries.into_boxed_slice();
+    gone
+}
+
+/// Puts one among others. Of most nodes there is one, and a vector keeps room for more.
+fn insert<T>(all: &mut Box<[T]>, at: usize, one: T) {
+    let mut entries = std::mem::take(all).into_vec();
+    entries.reserve_exact(1);
+    entries.insert(at, one);
+    *all = entries.into_boxed_slice();
+}

@@ -1,0 +1,58 @@
+//! The weeks in which a node was heard of, by which one life of it is told from an
+//! earlier one: a life ends with a whole week of silence.
+
+use ebb_telemetry::arrival::MAX_AGE;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+const WEEK_SECONDS: i64 = 7 * 24 * 3600;
+
+/// The first and the last of weeks without a gap, counted since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Weeks {
+    first: i32,
+    last: i32,
+}
+
+impl Weeks {
+    /// The week of one time.
+    pub(crate) fn of(at: Timestamp) -> Self {
+        let week = week_of(at);
+        let (first, last) = (week, week);
+        Self { first, last }
+    }
+
+    /// True when `later`, which begins no earlier, leaves no week out between.
+    pub(crate) fn go_on_in(self, later: Self) -> bool {
+        self.first <= later.first && later.first <= self.last.saturating_add(1)
+    }
+
+    /// Both, and what is between.
+    pub(crate) fn join(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+        }
+    }
+
+    /// What puts lives in order.
+    pub(crate) fn first(self) -> i32 {
+        self.first
+    }
+
+    /// True when the week that follows is closed, and empty for ever.
+    pub(crate) fn ended(self, closed: i32) -> bool {
+        self.last < closed
+    }
+}
+
+/// The newest week of which nothing more is accepted when `newest` is known.
+pub(crate) fn closed(newest: Timestamp) -> Option<i32> {
+    let oldest = newest.checked_sub(MAX_AGE).ok()?;
+    week_of(oldest).checked_sub(1)
+}
+
+pub(crate) fn week_of(at: Timestamp) -> i32 {
+    let week = at.as_second().div_euclid(WEEK_SECONDS);
+    i32::try_from(week).unwrap_or(i32::MAX)
+}

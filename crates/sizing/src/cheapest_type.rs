@@ -1,0 +1,187 @@
+//! Where a step should run: the cheapest fitting machine type.
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_catalog::machine_type::{Architecture, TypeSpec};
+use ebb_model::advice::placement::Placement;
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_telemetry::identity::Region;
+use ebb_telemetry::money::UsdPerHour;
+use ebb_telemetry::units::{Bytes, MilliCores};
+
+/// What a machine must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// What the step asks for.
+    pub request: SizedRequest,
+    /// What its programs are built for.
+    pub architecture: Architecture,
+}
+
+/// What ECS keeps of a machine's memory for itself and the system: Batch offers
+/// a job less than the type's memory, or it would stay RUNNABLE for ever.
+///
+/// Source: AWS Batch "Compute resource memory management": 32 MiB for the agent,
+/// and the kernel's own share, of which 5 % is the bound used here.
+pub fn usable(memory: Bytes) -> Bytes {
+    Bytes((memory.0 - memory.0 / 20).saturating_sub(Bytes::mib(32).0))
+}
+
+/// The cheapest type of the region that holds the request; burstable types are
+/// left out, because their price holds only while the step mostly idles, and so
+/// are bare metal and types of earlier generations. `None` when nothing fits or the request is
+/// not known.
+pub fn cheapest(catalogue: &Catalogue, region: &Region, needs: Needs) -> Option<Placement> {
+    let (cores, memory) = (needs.request.cores?, needs.request.memory?);
+    let fits = |spec: &TypeSpec| {
+        MilliCores::cores(u64::from(spec.vcpus)) >= cores
+            && usable(spec.memory) >= memory
+            && spec.architecture == needs.architecture
+            && spec.gpus.is_none()
+            && spec.accelerators.is_none()
+            && !spec.burstable
+            && !spec.metal
+            && spec.current_generation
+    };
+    cheapest_with(catalogue, region, fits)
+}
+
+/// The cheapest type of the region with what is asked for; of equal prices the first by
+/// name.
+pub fn cheapest_with(
+    catalogue: &Catalogue,
+    region: &Region,
+    fits: impl Fn(&TypeSpec) -> bool,
+) -> Option<Placement> {
+    catalogue
+        .types_in(region)
+        .filter(|(spec, _)| fits(spec))
+        .min_by(|(a, a_price), (b, b_price)| (a_price, &a.name).cmp(&(b_price, &b.name)))
+        .map(|(spec, per_hour)| Placement {
+            instance_type: spec.name.clone(),
+            region: region.clone(),
+            per_hour,
+            price_as_of: catalogue.price_as_of(region, &spec.name),
+        })
+}
+
+/// The part of a machine's price that a request with so many GPUs occupies: the greatest
+/// of its shares of cores, memory and GPUs, at most all of it. `None` when the request is
+/// not known.
+pub fn share_of_price(
+    spec: &TypeSpec,
+    per_hour: UsdPerHour,
+    request: SizedRequest,
+    gpus: u32,
+) -> Option<UsdPerHour> {
+    let by_cores = request.cores.map(|cores| {
+        let all = MilliCores::cores(u64::from(spec.vcpus));
+        per_hour.part(cores.0.min(all.0), all.0)
+    });
+    let by_memory = request.memory.map(|memory| {
+        let all = usable(spec.memory);
+        per_hour.part(memory.0.min(all.0), all.0)
+    });
+    let all = spec.gpu_count();
+    let by_gpus = per_hour.part(gpus.min(all).into(), all.into());
+    let known = by_cores.into_iter().chain(by_memory).max();
+    known.map(|part| part.max(by_gpus))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_telemetry::identity::InstanceType;
+
+    fn needs(cores: u64, memory: Bytes, architecture: Architecture) -> Needs {
+        let request = SizedRequest {
+            cores: Some(MilliCores::cores(cores)),
+            memory: Some(memory),
+        };
+        Needs {
+            request,
+            architecture,
+        }
+    }
+
+    fn region() -> Region {
+        Region::new("us-east-1").expect("a region")
+    }
+
+    #[test]
+    fn the_cheapest_type_holds_the_request_and_the_memory_that_ecs_keeps() {
+        let check = |cores: u64, gib: u64, architecture: Architecture| {
+            let wanted = needs(cores, Bytes::gib(gib), architecture);
+            let placed = cheapest(Catalogue::built_in(), &region(), wanted).expect("one fits");
+            let spec = Catalogue::built_in()
+                .spec(&placed.instance_type)
+                .expect("it has specs");
+            assert!(
+                u64::from(spec.vcpus) >= cores && spec.memory > Bytes::gib(gib),
+                "{placed:?}"
+            );
+            assert_eq!(spec.architecture, architecture);
+            assert!(!spec.burstable && spec.gpus.is_none());
+            for (other, per_hour) in Catalogue::built_in().types_in(&region()) {
+                let fits =
+                    u64::from(other.vcpus) >= cores && usable(other.memory) >= Bytes::gib(gib);
+                let eligible = other.architecture == architecture
+                    && other.gpus.is_none()
+                    && other.accelerators.is_none()
+                    && !other.burstable
+                    && !other.metal
+                    && other.current_generation;
+                assert!(
+                    !(fits && eligible && per_hour < placed.per_hour),
+                    "{other:?} is cheaper"
+                );
+            }
+        };
+        check(2, 4, Architecture::X86_64);
+        check(3, 8, Architecture::Arm64);
+        check(16, 100, Architecture::X86_64);
+    }
+
+    #[test]
+    fn what_nothing_holds_or_is_not_known_has_no_placement() {
+        let place = |wanted| cheapest(Catalogue::built_in(), &region(), wanted);
+        assert_eq!(
+            place(needs(10_000, Bytes::gib(1), Architecture::X86_64)),
+            None
+        );
+        let unknown = SizedRequest {
+            cores: None,
+            memory: Some(Bytes::gib(1)),
+        };
+        assert_eq!(
+            place(Needs {
+                request: unknown,
+                architecture: Architecture::X86_64
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn a_step_occupies_the_greater_of_its_shares() {
+        let m5 = InstanceType::new("m5.4xlarge").expect("a type");
+        let spec = Catalogue::built_in().spec(&m5).expect("it has specs");
+        let g4 = InstanceType::new("g4dn.12xlarge").expect("a type");
+        let with_four = Catalogue::built_in().spec(&g4).expect("it has specs");
+        let check = |spec, (cores, gib, gpus), micros: i64| {
+            let request = SizedRequest {
+                cores: Some(MilliCores::cores(cores)),
+                memory: Some(Bytes::gib(gib)),
+            };
+            let part = share_of_price(spec, UsdPerHour::from_micros(768_000), request, gpus);
+            assert_eq!(part, Some(UsdPerHour::from_micros(micros)));
+        };
+        check(spec, (4, 1, 0), 192_000);
+        check(spec, (16, 1, 0), 768_000);
+        check(spec, (99, 1, 0), 768_000);
+        check(spec, (1, 64, 0), 768_000);
+        check(spec, (4, 1, 1), 192_000);
+        check(with_four, (12, 1, 1), 192_000);
+        check(with_four, (12, 1, 3), 576_000);
+        check(with_four, (12, 1, 9), 768_000);
+    }
+}

@@ -1,0 +1,443 @@
+//! What a step should ask for: from the peaks of its past runs.
+
+use std::time::Duration;
+
+use ebb_model::advice::sized_request::{ChanceRange, Risk, SizedInput, SizedRequest};
+use ebb_model::policy::sizing::SizingPolicy;
+use ebb_model::step_profile::sample::Sample;
+use ebb_telemetry::units::{Bytes, MilliCores};
+
+use crate::memory::{MemoryAdvice, learned, run};
+use crate::sample::{MEMORY_STEP, in_steps};
+use crate::spread::Spread;
+use crate::{by_input, chance_range, cores, fargate_sizes};
+
+/// What a step needs, as its runs show it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Need {
+    /// Whole cores; `None` where a run's parallelism is unknown.
+    pub cores: Option<MilliCores>,
+    /// Memory by what was seen: the size to grow to; `None` where a task's peak is unknown.
+    pub memory: Option<Bytes>,
+    /// The size that a larger request may shrink to, which also holds tasks of another run
+    /// and other samples; no less than [`Need::memory`].
+    pub shrink_to: Option<Bytes>,
+    /// How that memory may fail.
+    pub risk: Risk,
+    /// Memory by the size of the input; empty where that explains nothing.
+    pub by_input: Vec<SizedInput>,
+    /// What to ask for on Fargate; `None` where cores or memory are unknown, or nothing
+    /// there is as large.
+    pub on_fargate: Option<SizedRequest>,
+    /// How much longer tasks may take with those cores at the most, in parts per million;
+    /// `None` where the cores follow from a measured peak, which costs no time.
+    pub slowdown_ppm: Option<u32>,
+    /// Fewer tasks than [`SizingPolicy::min_runs`] were seen, so that no request shrinks.
+    pub too_few_tasks: bool,
+    /// Peaks of the tasks, the least first, and how many independent ones they amount to.
+    pub peaks: Vec<Bytes>,
+    pub effective_millis: u32,
+}
+
+impl Need {
+    /// Bounds at 90 % of the chance that a task of a new run needs more than `size`;
+    /// `None` where no peak is known.
+    pub fn chance_of_more_than(&self, size: Bytes) -> Option<ChanceRange> {
+        let all = self.peaks.len();
+        let more = all - self.peaks.partition_point(|peak| *peak <= size);
+        let effective = f64::from(self.effective_millis) / 1e3;
+        (all > 0).then(|| chance_range::chance_range(more as f64 / all as f64, effective))
+    }
+
+    /// Whether tasks needed all of `size` or nearly: one was killed for want of memory, or
+    /// held 95 % of it.
+    pub fn comes_near(&self, size: Bytes, oom_kills: usize) -> bool {
+        let near = u128::from(size.0) * 95 / 100;
+        let greatest = self.peaks.last().map_or(0, |peak| u128::from(peak.0));
+        oom_kills > 0 || greatest >= near
+    }
+
+    /// The risk of asking for `size`, and then for the sizes that follow what is needed.
+    pub fn risk_after(&self, size: Bytes) -> Risk {
+        let larger = self.risk.attempts.iter().filter(|next| **next > size);
+        let mut attempts: Vec<Bytes> = larger.copied().collect();
+        if self.memory > Some(size) {
+            attempts.insert(0, self.memory.unwrap_or(size));
+        }
+        self.risk_of(size, self::attempts(size, &attempts))
+    }
+
+    /// The risk of asking for `size`, with what to ask for after it failed.
+    fn risk_of(&self, size: Bytes, attempts: Vec<Bytes>) -> Risk {
+        let between = self.chance_of_more_than(size);
+        let chance = self.risk.oom_ppm.filter(|_| self.memory == Some(size));
+        Risk {
+            oom_ppm: chance.filter(|ppm| between.is_some_and(|range| range.supports(*ppm))),
+            attempts,
+            samples_needed: self.risk.samples_needed,
+            oom_between: between,
+            basis: self.risk.basis,
+        }
+    }
+}
+
+/// A request, and how its memory may fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sized {
+    /// What to ask for.
+    pub request: SizedRequest,
+    /// How its memory may fail.
+    pub risk: Risk,
+}
+
+/// Sizes told for after a failure; a third failure in a row asks for a person.
+const ATTEMPTS: usize = 2;
+
+/// A size that no seen task exceeds lies this far above the greatest peak.
+const RESERVE: f64 = 1.05;
+
+/// A shorter task may end before anybody looks at its memory; one without a peak is left
+/// out. Slurm and Snakemake look every 30 seconds.
+const LONGEST_UNSAMPLED: Duration = Duration::from_secs(60);
+
+/// With fewer of the peaks known, the others may be what matters.
+const LEAST_KNOWN_PERCENT: usize = 95;
+
+/// What a step needs. Cores follow from the greatest parallelism, rounded up to whole
+/// ones, or where only averages are known from [`cores::from_averages`]. Memory follows
+/// from the models of [`memory`] from [`SizingPolicy::confident_samples`] tasks on, before
+/// that from the greatest peak with headroom. A request shrinks no further than to the size
+/// that a task of a new run exceeds with the chance that the policy allows, by how far runs,
+/// samples and tasks were apart.
+///
+/// `samples` are in order of time, the oldest first.
+///
+/// Source of the headroom: HealthOmics Run Analyzer's `ceil(max x (1 + headroom))`.
+pub fn need(samples: &[Sample], input: Option<Bytes>, policy: &SizingPolicy) -> Need {
+    let is_sampled = |s: &&Sample| s.peak_memory.is_some() || s.wall >= LONGEST_UNSAMPLED;
+    let sampled: Vec<Sample> = samples.iter().filter(is_sampled).copied().collect();
+    let all = samples;
+    let samples = sampled.as_slice();
+    let mut peaks: Vec<Bytes> = samples.iter().filter_map(peak_of).collect();
+    if peaks.len() * 100 < samples.len() * LEAST_KNOWN_PERCENT {
+        // The unknown ones could be the greatest.
+        peaks.clear();
+    }
+    let known: Vec<Sample> = samples
+        .iter()
+        .filter(|s| s.peak_memory.is_some())
+        .copied()
+        .collect();
+    let samples = known.as_slice();
+    peaks.sort_unstable();
+    let missing = (policy.confident_samples as usize).saturating_sub(all.len());
+    let spread = Spread::of(samples).filter(|_| !peaks.is_empty());
+    let sized = spread.map(|spread| sized_memory(samples, input, missing, &spread, policy));
+    let cores = needed_cores(all, policy);
+    let shrink_to = sized.as_ref().map(|sized| sized.shrink_to);
+    let on_fargate = cores.peak.zip(shrink_to);
+    let mut need = Need {
+        cores: cores.request,
+        memory: sized.as_ref().map(|sized| sized.size),
+        shrink_to,
+        risk: Risk {
+            oom_ppm: sized.as_ref().and_then(|sized| sized.oom_ppm),
+            samples_needed: u32::try_from(missing).unwrap_or(u32::MAX),
+            basis: spread.map(|spread| spread.basis()),
+            ..Risk::default()
+        },
+        by_input: by_input::by_input(all, policy),
+        on_fargate: on_fargate.and_then(|(cores, memory)| fargate_sizes::pair(cores, memory)),
+        slowdown_ppm: cores.slowdown_ppm,
+        too_few_tasks: all.len() < policy.min_runs as usize,
+        effective_millis: spread.map_or(0, |spread| spread.basis().effective_tasks_millis),
+        peaks,
+    };
+    if let Some(sized) = sized {
+        need.risk = need.risk_of(sized.size, sized.attempts);
+    }
+    need
+}
+
+fn peak_of(sample: &Sample) -> Option<Bytes> {
+    sample.peak_memory.map(|peak| peak.bytes)
+}
+
+/// Cores to ask for.
+#[derive(Default)]
+struct NeededCores {
+    request: Option<MilliCores>,
+    /// The greatest parallelism seen.
+    peak: Option<MilliCores>,
+    slowdown_ppm: Option<u32>,
+}
+
+fn needed_cores(samples: &[Sample], policy: &SizingPolicy) -> NeededCores {
+    let peak = greatest(samples, |sample| sample.peak_cores);
+    if peak.is_some() {
+        return NeededCores {
+            request: peak.map(whole),
+            peak,
+            slowdown_ppm: None,
+        };
+    }
+    let fewer = cores::from_averages(samples, policy);
+    fewer.map_or_else(NeededCores::default, |fewer| NeededCores {
+        request: Some(fewer.cores),
+        peak: None,
+        slowdown_ppm: Some(fewer.slowdown_ppm),
+    })
+}
+
+/// Memory to ask for; see [`Need`].
+struct SizedMemory {
+    size: Bytes,
+    shrink_to: Bytes,
+    /// The chance that a task needs more, by the tail of the model that chose the size;
+    /// `None` where no model did.
+    oom_ppm: Option<u32>,
+    attempts: Vec<Bytes>,
+}
+
+fn sized_memory(
+    samples: &[Sample],
+    input: Option<Bytes>,
+    missing: usize,
+    spread: &Spread,
+    policy: &SizingPolicy,
+) -> SizedMemory {
+    let modelled = match missing {
+        0 => modelled(samples, input, policy),
+        _ => None,
+    };
+    let least = match &modelled {
+        Some(advice) if input.is_none() => near_greatest(advice.first(), samples, policy),
+        // No input is so small that it needs less than every task seen.
+        Some(advice) => advice.first().max(smallest(samples)),
+        None => with_headroom(greatest(samples, peak_of).unwrap_or_default(), policy),
+    };
+    let allowed = f64::from(policy.oom_ppm) / 1e6;
+    // With an input the models follow it, which the spread does not; where every chance is
+    // allowed, only the waste counts; and too few tasks have no spread.
+    let counts = input.is_none() && allowed < 1.0 && samples.len() >= policy.min_runs as usize;
+    let by_spread = match counts {
+        true => spread
+            .exceeded_by(allowed)
+            .min(beyond_greatest(samples, spread)) as u64,
+        false => 0,
+    };
+    let size = in_steps(u128::from(least.0));
+    let named = modelled.as_ref().map_or(&[][..], |advice| &advice.attempts);
+    SizedMemory {
+        size,
+        shrink_to: in_steps(u128::from(by_spread)).max(size),
+        oom_ppm: modelled.as_ref().map(|advice| advice.oom_ppm),
+        attempts: attempts(size, named),
+    }
+}
+
+fn smallest(samples: &[Sample]) -> Bytes {
+    let peaks = samples.iter().filter_map(peak_of);
+    peaks.min().unwrap_or_default()
+}
+
+/// The size of a model, kept near the greatest peak: a tail that is fitted to two groups of
+/// needs reaches far beyond both, and a tail without spread leaves no reserve.
+fn near_greatest(size: Bytes, samples: &[Sample], policy: &SizingPolicy) -> Bytes {
+    let Some(greatest) = greatest(samples, peak_of) else {
+        return size;
+    };
+    let count = samples.len().max(1) as f64;
+    let most = greatest.0.max(MEMORY_STEP.0) as f64 * (1.2 + 5.0 / count);
+    let is_rare = count * f64::from(policy.oom_ppm) < 1e6;
+    let least = if is_rare {
+        greatest.0 as f64 * RESERVE
+    } else {
+        0.0
+    };
+    Bytes((size.0 as f64).clamp(least, most.max(least)) as u64)
+}
+
+/// The greatest size in bytes that the spread may lead to: the more independent tasks there
+/// are, the less likely is a need far beyond the greatest of them. One task allows six
+/// times its peak, ten independent ones 1.7 times the greatest.
+fn beyond_greatest(samples: &[Sample], spread: &Spread) -> f64 {
+    let greatest = greatest(samples, peak_of).unwrap_or_default();
+    let multiple = 1.2 + 5.0 / spread.basis().effective_tasks().max(1.0);
+    greatest.max(MEMORY_STEP).0 as f64 * multiple
+}
+
+/// Sizes a request by what is needed. It is never raised here, and with too few tasks it
+/// does not shrink; what the samples do not show stays as it is.
+pub fn within(current: SizedRequest, need: &Need) -> Sized {
+    let fewer = |now: Option<u64>, needed: Option<u64>| match (now, needed) {
+        (Some(now), Some(needed)) if !need.too_few_tasks => Some(needed.min(now)),
+        (now, _) => now,
+    };
+    let memory = fewer(current.memory.map(|m| m.0), need.shrink_to.map(|m| m.0)).map(Bytes);
+    let cores = fewer(current.cores.map(|c| c.0), need.cores.map(|c| c.0)).map(MilliCores);
+    Sized {
+        request: SizedRequest { cores, memory },
+        risk: memory.map_or_else(Risk::default, |size| need.risk_after(size)),
+    }
+}
+
+/// What the models say; `None` where a peak is unknown.
+fn modelled(
+    samples: &[Sample],
+    input: Option<Bytes>,
+    policy: &SizingPolicy,
+) -> Option<MemoryAdvice> {
+    let run = |sample: &Sample| {
+        Some(run::Run {
+            // Without an input to ask for, models that need one have nothing to say.
+            input: input.and(sample.input),
+            peak: sample.peak_memory?.bytes,
+            wall: sample.wall,
+        })
+    };
+    let runs: Option<Vec<_>> = samples.iter().map(run).collect();
+    learned(runs?, policy).advise(input).ok()
+}
+
+/// The sizes after `first`: those that the evidence names, and past them half as
+/// much again each time.
+fn attempts(first: Bytes, named: &[Bytes]) -> Vec<Bytes> {
+    let mut sizes = Vec::with_capacity(ATTEMPTS);
+    let mut last = first;
+    let mut named = named.iter().map(|size| in_steps(u128::from(size.0)));
+    while sizes.len() < ATTEMPTS {
+        let evident = named.find(|size| *size > last);
+        last = evident.unwrap_or_else(|| in_steps((u128::from(last.0) * 3).div_ceil(2)));
+        sizes.push(last);
+    }
+    sizes
+}
+
+/// The greatest of a value over all samples; `None` as soon as one is unknown,
+/// for the unknown one could be the greatest.
+pub(crate) fn greatest<T: Ord>(
+    samples: &[Sample],
+    value: impl Fn(&Sample) -> Option<T>,
+) -> Option<T> {
+    let all: Option<Vec<T>> = samples.iter().map(value).collect();
+    all?.into_iter().max()
+}
+
+fn with_headroom(peak: Bytes, policy: &SizingPolicy) -> Bytes {
+    let parts = 1_000_000 + u128::from(policy.memory_headroom_ppm);
+    in_steps((u128::from(peak.0) * parts).div_ceil(1_000_000))
+}
+
+fn whole(cores: MilliCores) -> MilliCores {
+    MilliCores::cores(cores.0.div_ceil(1000).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_telemetry::step::MemorySource;
+    use ebb_telemetry::step::{PeakMemory, Requested};
+
+    fn size(current: Requested, samples: &[Sample], policy: &SizingPolicy) -> Sized {
+        within(current.into(), &need(samples, None, policy))
+    }
+
+    fn sample(milli_cores: Option<u64>, mib: Option<u64>) -> Sample {
+        let peak = |mib| PeakMemory {
+            bytes: Bytes::mib(mib),
+            source: MemorySource::CgroupSampled,
+        };
+        Sample {
+            peak_cores: milli_cores.map(MilliCores),
+            peak_memory: mib.map(peak),
+            wall: Duration::from_secs(600),
+            ..Sample::default()
+        }
+    }
+
+    /// Each of a run of its own.
+    fn independent(samples: Vec<Sample>) -> Vec<Sample> {
+        let numbered = (0..).zip(samples);
+        numbered
+            .map(|(run, sample)| Sample {
+                pipeline_run: Some(run),
+                ..sample
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_request_follows_the_greatest_peak_and_is_never_raised() {
+        let check = |samples: &[Sample], cores: u64, memory_mib: u64| {
+            let current = Requested {
+                cores: Some(MilliCores::cores(16)),
+                memory: Some(Bytes::gib(32)),
+            };
+            let sized = size(current, samples, &SizingPolicy::default());
+            let expect = SizedRequest {
+                cores: Some(MilliCores::cores(cores)),
+                memory: Some(Bytes::mib(memory_mib)),
+            };
+            assert_eq!(sized.request, expect);
+        };
+        let of = |milli_cores, mib| vec![sample(milli_cores, mib); 8];
+        check(&of(Some(2_100), Some(4_000)), 3, 5_632);
+        let mut one_smaller = of(Some(2_100), Some(4_000));
+        one_smaller[0] = sample(Some(900), Some(3_900));
+        check(&one_smaller, 3, 5_632);
+        check(&of(Some(0), Some(0)), 1, 512);
+        check(&of(Some(20_000), Some(60_000)), 16, 32 << 10);
+        check(&of(None, Some(4_000)), 16, 5_632);
+        let mut one_unknown = of(Some(2_100), Some(4_000));
+        one_unknown[0] = sample(Some(900), None);
+        check(&one_unknown, 3, 32 << 10);
+        check(&of(Some(2_100), Some(4_000))[..2], 16, 32 << 10);
+        check(&[], 16, 32 << 10);
+    }
+
+    #[test]
+    fn the_chance_of_an_oom_kill_is_a_range_that_narrows_with_independent_runs() {
+        let current = Requested {
+            cores: Some(MilliCores::cores(16)),
+            memory: Some(Bytes::gib(32)),
+        };
+        let runs = |count: u64| -> Vec<Sample> {
+            let one = |n: u64| sample(Some(900), Some(4_000 + n * 37 % 200));
+            independent((0..count).map(one).collect())
+        };
+        let check = |count: u64, mib: u64, needed: u32, most_ppm: u32| {
+            let sized = size(current, &runs(count), &SizingPolicy::default());
+            assert_eq!(sized.request.memory, Some(Bytes::mib(mib)), "{count}");
+            assert_eq!(sized.risk.samples_needed, needed);
+            // None of them needed more: only many of them support a single figure.
+            assert_eq!(sized.risk.oom_ppm.is_some(), count == 300);
+            let between = sized.risk.oom_between.expect("peaks are known");
+            assert_eq!(between.from_ppm, 0);
+            assert!(between.to_ppm <= most_ppm, "{count}: {between:?}");
+            assert_eq!(sized.risk.attempts.len(), ATTEMPTS);
+            assert!(sized.risk.attempts[0] > Bytes::mib(mib));
+            assert!(sized.risk.attempts[1] > sized.risk.attempts[0]);
+        };
+        check(5, 5_120, 15, 400_000);
+        check(19, 5_120, 1, 130_000);
+        check(20, 4_608, 0, 125_000);
+        check(300, 4_352, 0, 10_000);
+    }
+
+    #[test]
+    fn a_request_below_what_is_needed_is_likely_to_fail() {
+        let current = Requested {
+            cores: Some(MilliCores::cores(1)),
+            memory: Some(Bytes::gib(2)),
+        };
+        let runs = independent(vec![sample(Some(900), Some(4_000)); 30]);
+        let sized = size(current, &runs, &SizingPolicy::default());
+        assert_eq!(sized.request.memory, Some(Bytes::gib(2)));
+        let between = sized.risk.oom_between.expect("peaks are known");
+        assert!(between.from_ppm > 900_000, "{between:?}");
+        assert_eq!(sized.risk.oom_ppm, None);
+        // All peaks are 4,000 MiB; 5 % above them are kept in reserve.
+        assert_eq!(sized.risk.attempts[0], Bytes::mib(4_352));
+    }
+}

@@ -1,0 +1,145 @@
+//! How long a run takes on a type, from where the step was seen.
+
+use ebb_catalog::machine_type::TypeSpec;
+use ebb_telemetry::units::Bytes;
+
+use crate::cheapest_type::usable;
+use crate::core_speed::{Family, Speeds};
+use crate::ranking::misfit;
+use crate::ranking::misfit::Misfit;
+use crate::ranking::offer::{Basis, Bound, Limits, Seen, Step};
+use crate::run_time;
+
+/// How much a run on a processor of the same maker tells beside one on another's:
+/// makers differ in what their cores are good at.
+const SAME_MAKER: f64 = 4.0;
+
+/// What does not depend on where and how a machine is bought.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Estimate {
+    pub(crate) seconds: f64,
+    pub(crate) runs: u32,
+    pub(crate) bound: Bound,
+    pub(crate) basis: Basis,
+    /// Runs that it rests on.
+    pub(crate) samples: u32,
+}
+
+/// What one machine's runs say of another.
+struct Predicted {
+    seconds: f64,
+    bound: Bound,
+    basis: Basis,
+    weight: f64,
+    samples: u32,
+}
+
+impl Estimate {
+    /// From the runs on the very family where there are any, else from all, the
+    /// nearer ones counting more; the mean is that of ratios.
+    pub(crate) fn of(
+        step: &Step<'_>,
+        spec: &TypeSpec,
+        limits: &Limits,
+        speeds: &Speeds,
+    ) -> Result<Self, Misfit> {
+        misfit::fits(step, spec, limits)?;
+        let runs = runs_a_machine(step, spec);
+        let all = step.seen.iter();
+        let mut told: Vec<Predicted> = all
+            .filter_map(|seen| Predicted::of(seen, spec, runs, speeds))
+            .collect();
+        if told.iter().any(|told| told.basis == Basis::SameFamily) {
+            told.retain(|told| told.basis == Basis::SameFamily);
+        }
+        let weight: f64 = told.iter().map(|told| told.weight).sum();
+        let logs = told.iter().map(|t| t.weight * t.seconds.max(1e-9).ln());
+        let seconds = (logs.sum::<f64>() / weight).exp();
+        let best = told.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
+        let best = best.ok_or(Misfit::SpeedUnknown)?;
+        Ok(Self {
+            seconds,
+            runs,
+            bound: best.bound,
+            basis: best.basis,
+            samples: told.iter().map(|told| told.samples).sum(),
+        })
+    }
+}
+
+impl Predicted {
+    fn of(seen: &Seen<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<Self> {
+        let (from, to) = (Family::of(&seen.on.name), Family::of(&spec.name));
+        let work = match speeds.transfer(&from, &to) {
+            Some(transfer) => {
+                let published = replayed(seen, spec, runs, &Speeds::default())?;
+                let here = run_time::Seen::of(published, seen.work.mean_cores());
+                transfer.predict(&here).as_secs_f64()
+            }
+            None => replayed(seen, spec, runs, speeds)?,
+        };
+        let needs = |bytes: Option<Bytes>, mbps: Option<u32>, runs: u32| {
+            let mbps = mbps.filter(|mbps| *mbps > 0)?;
+            Some(bytes?.0 as f64 * 8.0 * f64::from(runs) / (f64::from(mbps) * 1e6))
+        };
+        let disk = needs(seen.work.disk, spec.ebs_baseline_mbps, runs);
+        // What waited for its disk waits longer where that sustains less.
+        let grown = match seen.work.disk_wait {
+            Some(wait) if !wait.is_zero() => {
+                let here = needs(seen.work.disk, seen.on.ebs_baseline_mbps, 1);
+                disk.zip(here)
+                    .map_or(0.0, |(there, here)| (there - here).max(0.0))
+            }
+            _ => 0.0,
+        };
+        let network = needs(seen.work.network, spec.network_baseline_mbps, runs);
+        let parts = [
+            (Bound::Work, work + grown),
+            (Bound::Disk, disk.unwrap_or(0.0)),
+            (Bound::Network, network.unwrap_or(0.0)),
+        ];
+        let longest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (bound, seconds) = longest.unwrap_or((Bound::Work, work));
+        Some(Self {
+            seconds,
+            bound,
+            basis: basis(&from, &to, speeds),
+            weight: match from.maker() == to.maker() {
+                true => SAME_MAKER,
+                false => 1.0,
+            },
+            samples: seen.runs,
+        })
+    }
+}
+
+/// Seconds of the work alone, by what the cores of both machines get done.
+fn replayed(seen: &Seen<'_>, spec: &TypeSpec, runs: u32, speeds: &Speeds) -> Option<f64> {
+    let from = speeds.cores(seen.on)?;
+    let cores = speeds.cores(spec)?;
+    let from = match seen.among_others {
+        true => from.all_loaded(),
+        false => from,
+    };
+    let share = f64::from(spec.vcpus) / f64::from(runs);
+    let crowded = speeds.crowding(seen.among_others, runs > 1);
+    Some(seen.work.replayed(&from, |busy| match runs {
+        1 => cores.rate(busy) / crowded,
+        _ => cores.rate_among_others(busy, share) / crowded,
+    }))
+}
+
+fn basis(from: &Family, to: &Family, speeds: &Speeds) -> Basis {
+    match from == to {
+        true => Basis::SameFamily,
+        false if speeds.is_learned(from) && speeds.is_learned(to) => Basis::Learned,
+        false => Basis::Published,
+    }
+}
+
+pub(crate) fn runs_a_machine(step: &Step<'_>, spec: &TypeSpec) -> u32 {
+    let by_cores = u64::from(spec.vcpus) * 1000 / step.cores.0.max(1);
+    let by_memory = usable(spec.memory).0 / step.memory.0.max(1);
+    let runs = by_cores.min(by_memory).min(u64::from(step.at_once));
+    u32::try_from(runs).unwrap_or(u32::MAX).max(1)
+}

@@ -1,0 +1,149 @@
+//! What a machine must have, and why an offer is not ranked.
+
+use std::fmt;
+
+use ebb_catalog::machine_type::{Devices, TypeSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::cheapest_type::usable;
+use crate::core_speed::Family;
+use crate::ranking::offer::{Limits, Offer, Step};
+
+/// Why an offer is not ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Misfit {
+    /// Fewer vCPUs than the step asks for.
+    Cores,
+    /// Too little memory beside what the system keeps.
+    Memory,
+    /// A program of the step is not known to exist for it.
+    Architecture,
+    /// Not the GPU that is needed, or one where none is.
+    Gpu,
+    /// Too little local disk.
+    LocalDisk,
+    /// It sustains less network than is needed.
+    Network,
+    /// It sustains less EBS bandwidth than is needed.
+    Ebs,
+    /// The policy leaves it out: family, region or market.
+    Policy,
+    /// It is not sold in a zone that may be used, or in which it is sold is not known.
+    Zone,
+    /// A licence holds the step to what it runs on.
+    Licence,
+    /// Its vCPUs are whole only while it mostly idles.
+    Burstable,
+    /// Bare metal, or an accelerator that no step here uses.
+    Special,
+    /// Nothing is known of how fast it is.
+    SpeedUnknown,
+    /// What moving the data there would cost is not known.
+    TransferUnknown,
+    /// How often it is taken away is not known.
+    InterruptionsUnknown,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Cores => "too few vCPUs",
+            Self::Memory => "too little memory",
+            Self::Architecture => "its programs are not known to exist for it",
+            Self::Gpu => "not the GPU that is needed",
+            Self::LocalDisk => "too little local disk",
+            Self::Network => "too little network",
+            Self::Ebs => "too little bandwidth to EBS",
+            Self::Policy => "left out by policy",
+            Self::Zone => "not known to be sold in a zone that may be used",
+            Self::Licence => "held by a licence",
+            Self::Burstable => "burstable",
+            Self::Special => "bare metal or special hardware",
+            Self::SpeedUnknown => "nothing is known of its speed",
+            Self::TransferUnknown => "the cost of moving its data there is not known",
+            Self::InterruptionsUnknown => "how often it is taken away is not known",
+        })
+    }
+}
+
+impl Misfit {
+    /// The name that travels.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Cores => "cores",
+            Self::Memory => "memory",
+            Self::Architecture => "architecture",
+            Self::Gpu => "gpu",
+            Self::LocalDisk => "local_disk",
+            Self::Network => "network",
+            Self::Ebs => "ebs",
+            Self::Policy => "policy",
+            Self::Zone => "zone",
+            Self::Licence => "licence",
+            Self::Burstable => "burstable",
+            Self::Special => "special",
+            Self::SpeedUnknown => "speed_unknown",
+            Self::TransferUnknown => "transfer_unknown",
+            Self::InterruptionsUnknown => "interruptions_unknown",
+        }
+    }
+}
+
+/// Whether a type has what is asked of it, whatever it costs and where.
+pub(crate) fn fits(step: &Step<'_>, spec: &TypeSpec, limits: &Limits) -> Result<(), Misfit> {
+    let has_gpu = |wanted: &Devices| {
+        let gpus = spec.gpus.as_ref();
+        gpus.is_some_and(|gpus| {
+            let same = gpus.name.eq_ignore_ascii_case(&wanted.name);
+            same && gpus.memory_each() >= wanted.memory_each()
+        })
+    };
+    let gpu = limits.gpu.as_ref().map_or(spec.gpus.is_none(), has_gpu);
+    let family = Family::of(&spec.name);
+    let families = limits.families.as_ref();
+    let licensed = limits.licensed_for.as_ref();
+    let checks = [
+        (
+            Misfit::Architecture,
+            limits.architectures.contains(&spec.architecture),
+        ),
+        (
+            Misfit::Licence,
+            licensed.is_none_or(|all| all.contains(&spec.name)),
+        ),
+        (Misfit::Special, !spec.metal && spec.accelerators.is_none()),
+        (Misfit::Burstable, !spec.burstable),
+        (Misfit::Gpu, gpu),
+        (
+            Misfit::Policy,
+            families.is_none_or(|all| all.contains(&family)),
+        ),
+        (Misfit::Cores, u64::from(spec.vcpus) * 1000 >= step.cores.0),
+        (Misfit::Memory, usable(spec.memory) >= step.memory),
+        (Misfit::LocalDisk, spec.local_disk >= limits.local_disk),
+        // What is not known does not reach what is asked for.
+        (
+            Misfit::Network,
+            spec.network_baseline_mbps >= limits.network_mbps,
+        ),
+        (Misfit::Ebs, spec.ebs_baseline_mbps >= limits.ebs_mbps),
+    ];
+    match checks.into_iter().find(|(_, holds)| !holds) {
+        Some((misfit, _)) => Err(misfit),
+        None => Ok(()),
+    }
+}
+
+/// Whether an offer may be taken where it is sold.
+pub(crate) fn may_be_taken(offer: &Offer<'_>, limits: &Limits) -> Result<(), Misfit> {
+    let regions = limits.regions.as_ref();
+    if !regions.is_none_or(|all| all.contains(offer.region)) {
+        return Err(Misfit::Policy);
+    }
+    let Some(wanted) = limits.zones.as_ref() else {
+        return Ok(());
+    };
+    let sold = offer.zones.is_some_and(|sold| !sold.is_disjoint(wanted));
+    sold.then_some(()).ok_or(Misfit::Zone)
+}

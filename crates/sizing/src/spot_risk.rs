@@ -1,0 +1,156 @@
+//! What an interruption costs, and when spot is not worth it.
+
+use ebb_catalog::spot_terms::SpotTerms;
+use ebb_telemetry::money::UsdPerHour;
+
+/// The hours that a month's share of interruptions is spread over.
+const HOURS_A_MONTH: f64 = UsdPerHour::HOURS_A_MONTH as f64;
+
+/// How often machines of a type are taken back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interruptions {
+    per_hour: f64,
+}
+
+impl Interruptions {
+    /// From the share of machines that were taken back in a month, as the Spot
+    /// Instance Advisor tells it; a constant hazard that gives this share. `None`
+    /// for what is no share.
+    pub fn from_monthly_share(share: f64) -> Option<Self> {
+        (0.0..1.0).contains(&share).then(|| Self {
+            per_hour: -(1.0 - share).ln() / HOURS_A_MONTH,
+        })
+    }
+
+    /// What the account itself saw, beside a month's share that stands for one
+    /// machine's month: the rate of a Poisson process with that as its prior.
+    #[must_use]
+    pub fn and_own(self, count: u32, machine_hours: u64) -> Self {
+        let hours = HOURS_A_MONTH + machine_hours as f64;
+        Self {
+            per_hour: (self.per_hour * HOURS_A_MONTH + f64::from(count)) / hours,
+        }
+    }
+
+    /// The chance that a run of so many hours is interrupted.
+    pub fn chance_within(self, hours: f64) -> f64 {
+        -(-self.per_hour * hours).exp_m1()
+    }
+
+    /// Machine hours until a run of `hours` has ended, when each interruption
+    /// begins it anew: `(exp(l h) - 1) / l`, the mean time to the first gap of `h`
+    /// in a Poisson process of rate `l`.
+    pub fn hours_to_end(self, hours: f64) -> f64 {
+        let exponent = self.per_hour * hours;
+        match exponent < 1e-9 {
+            true => hours,
+            false => exponent.exp_m1() / self.per_hour,
+        }
+    }
+
+    /// The same of a run that goes on from its last checkpoint, one each so many hours:
+    /// as many short runs, one after the other.
+    pub fn hours_to_end_from(self, hours: f64, checkpoint: Option<f64>) -> f64 {
+        match checkpoint.filter(|every| *every > 0.0 && *every < hours) {
+            Some(every) => self.hours_to_end(every) * hours / every,
+            None => self.hours_to_end(hours),
+        }
+    }
+
+    /// The length of run from which on demand is cheaper, where spot costs
+    /// `part` of it; `None` when that is never.
+    pub fn break_even_hours(self, part: f64) -> Option<f64> {
+        if part >= 1.0 {
+            return Some(0.0);
+        }
+        if self.per_hour <= 0.0 || part <= 0.0 {
+            return None;
+        }
+        let dearer = |hours: f64| self.hours_to_end(hours) * part >= hours;
+        let (mut low, mut high) = (0.0, 1.0);
+        while !dearer(high) {
+            low = high;
+            high *= 2.0;
+        }
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            match dearer(middle) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Some(high)
+    }
+}
+
+/// How often a spot machine is taken back; `None` where neither the advisor nor the
+/// account's own past tells.
+pub fn interruptions(terms: &SpotTerms) -> Option<Interruptions> {
+    let told = terms.taken_back_ppm.map(|ppm| f64::from(ppm) / 1e6);
+    let told = told.and_then(Interruptions::from_monthly_share);
+    match (told, terms.own) {
+        (told, None) => told,
+        (Some(told), Some(own)) => Some(told.and_own(own.count, own.machine_hours)),
+        (None, Some(own)) if own.machine_hours > 0 => {
+            let never = Interruptions::from_monthly_share(0.0)?;
+            // One more than was seen: what did not happen yet may.
+            Some(never.and_own(own.count.saturating_add(1), own.machine_hours))
+        }
+        (None, Some(_)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_runs_hardly_meet_an_interruption_and_long_ones_pay_for_many() {
+        let often = Interruptions::from_monthly_share(0.5).expect("a share");
+        assert!((often.hours_to_end(1.0) - 1.0).abs() < 0.001);
+        assert!(often.hours_to_end(2_000.0) > 5_000.0);
+        let never = Interruptions::from_monthly_share(0.0).expect("a share");
+        assert_eq!(never.hours_to_end(100.0), 100.0);
+        assert_eq!(Interruptions::from_monthly_share(1.0), None);
+    }
+
+    #[test]
+    fn from_a_checkpoint_only_what_came_after_it_is_done_again() {
+        let often = Interruptions::from_monthly_share(0.9).expect("a share");
+        let whole = often.hours_to_end(500.0);
+        let from = |every| often.hours_to_end_from(500.0, every);
+        assert_eq!(
+            (from(None), from(Some(500.0)), from(Some(0.0))),
+            (whole, whole, whole)
+        );
+        let hourly = from(Some(1.0));
+        assert!(hourly > 500.0 && hourly < 501.0, "{hourly}");
+        assert!(from(Some(1.0)) < from(Some(100.0)) && from(Some(100.0)) < whole);
+    }
+
+    #[test]
+    fn own_interruptions_count_as_far_as_they_were_watched_for() {
+        let told = Interruptions::from_monthly_share(0.1).expect("a share");
+        let check = |count, hours, expect: f64| {
+            let own = told.and_own(count, hours);
+            let chance = own.chance_within(HOURS_A_MONTH);
+            assert!(
+                (chance - expect).abs() < 0.005,
+                "{count} in {hours} h: {chance}"
+            );
+        };
+        check(0, 0, 0.1);
+        check(0, 7_300, 0.0095);
+        check(100, 73_000, 0.629);
+    }
+
+    #[test]
+    fn at_the_break_even_length_both_cost_the_same() {
+        let often = Interruptions::from_monthly_share(0.2).expect("a share");
+        let hours = often.break_even_hours(0.4).expect("there is one");
+        assert!((often.hours_to_end(hours) * 0.4 - hours).abs() < 1e-6 * hours);
+        assert_eq!(often.break_even_hours(1.0), Some(0.0));
+        let never = Interruptions::from_monthly_share(0.0).expect("a share");
+        assert_eq!(never.break_even_hours(0.4), None);
+    }
+}
