@@ -3,6 +3,8 @@
 use ebb_telemetry::identity::AccountId;
 use serde::{Deserialize, Serialize};
 
+pub const BY_RESOURCE: &str = "bill by resource";
+
 /// How the gap of a call that covers all regions begins.
 pub const ALL_REGIONS: &str = "all regions";
 

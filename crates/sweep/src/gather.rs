@@ -8,7 +8,6 @@ mod paid;
 mod sold;
 
 pub use listed::{Listed, Renew};
-pub(crate) use paid::BY_RESOURCE;
 pub use paid::{Paid, Wanted};
 pub use sold::Sold;
 

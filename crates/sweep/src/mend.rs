@@ -2,7 +2,7 @@
 
 use ebb_model::visibility_gap::Gap;
 
-use crate::gather::BY_RESOURCE;
+use ebb_model::visibility_gap::BY_RESOURCE;
 
 /// How cost by resource is switched on.
 pub const COST_OPT_IN: &str = "in the console: Billing and Cost Management > Cost Management \

@@ -41,8 +41,6 @@ const METRICS_PER_IDLE_TIME: u32 = 6;
 /// a metric is paid for whatever its length.
 const METRICS_SLACK: Duration = Duration::from_secs(15 * 60);
 
-pub(crate) const BY_RESOURCE: &str = "bill by resource";
-
 /// How the opt-in is switched on.
 const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
      Resource-level data at daily granularity under Billing and Cost Management > Cost \
@@ -153,7 +151,7 @@ impl Paid {
         if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
             // Asking again at every sweep would cost money for the same refusal.
             if let Some(refused) = &kept.refused {
-                gap(BY_RESOURCE, refused.clone());
+                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
             }
             gaps.extend(kept.others.iter().cloned());
             return;
@@ -164,7 +162,7 @@ impl Paid {
         let least = 2 + tags.len() as u64;
         let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
         if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
-            return gap(BY_RESOURCE, spent());
+            return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
         }
         let before = source.requests();
         let by_node = source.by_resource(wanted.now).await;
@@ -184,7 +182,7 @@ impl Paid {
             Ok(by_node) => bill.by_node = by_node,
             Err(error) => {
                 let refused = Refused::from(error).and("; ").and(OPT_IN);
-                gap(BY_RESOURCE, refused.clone());
+                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
                 bill.refused = Some(refused);
             }
         }

@@ -27,7 +27,7 @@ const COLUMNS: usize = 78;
 
 /// What changed of a report, as an email.
 pub fn email(report: &Report, changes: &Changes) -> EmailParts {
-    let page = Page::told(report, changes);
+    let page = super::view::page_of_changes(report, changes);
     let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
     let tag = tag.unwrap_or_default();
     let counts = changes.counts();

@@ -189,3 +189,53 @@ fn keep(name: &str, written: &[String]) {
         std::fs::write(folder.join(format!("{name}.{kind}")), text).expect("it is written");
     }
 }
+
+#[test]
+fn every_form_says_the_same_total_and_its_parts_add_up_to_it() {
+    let report = sample::overlapping();
+    let (known, at_most) = (
+        report.totals.saving_a_month,
+        report.totals.at_most.saving_a_month,
+    );
+    let line = format!("{known} a month, and at most {at_most} more, in 12 findings");
+    let news = sample::all_new(&report);
+    let mail = email(&report, &news);
+    let forms = [
+        super::table(&report, &super::Look::PLAIN, &Zone::utc()),
+        super::markdown(&report, &Zone::utc()),
+        slack(&report, &news).to_string(),
+        mail.subject,
+        mail.text,
+    ];
+    for form in forms {
+        assert!(form.contains(&line), "no {line} in\n{form}");
+    }
+    for page in [html(&report, &Zone::utc()), mail.html] {
+        assert!(
+            page.contains(&format!("{known}")) && page.contains(&format!("at most {at_most} more"))
+        );
+    }
+    let value: serde_json::Value = serde_json::from_str(&super::json(&report)).expect("JSON");
+    let of_json = |value: &serde_json::Value| value.as_str().and_then(Usd::parse);
+    let totals = &value["totals"];
+    assert_eq!(of_json(&totals["saving_a_month_usd"]), Some(known));
+    assert_eq!(
+        of_json(&totals["at_most"]["saving_a_month_usd"]),
+        Some(at_most)
+    );
+    let text = super::csv(&report);
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = lines.next().expect("a head");
+    let place = head
+        .iter()
+        .rev()
+        .position(|name| *name == "counted_saving_a_month_usd");
+    let place = place.expect("a column");
+    let counted = lines.filter_map(|cells| Usd::parse(cells[cells.len() - 1 - place]));
+    assert_eq!(counted.sum::<Usd>(), known + at_most);
+    let of_owner = |owner: &str| report.part(|one| one == Some(owner)).totals;
+    let parts = ["owner-0", "owner-1", "owner-2"].map(of_owner);
+    let sums = |of: fn(&ebb_model::report::Totals) -> Usd| parts.iter().map(of).sum::<Usd>();
+    assert_eq!(sums(|totals| totals.saving_a_month), known);
+    assert_eq!(sums(|totals| totals.at_most.saving_a_month), at_most);
+}

@@ -391,3 +391,32 @@ fn region() -> Region {
 fn at(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
+
+/// Twelve findings of three owners; of some a part or nothing is counted.
+pub(crate) fn overlapping() -> Report {
+    let mut report = many(12);
+    let bases = [
+        ebb_model::cost::PriceBasis::Bill,
+        ebb_model::cost::PriceBasis::ListPrice,
+        ebb_model::cost::PriceBasis::ListPriceAsUpperBound,
+    ];
+    for (n, finding) in report.findings.iter_mut().enumerate() {
+        finding.resource.owner = Some(format!("owner-{}", n % 3));
+        let Some(cost) = &mut finding.cost else {
+            continue;
+        };
+        let cents = i64::try_from(n).expect("few") * 333_333 + 5_000;
+        cost.saving_a_month = Usd::from_micros(cents * 7);
+        cost.basis = bases[n / 2 % 3];
+        cost.counted = (n % 2 == 1).then(|| ebb_model::savings::Counted {
+            sums: ebb_model::savings::Sums {
+                saving_a_month: Usd::from_micros(cents * i64::from(n % 4 == 1)),
+                ..ebb_model::savings::Sums::default()
+            },
+            rest_counted_by: Some("idle_node/eu-central-1/i-0aaa".into()),
+        });
+    }
+    let findings = report.findings.clone();
+    report.totals.sum_up(&findings);
+    report
+}

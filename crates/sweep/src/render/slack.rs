@@ -29,7 +29,7 @@ const DETAILS: usize = 5;
 /// What changed of a report, as the body of a post: sums, then what is new or grew by
 /// dollars, then what was resolved.
 pub fn slack(report: &Report, changes: &Changes) -> Value {
-    let page = Page::told(report, changes);
+    let page = super::view::page_of_changes(report, changes);
     let headline = headline(&page);
     let mut digest = Digest::new(&headline);
     let title = json!({"type": "plain_text", "text": clip(&headline, MAX_HEADER)});

@@ -183,24 +183,24 @@ impl Page {
             coverage: coverage(report),
         }
     }
+}
 
-    /// The same for a reader who is told what changed: news first, and each finding
-    /// marked by what is new about it to them.
-    pub(super) fn told(report: &Report, changes: &Changes) -> Self {
-        let mut page = Self::of(report, &Zone::utc());
-        for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
-            card.change = changes.word(&finding.id);
-        }
-        page.news.push(changes.counts());
-        let resolved = changes.resolved.iter().take(RESOLVED);
-        page.news
-            .extend(resolved.map(|one| format!("Resolved: {}", resolved_line(one))));
-        let more = changes.resolved.len().saturating_sub(RESOLVED);
-        if more > 0 {
-            page.news.push(format!("… and {more} more resolved"));
-        }
-        page
+/// The same for a reader who is told what changed: news first, and each finding
+/// marked by what is new about it to them.
+pub(super) fn page_of_changes(report: &Report, changes: &Changes) -> Page {
+    let mut page = Page::of(report, &Zone::utc());
+    for (card, finding) in page.cards.iter_mut().zip(&report.findings) {
+        card.change = changes.word(&finding.id);
     }
+    page.news.push(changes.counts());
+    let resolved = changes.resolved.iter().take(RESOLVED);
+    page.news
+        .extend(resolved.map(|one| format!("Resolved: {}", resolved_line(one))));
+    let more = changes.resolved.len().saturating_sub(RESOLVED);
+    if more > 0 {
+        page.news.push(format!("… and {more} more resolved"));
+    }
+    page
 }
 
 /// Resolved findings that a message names.
