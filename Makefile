@@ -53,7 +53,7 @@ lint:
 	  $(CARGO) build $(EVERYTHING) --all-targets
 
 bench-inventory: ## Gather 100,000 instances and 50,000 jobs of 30 accounts from a fast fake; calls and their cost
-	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --features arrivals --bench inventory
+	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench inventory
 
 picture: ## Draw the picture in README.md anew; needs chromium
 	cargo run -q -p ebb-cli -- scan --demo --format html > $(CARGO_TARGET_DIR)/report.html
@@ -85,12 +85,12 @@ bench-probe: ## Measure what the probe costs, beside what is installed today (ro
 # A target folder of its own: another profile would make everybody build anew.
 bench-sweep: ## Measure a sweep of 1,000 to 100,000 nodes; LAKE=1 with the lake, which builds for half an hour
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep \
-	  --features $(if $(LAKE),lake,arrivals) --bench sweep
+	  $(if $(LAKE),--features lake) --bench sweep
 
 bench-tune: ## Measure ranking, the API and its real program; the program's first release build takes half an hour
 	CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) build --release -p ebb-tune-lambda
 	EBB_TUNE=$$(ls $(EBB_CACHE)/bench-target/*/release/ebb-tune) \
-	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-sweep --bench tune
+	  CARGO_TARGET_DIR=$(EBB_CACHE)/bench-target $(CARGO) bench -p ebb-api --bench tune
 
 DATA ?= eval/histories
 bench-verdicts: ## Score idle verdicts on labelled histories, beside published rules; DATA=DIR for others

@@ -10,19 +10,30 @@ use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
-use ebb_sweep::changes::{Changes, since};
-use ebb_sweep::gather::Account;
-use ebb_sweep::render::{
-    self, Colour, Hello, Look, Zone, csv, email, event, events, focus, html, json, markdown, sarif,
-    slack, table,
-};
-use ebb_sweep::report_file;
+use ebb_notify::cloud_event::{event, events};
+use ebb_notify::diff::{Changes, since};
+use ebb_notify::email_digest::email;
+use ebb_notify::slack_digest::slack;
+use ebb_notify::welcome::Hello;
+use ebb_report::csv::csv;
+use ebb_report::focus::focus;
+use ebb_report::html::html;
+use ebb_report::json::json;
+use ebb_report::markdown::markdown;
+use ebb_report::sarif::sarif;
+use ebb_report::table::table;
+use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::zone::Zone;
+use ebb_sweep::collect::account::Account;
+
 use ebb_sweep::scan::{Known, scan};
 use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::targets::block_on;
+use ebb_notify::welcome;
+use ebb_report::report_file;
 
 /// Nodes that are in the inventory at most; the others are hosts.
 const MAX_INSTANCES: usize = 100;
@@ -115,8 +126,8 @@ fn check_messages(report: &Report, changes: &Changes) {
         check_plain(&event.body);
     }
     let hello = Hello::of(report, Some(report.at), Some(true));
-    check_value(&render::slack_hello(&hello));
-    let mail = render::email_hello(&hello);
+    check_value(&welcome::slack_hello(&hello));
+    let mail = welcome::email_hello(&hello);
     check_plain(&mail.text);
     check_markup(&mail.html);
 }

@@ -6,8 +6,8 @@ mod secret;
 mod settings;
 
 use anyhow::{Context, Result};
-use ebb_sweep::deadline::Deadline;
-use ebb_sweep::reason::reason;
+use ebb_cloud::error_chain::reason;
+use ebb_ingest::deadline::Deadline;
 use jiff::Timestamp;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;

@@ -6,11 +6,11 @@ use ebb_cloud::aws::{
     AwsPrices, AwsQueue, AwsSecrets, AwsTopic, Beside,
 };
 use ebb_cloud::ports::{Chat, Events, Mailer, Topic};
+use ebb_ingest::deadline::Deadline;
+use ebb_ingest::fold::folder::Limits;
 use ebb_lake::Lake;
-use ebb_sweep::deadline::Deadline;
-use ebb_sweep::fold::Limits;
-use ebb_sweep::gather::Account;
-use ebb_sweep::publish::Channels;
+use ebb_notify::digest::Channels;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config, Ports, Summary};
 use jiff::Timestamp;
 

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, anyhow, ensure};
 use ebb_cloud::aws::{Beside, MemberRole, SPOT_ADVISOR};
-use ebb_sweep::publish::Addresses;
+use ebb_notify::digest::Addresses;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::shard::Shard;
 

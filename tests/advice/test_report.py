@@ -9,10 +9,10 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from program import ROOT, ebb, needs_program
 
-_SCHEMA = json.loads((ROOT / "crates/sweep/schema/report.schema.json").read_text())
+_SCHEMA = json.loads((ROOT / "crates/report/schema/report.schema.json").read_text())
 
 # What a deployment's report has and a scan's has not; a test of Rust holds it to be one.
-_HISTORY = json.loads((ROOT / "crates/sweep/schema/history.example.json").read_text())
+_HISTORY = json.loads((ROOT / "crates/report/schema/history.example.json").read_text())
 
 
 def _strict(schema: Any) -> Any:

@@ -29,7 +29,8 @@ use ebb_model::inventory::Inventory;
 use ebb_model::inventory::batch::job::JobStatus;
 use ebb_model::inventory::batch::queue_time::WaitCause;
 use ebb_model::policy::Policy;
-use ebb_sweep::gather::{self, Account};
+use ebb_sweep::collect::account::Account;
+use ebb_sweep::collect::inventory;
 use ebb_sweep::scan;
 use ebb_telemetry::identity::{AccountId, Region};
 use ebb_telemetry::money::Usd;
@@ -104,7 +105,7 @@ async fn gathered(account: &Simulated, all: &Accounts) -> Result<Inventory> {
         prices: None,
         regions: &regions,
     };
-    Ok(gather::inventory(&asked).await)
+    Ok(inventory::inventory(&asked).await)
 }
 
 /// The instances of the second account by region.

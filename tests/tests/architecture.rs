@@ -42,45 +42,90 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "ebb-telemetry",
         ],
     ),
+    (
+        "ebb-ingest",
+        &[
+            "ebb-lake",
+            "ebb-cloud",
+            "ebb-node-state",
+            "ebb-model",
+            "ebb-wire",
+            "ebb-telemetry",
+        ],
+    ),
+    ("ebb-report", &["ebb-model", "ebb-telemetry"]),
+    (
+        "ebb-notify",
+        &["ebb-report", "ebb-cloud", "ebb-model", "ebb-telemetry"],
+    ),
+    (
+        "ebb-api",
+        &[
+            "ebb-workflows",
+            "ebb-report",
+            "ebb-cloud",
+            "ebb-model",
+            "ebb-catalog",
+            "ebb-telemetry",
+        ],
+    ),
     ("ebb-protocol-model", &[]),
     (HARNESS, &[]),
     (
         "ebb-sweep",
         &[
+            "ebb-notify",
+            "ebb-report",
+            "ebb-ingest",
+            "ebb-lake",
+            "ebb-cloud",
             "ebb-analysis",
             "ebb-node-state",
             "ebb-model",
             "ebb-catalog",
             "ebb-telemetry",
-            "ebb-wire",
-            "ebb-lake",
-            "ebb-cloud",
-            "ebb-workflows",
         ],
     ),
     (
         "ebb-cli",
         &[
             "ebb-sweep",
+            "ebb-api",
+            "ebb-notify",
+            "ebb-report",
+            "ebb-workflows",
+            "ebb-ingest",
+            "ebb-cloud",
             "ebb-analysis",
             "ebb-node-state",
             "ebb-model",
             "ebb-catalog",
             "ebb-telemetry",
-            "ebb-cloud",
-            "ebb-workflows",
         ],
     ),
     (
         "ebb-sweeper-lambda",
-        &["ebb-sweep", "ebb-telemetry", "ebb-cloud", "ebb-lake"],
+        &[
+            "ebb-sweep",
+            "ebb-notify",
+            "ebb-ingest",
+            "ebb-lake",
+            "ebb-cloud",
+            "ebb-telemetry",
+        ],
     ),
-    ("ebb-tune-lambda", &["ebb-sweep", "ebb-cloud"]),
+    ("ebb-tune-lambda", &["ebb-api", "ebb-cloud"]),
 ];
 const ANY: [&str; 3] = ["ebb-tests", "eval", "ebb-fuzz"];
 
 /// What only tests may name.
-const FOR_TESTS: &[(&str, &str)] = &[("ebb-probe", "ebb-node-state"), ("ebb-sweep", "ebb-sizing")];
+const FOR_TESTS: &[(&str, &str)] = &[
+    ("ebb-probe", "ebb-node-state"),
+    ("ebb-report", "ebb-workflows"),
+    ("ebb-notify", "ebb-catalog"),
+    ("ebb-api", "ebb-sizing"),
+    ("ebb-sweep", "ebb-wire"),
+];
 
 /// The harness, which the tests of every crate may use.
 const HARNESS: &str = "ebb-test-support";

@@ -4,8 +4,9 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use ebb_api::http::{Answer, Request};
+use ebb_api::service::Service;
 use ebb_cloud::aws::{AwsConfig, AwsObjects};
-use ebb_sweep::tune::api::{Answer, Request, Service};
 use jiff::Timestamp;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use tracing_subscriber::EnvFilter;

@@ -12,7 +12,7 @@ use ebb_catalog::catalog::Catalogue;
 use ebb_cloud::endpoint::Endpoint;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::report::selection::{Selection, TagFilter};
-use ebb_sweep::render::Zone;
+use ebb_report::zone::Zone;
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::{Usd, UsdPerHour};
 

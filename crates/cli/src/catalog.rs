@@ -90,10 +90,12 @@ mod of_bucket {
         AwsConfig, AwsInventory, AwsMarkets, AwsObjects, AwsPrices, SPOT_ADVISOR,
     };
     use ebb_cloud::ports::InventorySource;
-    use ebb_sweep::catalogue;
+
     use ebb_telemetry::identity::Region;
 
     use super::*;
+    use ebb_cloud::documents::prices;
+    use ebb_sweep::collect::catalog_refresh;
 
     async fn connect(place: &Place) -> Result<AwsConfig> {
         let region: Option<&Region> = place.bucket_region.as_ref();
@@ -102,7 +104,7 @@ mod of_bucket {
 
     pub(super) async fn load(place: &Place, bucket: &str) -> Result<Refreshed> {
         let objects = AwsObjects::new(&connect(place).await?, bucket);
-        let told = catalogue::load(&objects).await;
+        let told = prices::load(&objects).await;
         told.with_context(|| format!("no prices can be read of {bucket}"))
     }
 
@@ -125,7 +127,7 @@ mod of_bucket {
             AwsMarkets::new(&config, SPOT_ADVISOR),
         );
         let now = Timestamp::now();
-        let (told, gaps) = catalogue::refresh(&prices, Some(&markets), &regions, now).await;
+        let (told, gaps) = catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
         for gap in &gaps {
             eprintln!("{}: {}", gap.scope, gap.reason);
         }
@@ -155,9 +157,9 @@ mod of_bucket {
             (None, bucket) => {
                 let bucket = bucket.as_deref().unwrap_or_default();
                 let objects = AwsObjects::new(&config, bucket);
-                let kept = catalogue::save(&objects, &all).await;
+                let kept = prices::save(&objects, &all).await;
                 kept.with_context(|| format!("prices cannot be kept in {bucket}"))?;
-                let kept = format!("{bucket}/{}", catalogue::KEY);
+                let kept = format!("{bucket}/{}", prices::KEY);
                 (kept, "the next sweep goes".to_owned())
             }
         };

@@ -4,16 +4,18 @@ use anyhow::{Context, Result, bail};
 use ebb_cloud::ports::Objects;
 use ebb_model::decision::{Decision, Verb};
 use ebb_model::report::Report;
-use ebb_sweep::decisions;
-use ebb_sweep::publish::LATEST_JSON;
-use ebb_sweep::render::Zone;
-use ebb_sweep::report_file;
+
+use ebb_cloud::documents::report_files::LATEST_JSON;
+use ebb_report::zone::Zone;
+
 use ebb_telemetry::safe_text::one_line;
 use jiff::Timestamp;
 
 use crate::args::{BucketArgs, DecideArgs, FindingsArgs, FindingsCommand};
 use crate::output::{self, Outcome};
 use crate::scan;
+use ebb_cloud::documents::decisions;
+use ebb_report::report_file;
 
 /// 10,000 findings take about 30 MB.
 const MAX_REPORT_BYTES: u64 = 256 << 20;
@@ -158,7 +160,7 @@ mod tests {
     async fn swept(objects: &FakeObjects) -> Report {
         let policy = Policy::default();
         let demo = crate::demo::load(&policy).expect("the demo");
-        let account = ebb_sweep::gather::Account {
+        let account = ebb_sweep::collect::account::Account {
             inventory: &demo.inventory,
             metrics: None,
             bill: None,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_model::advice::step::StepAdvice;
-use ebb_sweep::tune::summary::{self, Summary};
+use ebb_report::step_summary::Summary;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::safe_text::one_line;
 use ebb_workflows::export::{Form, changed_steps};
@@ -21,6 +21,7 @@ use crate::args::{ImportArgs, ImportKind, StepOrder, TuneFormat};
 use crate::output::{self, Outcome};
 use crate::snakefile;
 use crate::tune;
+use ebb_report::step_summary;
 
 /// A person waits this long without asking how far it is.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Outcome> {
         eprintln!("ebb: {note}");
     }
     let mut steps = imported.advice(args.input);
-    summary::sort(&mut steps, args.sort.into());
+    step_summary::sort(&mut steps, args.sort.into());
     if let (Some(snakefile), TuneFormat::Snakemake) = (&snakefile, args.form.format) {
         check_rules(snakefile, &steps)?;
     }
@@ -101,8 +102,8 @@ fn write(args: &ImportArgs, summary: &Summary<'_>, steps: &[StepAdvice]) -> Resu
         None => output::look().columns,
     };
     let text = match args.form.format {
-        TuneFormat::Table => summary::table(summary, steps, columns),
-        TuneFormat::Json => safe_text::json(&summary::json(summary, steps)).into_owned(),
+        TuneFormat::Table => step_summary::table(summary, steps, columns),
+        TuneFormat::Json => safe_text::json(&step_summary::json(summary, steps)).into_owned(),
         _ => return tune::write(steps, &args.form),
     };
     output::write(&text, args.form.output.as_deref())
@@ -179,7 +180,7 @@ impl From<ImportKind> for Kind {
     }
 }
 
-impl From<StepOrder> for summary::Order {
+impl From<StepOrder> for step_summary::Order {
     fn from(order: StepOrder) -> Self {
         match order {
             StepOrder::Saving => Self::Saving,

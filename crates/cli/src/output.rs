@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use ebb_telemetry::safe_text;
 
-use ebb_sweep::render::{Colour, Look, Zone};
+use ebb_report::terminal_style::{Colour, Look};
+use ebb_report::zone::Zone;
 
 /// How the program ends. The numbers are part of its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

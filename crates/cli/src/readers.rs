@@ -9,7 +9,7 @@ use ebb_model::bill::{BilledDay, ResourceCost};
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
 use ebb_model::visibility_gap::Gap;
-use ebb_sweep::gather::Account;
+use ebb_sweep::collect::account::Account;
 use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 

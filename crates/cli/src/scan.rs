@@ -24,13 +24,15 @@ use ebb_model::policy::stated_price::StatedPrice;
 use ebb_model::report::Report;
 use ebb_telemetry::safe_text;
 
-use ebb_sweep::gather::Account;
-use ebb_sweep::render::{self, Look, Zone};
+use ebb_report::terminal_style::Look;
+use ebb_report::zone::Zone;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::explained;
 
 use crate::args::{Format, ScanArgs};
 use crate::demo;
 use crate::output::{self, Outcome};
+use ebb_report::{csv, focus, html, json, markdown, sarif, table};
 
 pub(crate) fn run(args: &ScanArgs, zone: &Zone) -> Result<Outcome> {
     let output = args.output.as_deref();
@@ -157,13 +159,13 @@ fn format(asked: Option<Format>, output: Option<&Path>) -> Result<Format> {
 
 fn rendered(report: &Report, format: Format, look: &Look, zone: &Zone) -> String {
     match format {
-        Format::Table => render::table(report, look, zone),
-        Format::Json => safe_text::json(&render::json(report)).into_owned(),
-        Format::Html => render::html(report, zone),
-        Format::Csv => render::csv(report),
-        Format::Markdown => render::markdown(report, zone),
-        Format::Focus => render::focus(report),
-        Format::Sarif => safe_text::json(&render::sarif(report)).into_owned(),
+        Format::Table => table::table(report, look, zone),
+        Format::Json => safe_text::json(&json::json(report)).into_owned(),
+        Format::Html => html::html(report, zone),
+        Format::Csv => csv::csv(report),
+        Format::Markdown => markdown::markdown(report, zone),
+        Format::Focus => focus::focus(report),
+        Format::Sarif => safe_text::json(&sarif::sarif(report)).into_owned(),
     }
 }
 

@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use ebb_api::http::{Answer, Request};
+use ebb_api::service::Service;
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::fake::{FakeClock, FakeObjects};
-use ebb_sweep::publish::LATEST_JSON;
-use ebb_sweep::tune::api::{Answer, Request, Service};
 use jiff::Timestamp;
 
 use crate::args::ServeArgs;

@@ -11,10 +11,11 @@ use ebb_model::advice::spot_wish::SPOT_TYPES;
 use ebb_model::advice::step::StepAdvice;
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
-use ebb_sweep::gather::Account;
-use ebb_sweep::render::{Zone, price_ages};
-use ebb_sweep::report_file;
-use ebb_sweep::tune::{self, Reasoned};
+use ebb_report::page::price_ages::lines as price_ages;
+use ebb_report::zone::Zone;
+use ebb_sweep::collect::account::Account;
+
+use ebb_report::step_advice::Reasoned;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::safe_text::counted;
 use ebb_workflows::export as text;
@@ -24,6 +25,7 @@ use crate::args::{Form, Source, TuneArgs, TuneFormat};
 use crate::demo;
 use crate::output::{self, Outcome};
 use crate::text_file;
+use ebb_report::{report_file, step_advice, step_table};
 
 /// 10,000 findings take about 30 MB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &TuneArgs, zone: &Zone) -> Result<Outcome> {
     if let Some((what, name)) = args.step.as_deref().zip(args.name.as_deref()) {
         return target::run(&report, (what, name), &args.form, zone);
     }
-    let all = tune::steps(&report);
+    let all = step_advice::steps(&report);
     let is_wanted = |step: &&StepAdvice| args.step.as_ref().is_none_or(|name| step.step == *name);
     let steps: Vec<StepAdvice> = all.iter().filter(is_wanted).cloned().collect();
     if let (Some(name), true) = (&args.step, steps.is_empty()) {
@@ -96,7 +98,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
             let value = json!({"schema": "ebb.tune/2", "steps": steps});
             safe_text::json(&format!("{value:#}\n")).into_owned()
         }
-        None => tune::table(steps, terminal) + &aged(ages),
+        None => step_table::table(steps, terminal) + &aged(ages),
     };
     output::write(&written, output)
 }

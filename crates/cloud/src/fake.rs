@@ -2,10 +2,10 @@
 //! message comes again until it is deleted, a conditional write sees versions.
 //! A clone is another client of the same fake. No SDK is needed for any of this.
 
-mod account;
-mod clock;
-mod markets;
-mod objects;
+pub mod account;
+pub mod clock;
+pub mod markets;
+pub mod objects;
 mod outbox;
 mod queue;
 mod secrets;

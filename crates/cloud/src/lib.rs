@@ -5,7 +5,9 @@
 pub mod accounts;
 #[cfg(feature = "aws")]
 pub mod aws;
+pub mod documents;
 pub mod endpoint;
+pub mod error_chain;
 #[cfg(feature = "webhook")]
 pub mod events;
 pub mod failing;

@@ -1,7 +1,7 @@
 //! What Ebb asks of a cloud, as narrow traits over domain types. No SDK is named
 //! here, and nothing here changes a resource of the user's.
 
-mod metrics;
+pub mod metrics;
 
 pub use metrics::{
     METRICS_PER_FAMILY, METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC, Stream,

@@ -3,8 +3,8 @@
 
 mod bucket;
 mod folder;
-mod objects;
-mod queue;
+pub mod objects;
+pub mod queue;
 
 pub use objects::StoreObjects;
 pub use queue::ObjectQueue;

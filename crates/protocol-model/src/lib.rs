@@ -1,7 +1,7 @@
 //! A model of how sweeps take in each arrival exactly once: receive, commit under a batch
 //! number, delete, store the state, and forget the oldest probe starts. The checker visits
 //! every order of steps of two sweeps, with crashes, redelivery and changes of the number of
-//! shards at any point. Nothing here runs in production; `ebb_sweep::fold` is what it models.
+//! shards at any point. Nothing here runs in production; `ebb_ingest::fold` is what it models.
 //!
 //! Each heartbeat of the model is of a probe start of its own, all of one node, and a later
 //! number is a later time.

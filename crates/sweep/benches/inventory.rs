@@ -26,7 +26,10 @@ use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_model::policy::metrics::MetricsPolicy;
 use ebb_model::visibility_gap::Gap;
 use ebb_node_state::fleet_state::FleetState;
-use ebb_sweep::gather::{self, Account, Paid, Wanted};
+use ebb_sweep::collect::account::Account;
+use ebb_sweep::collect::inventory;
+use ebb_sweep::collect::metered_calls::Paid;
+use ebb_sweep::collect::metered_calls::budget::Wanted;
 use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
 use ebb_telemetry::money::Usd;
 use ebb_telemetry::units::Share;
@@ -325,7 +328,7 @@ async fn measure() -> (Duration, usize, usize, u64, u64, u64) {
         regions: &[],
     };
     let begun = Instant::now();
-    let inventory = gather::inventory(&account).await;
+    let inventory = inventory::inventory(&account).await;
     let policy = MetricsPolicy {
         // The bill of so many machines alone is more than the default dollar.
         paid_calls_usd_micros_a_day: 20_000_000,

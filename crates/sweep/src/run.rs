@@ -22,14 +22,20 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::catalogue::BestKnown;
-use crate::deadline::Deadline;
-use crate::fold::{FoldError, Folder, Folding, Limits, Work};
-use crate::gather::{self, Account, Renew};
-use crate::publish::{self, Channels, Failure, News, Word};
-use crate::remembered::{self, Remembered, Stored};
+use crate::collect::account::Account;
+use crate::collect::cache;
+use crate::collect::price_list::Renew;
+use crate::publish;
 use crate::scan::{self, Before};
-use crate::truth::Truth;
+use ebb_cloud::documents::prices::BestKnown;
+use ebb_ingest::deadline::Deadline;
+use ebb_ingest::event_log::Truth;
+use ebb_ingest::fold::folder::{FoldError, Folder, Folding, Limits};
+use ebb_ingest::fold::working_state::Work;
+use ebb_notify::delivery_state::{Remembered, Stored};
+use ebb_notify::digest::{Channels, News, Word};
+use ebb_notify::retry::Failure;
+use ebb_notify::{delivery_state, digest};
 
 /// How far back finished steps are looked at: what a bill by resource reaches back,
 /// and about as long as a pipeline stays the same.
@@ -205,7 +211,7 @@ pub async fn sweep(
         return Ok(Summary::of_folding(at, folding));
     }
     let others = Others::read(&folder, &work).await?;
-    let loaded = remembered::load(ports.objects, REPORTS).await;
+    let loaded = delivery_state::load(ports.objects, REPORTS).await;
     let (mut remembered, condition) = loaded.map_err(SweepError::Remembered)?;
     let when = (Renew::old(deadline.for_lists()), at);
     let intake_gaps = folding.gaps();
@@ -227,13 +233,15 @@ pub async fn sweep(
         remembered: &mut remembered,
     };
     // What is about to be sent is stored first: after a crash it has the same identifiers.
-    let stored = match publish::plan(&ports.channels, &mut news).await {
-        true => remembered::save(ports.objects, REPORTS, news.remembered, condition.clone()).await,
+    let stored = match digest::plan(&ports.channels, &mut news).await {
+        true => {
+            delivery_state::save(ports.objects, REPORTS, news.remembered, condition.clone()).await
+        }
         false => Stored::Done(condition.clone()),
     };
     let word = match &stored {
         Stored::Overtaken => Word::default(),
-        Stored::Done(_) | Stored::Failed(_) => publish::tell(&ports.channels, news).await,
+        Stored::Done(_) | Stored::Failed(_) => digest::tell(&ports.channels, news).await,
     };
     failures.extend(word.failures);
     let condition = match stored {
@@ -245,7 +253,7 @@ pub async fn sweep(
         }
     };
     if let Some(condition) = condition {
-        let saved = remembered::save(ports.objects, REPORTS, &remembered, condition).await;
+        let saved = delivery_state::save(ports.objects, REPORTS, &remembered, condition).await;
         if let Stored::Failed(failure) = saved {
             failures.push(failure);
         }
@@ -355,7 +363,7 @@ async fn look(
         report.history.trend.clone_from(&trend.0);
         report
     };
-    let mut kept = gather::kept::load(ports.objects).await;
+    let mut kept = cache::load(ports.objects).await;
     let seen = scan::see(
         &ports.account,
         before,
@@ -365,7 +373,7 @@ async fn look(
     );
     let seen = seen.await;
     kept.sold.want(&seen.decided);
-    gather::kept::save(ports.objects, &kept).await;
+    cache::save(ports.objects, &kept).await;
     best.keep(ports.objects, seen.told).await;
     Ok((seen.decided, seen.memory))
 }

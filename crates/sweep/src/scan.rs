@@ -18,7 +18,11 @@ use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::step::PlacedStep;
 use jiff::Timestamp;
 
-use crate::gather::{self, Account, Kept, Renew, Wanted};
+use crate::collect::account::Account;
+use crate::collect::cache::Kept;
+use crate::collect::inventory;
+use crate::collect::metered_calls::budget::Wanted;
+use crate::collect::price_list::Renew;
 
 /// What is known beside what the account answers; by default nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -102,7 +106,7 @@ pub(crate) async fn see<T>(
     (policy, now): (&Policy, Timestamp),
     decide: impl FnOnce(&Facts<'_>) -> T,
 ) -> Seen<T> {
-    let mut inventory = gather::inventory(account).await;
+    let mut inventory = inventory::inventory(account).await;
     ebb_analysis::unlisted_hosts::add_unlisted_hosts(&mut inventory, before.state, now);
     let wanted = Wanted {
         inventory: &inventory,

@@ -2,7 +2,7 @@
 //! configuration. Each form has its file, and escapes names for its own syntax.
 
 mod batch;
-mod environment;
+pub mod environment;
 mod group;
 mod machines;
 mod nextflow;

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_model::report::Report;
-use ebb_sweep::publish::LATEST_JSON;
-use ebb_sweep::render;
-use ebb_sweep::tune::api::{Answer, Request, Service};
+
+use ebb_api::http::{Answer, Request};
+use ebb_api::service::Service;
 use jiff::Timestamp;
 
 use super::{block_on, first_line};
 use crate::Outcome;
+use ebb_report::json;
 
 fn report() -> Report {
     super::files::demo_report()
@@ -21,7 +23,7 @@ fn bucket(now: Timestamp) -> FakeObjects {
     use std::sync::OnceLock;
     static JSON: OnceLock<String> = OnceLock::new();
     let objects = FakeObjects::new(FakeClock::at(now));
-    let json = JSON.get_or_init(|| render::json(&report()));
+    let json = JSON.get_or_init(|| json::json(&report()));
     objects.insert(LATEST_JSON, json.as_bytes());
     objects
 }

@@ -4,21 +4,27 @@ use std::path::Path;
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PutIf;
+use ebb_ingest::state_store::format::Stored;
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_lake::{Commits, Lake};
 use ebb_model::policy::Policy;
 use ebb_node_state::hourly_activity::FleetHours;
-use ebb_sweep::gather::{Kept, kept};
-use ebb_sweep::remembered::{self, Remembered};
+use ebb_notify::delivery_state::Remembered;
+use ebb_sweep::collect::cache::Kept;
 use ebb_sweep::scan::Known;
-use ebb_sweep::stored::hours::Hours;
-use ebb_sweep::stored::{self, Stored};
-use ebb_sweep::{catalogue, decisions as decided, render, report_file};
+
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 
 use super::{block_on, zstd};
 use crate::Outcome;
 use crate::evaluate::{Before, evaluate, render_all};
+use ebb_cloud::documents::{decisions, prices};
+use ebb_ingest::state_store;
+use ebb_ingest::state_store::hourly_activity;
+use ebb_notify::delivery_state;
+use ebb_report::{json, report_file};
+use ebb_sweep::collect::cache;
 
 /// Where the answers of the cloud are stored.
 const METERED_ANSWERS: &str = "state/v1/paid.zst";
@@ -68,8 +74,8 @@ fn written(key: &str, write: impl AsyncFnOnce(&FakeObjects)) -> Vec<u8> {
 pub(super) fn state(input: &[u8]) -> Outcome {
     let activity = Policy::default().activity;
     let (example, _) = Stored::empty(&activity).pack().expect("a small state");
-    let objects = bucket_with(&stored::key(Shard::ONLY), &example, input);
-    let loaded = block_on(stored::load(&objects, Shard::ONLY, &activity));
+    let objects = bucket_with(&state_store::key(Shard::ONLY), &example, input);
+    let loaded = block_on(state_store::load(&objects, Shard::ONLY, &activity));
     let mut loaded = loaded.expect("the bucket answers");
     if loaded.unusable.is_some() {
         return Outcome::Refused;
@@ -82,7 +88,7 @@ pub(super) fn state(input: &[u8]) -> Outcome {
     };
     let report = evaluate(&known, &Policy::default(), now());
     render_all(&report, &Before::default());
-    let saved = stored::save(&objects, Shard::ONLY, &mut loaded.stored, &loaded.replaces);
+    let saved = state_store::save(&objects, Shard::ONLY, &mut loaded.stored, &loaded.replaces);
     block_on(saved).expect("a state that was read can be written");
     Outcome::Accepted
 }
@@ -103,7 +109,7 @@ pub(super) fn states() -> Vec<Vec<u8>> {
 /// The hours of a shard.
 pub(super) fn hours(input: &[u8]) -> Outcome {
     let activity = Policy::default().activity;
-    let key = stored::hours::key(Shard::ONLY);
+    let key = hourly_activity::key(Shard::ONLY);
     let objects = bucket_with(&key, &packed_hours(FleetHours::default()), input);
     let loaded = block_on(Hours::load(&objects, Shard::ONLY, &activity));
     let mut loaded = loaded.expect("the bucket answers");
@@ -136,7 +142,7 @@ pub(super) fn all_hours() -> Vec<Vec<u8>> {
 
 fn packed_hours(fleet: FleetHours) -> Vec<u8> {
     let activity = Policy::default().activity;
-    written(&stored::hours::key(Shard::ONLY), async |objects| {
+    written(&hourly_activity::key(Shard::ONLY), async |objects| {
         let hours = Hours::load(objects, Shard::ONLY, &activity).await;
         let mut hours = hours.expect("the bucket answers");
         *hours.folding(Some(1)) = fleet;
@@ -146,13 +152,13 @@ fn packed_hours(fleet: FleetHours) -> Vec<u8> {
 
 /// What is remembered of findings: read, used for the demo's report and written again.
 pub(super) fn finding_memory(input: &[u8]) -> Outcome {
-    let example = written(&remembered::key(0), async |objects| {
+    let example = written(&delivery_state::key(0), async |objects| {
         let nothing = Remembered::default();
-        remembered::save(objects, 0, &nothing, PutIf::Absent).await;
+        delivery_state::save(objects, 0, &nothing, PutIf::Absent).await;
     });
-    let objects = bucket_with(&remembered::key(0), &example, input);
+    let objects = bucket_with(&delivery_state::key(0), &example, input);
     let (remembered, condition) =
-        block_on(remembered::load(&objects, 0)).expect("the bucket answers");
+        block_on(delivery_state::load(&objects, 0)).expect("the bucket answers");
     if remembered == Remembered::default() {
         return Outcome::Refused;
     }
@@ -161,8 +167,11 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
         decisions: remembered.decisions.clone(),
     };
     render_all(&super::files::demo_report(), &before);
-    let stored = block_on(remembered::save(&objects, 0, &remembered, condition));
-    assert!(matches!(stored, remembered::Stored::Done(_)), "{stored:?}");
+    let stored = block_on(delivery_state::save(&objects, 0, &remembered, condition));
+    assert!(
+        matches!(stored, delivery_state::Stored::Done(_)),
+        "{stored:?}"
+    );
     Outcome::Accepted
 }
 
@@ -184,12 +193,12 @@ pub(super) fn finding_memories() -> Vec<Vec<u8>> {
 /// Answers of the cloud that were paid for.
 pub(super) fn metered_answers(input: &[u8]) -> Outcome {
     let objects = bucket_with(METERED_ANSWERS, &packed_answers(&Kept::default()), input);
-    let answers = block_on(kept::load(&objects));
+    let answers = block_on(cache::load(&objects));
     if answers == Kept::default() {
         return Outcome::Refused;
     }
-    block_on(kept::save(&objects, &answers));
-    assert_eq!(block_on(kept::load(&objects)), answers);
+    block_on(cache::save(&objects, &answers));
+    assert_eq!(block_on(cache::load(&objects)), answers);
     Outcome::Accepted
 }
 
@@ -203,15 +212,15 @@ pub(super) fn all_metered_answers() -> Vec<Vec<u8>> {
 
 fn packed_answers(answers: &Kept) -> Vec<u8> {
     written(METERED_ANSWERS, async |objects| {
-        kept::save(objects, answers).await
+        cache::save(objects, answers).await
     })
 }
 
 /// What people decided, which the API and the terminal change.
 pub(super) fn decisions(input: &[u8]) -> Outcome {
     let objects = bucket();
-    objects.insert(decided::KEY, input);
-    let loaded = block_on(decided::load(&objects));
+    objects.insert(decisions::KEY, input);
+    let loaded = block_on(decisions::load(&objects));
     if let Ok(decisions) = &loaded {
         let before = Before {
             decisions: decisions.clone(),
@@ -235,8 +244,8 @@ pub(super) fn all_decisions() -> Vec<Vec<u8>> {
 /// Refreshed prices and machine types.
 pub(super) fn prices(input: &[u8]) -> Outcome {
     let objects = bucket();
-    objects.insert(catalogue::KEY, input);
-    let loaded = block_on(catalogue::load(&objects));
+    objects.insert(prices::KEY, input);
+    let loaded = block_on(prices::load(&objects));
     if let Ok(prices) = &loaded {
         let known = Known {
             prices: prices.clone(),
@@ -264,11 +273,11 @@ pub(super) fn report(input: &[u8]) -> Outcome {
 
 pub(super) fn reports() -> Vec<Vec<u8>> {
     let mut report = super::files::demo_report();
-    let whole = render::json(&report).into_bytes();
+    let whole = json::json(&report).into_bytes();
     report.findings.truncate(2);
     report.nodes.truncate(2);
     report.steps.truncate(1);
-    vec![render::json(&report).into_bytes(), whole]
+    vec![json::json(&report).into_bytes(), whole]
 }
 
 /// The log of the lake's table of heartbeats, as another writer of the folder leaves it.

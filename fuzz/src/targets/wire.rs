@@ -3,13 +3,13 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ebb_cloud::ports::{Etag, Object, Received};
+use ebb_ingest::object_key::StepKey;
+use ebb_ingest::state_store::fold_batch::{fold_heartbeats, keep_new};
 use ebb_lake::{check_heartbeat, check_step};
 use ebb_model::policy::Policy;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
-use ebb_sweep::place::{self, StepKey};
 use ebb_sweep::scan::Known;
-use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::attested;
 use ebb_telemetry::step::PlacedStep;
@@ -20,6 +20,7 @@ use super::{first_line, zstd};
 use crate::Outcome;
 use crate::evaluate::{Before, evaluate, render_all};
 use crate::story::{GOLDEN_HEARTBEATS, Sending, golden_steps, story};
+use ebb_ingest::{authenticate, object_key};
 
 const MESSAGE_SCHEMA: &str = "ebb.heartbeat/1.6\n";
 const OBJECT_SCHEMA: &str = "ebb.steps/1.6\n";
@@ -97,7 +98,7 @@ fn received(sender: String, body: String, at: Timestamp) -> Received {
 }
 
 fn open_message(sender: String, body: String, at: Timestamp) -> Outcome {
-    let opened = place::message(&received(sender, body, at));
+    let opened = authenticate::message(&received(sender, body, at));
     if let Some(refusal) = &opened.refused {
         assert!(!refusal.to_string().contains('\u{1b}'), "{refusal:?}");
     }
@@ -153,7 +154,7 @@ fn key_of(object: &StepObject) -> String {
     let batch = &object.batch;
     format!(
         "{}AROAFUZZ:{}/{}/{}/{}.steps.zst",
-        place::INGEST_PREFIX,
+        object_key::INGEST_PREFIX,
         batch.node,
         batch.boot,
         batch.probe_start,
@@ -170,7 +171,7 @@ fn open_object(steps: &StepObject, bytes: &[u8]) -> Outcome {
         etag: Etag("1".to_owned()),
         modified_at: steps.sent.wall,
     };
-    let Ok(opened) = place::object(&key, &object) else {
+    let Ok(opened) = authenticate::object(&key, &object) else {
         return Outcome::Refused;
     };
     let mut seen = Seen::default();
@@ -235,7 +236,7 @@ fn arrived(input: &[u8]) -> Seen {
                 };
                 let node = message.heartbeats.first().map(|heartbeat| &heartbeat.node);
                 let sender = node.map_or_else(String::new, |node| format!("AROAFUZZ:{node}"));
-                let opened = place::message(&received(sender, body, message.sent.wall));
+                let opened = authenticate::message(&received(sender, body, message.sent.wall));
                 seen.heartbeats.extend(opened.rows);
             }
             Sending::Steps(object) => {
@@ -250,7 +251,7 @@ fn arrived(input: &[u8]) -> Seen {
                     etag: Etag("1".to_owned()),
                     modified_at: object.sent.wall,
                 };
-                if let Ok(opened) = place::object(&key, &arrived) {
+                if let Ok(opened) = authenticate::object(&key, &arrived) {
                     seen.take_steps(opened.steps);
                 }
             }

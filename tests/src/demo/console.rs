@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, stdout};
 
-use ebb_sweep::render::{Colour, Look};
+use ebb_report::terminal_style::{Colour, Look};
 use tokio::time::Instant;
 
 /// Says things on standard output.

@@ -16,7 +16,7 @@ impl Demo {
         console.part(5, "Findings by dollars");
         println!(
             "{}",
-            ebb_sweep::render::table(report, &console.look(), &ebb_sweep::render::Zone::utc())
+            ebb_report::table::table(report, &console.look(), &ebb_report::zone::Zone::utc())
         );
         let html = sweep::published(&stage.account, &stage.deployed, "report.html").await?;
         let page = self.places.work.join("report.html");

@@ -9,7 +9,7 @@ use ebb_cloud::accounts::Accounts;
 use ebb_cloud::ports::MarketSource;
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::spot_market::SpotWish;
-use ebb_sweep::gather::Sold;
+use ebb_sweep::collect::spot_market::Sold;
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_tests::simulated::Simulated;
 use jiff::Timestamp;

@@ -7,7 +7,7 @@ use ebb_cloud::aws::{AwsBill, AwsInventory};
 use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::report::{NotJudged, Report};
-use ebb_sweep::gather::Account;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, scan};
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::Usd;

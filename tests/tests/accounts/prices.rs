@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use ebb_catalog::catalog::Catalogue;
 use ebb_catalog::machine_type::{Architecture, TypeSpec};
 use ebb_cloud::aws::{AwsMarkets, AwsPrices, SPOT_ADVISOR};
+use ebb_cloud::documents::prices::BestKnown;
 use ebb_cloud::fake::{FakeClock, FakeObjects};
 use ebb_cloud::ports::PriceSource;
-use ebb_sweep::catalogue::{self, BestKnown};
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use ebb_tests::simulated::Simulated;
@@ -15,6 +15,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::home;
+use ebb_cloud::documents::prices;
+use ebb_sweep::collect::catalog_refresh;
 
 /// Of two regions one has a price list.
 pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
@@ -29,13 +31,13 @@ pub(crate) async fn are_renewed(account: &Simulated) -> Result<()> {
     );
     let regions = [Region::new("us-east-1")?, Region::new("eu-west-2")?];
     let now = Timestamp::now();
-    let (told, gaps) = catalogue::refresh(&prices, Some(&markets), &regions, now).await;
+    let (told, gaps) = catalog_refresh::refresh(&prices, Some(&markets), &regions, now).await;
     let scopes: Vec<_> = gaps.iter().map(|gap| gap.scope.as_str()).collect();
     assert_eq!(scopes, ["eu-west-2: list prices"]);
     assert_eq!(told.regions[&regions[0]].on_demand.len(), 4);
 
     let bucket = FakeObjects::new(FakeClock::at(now));
-    catalogue::save(&bucket, &told).await?;
+    prices::save(&bucket, &told).await?;
     let BestKnown {
         catalogue: best,
         unread,

@@ -8,7 +8,7 @@ use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market, Provider};
 use ebb_model::policy::Policy;
 use ebb_model::report::Report;
-use ebb_sweep::gather::Account;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known as Before, scan};
 use ebb_telemetry::identity::{InstanceType, Region};
 

@@ -11,7 +11,7 @@ use ebb_cloud::ports::{
 };
 use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Refused;
-use ebb_sweep::mend::{COST_OPT_IN, statement};
+use ebb_report::remediation::{COST_OPT_IN, statement};
 use ebb_telemetry::identity::{NodeId, Region};
 use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};

@@ -1,6 +1,6 @@
 //! One check and how checks are shown.
 
-use ebb_sweep::render::Colour;
+use ebb_report::terminal_style::Colour;
 use serde::Serialize;
 
 /// How a check ended.

@@ -67,7 +67,7 @@ fn what_is_wrong_is_named_with_line_and_field() {
 /// A scan of the demo account, whose fleet meets each rule.
 fn scan_demo(policy: &Policy) -> ebb_model::report::Report {
     let demo = crate::demo::load(policy).expect("the account is built in");
-    let account = ebb_sweep::gather::Account {
+    let account = ebb_sweep::collect::account::Account {
         inventory: &demo.inventory,
         metrics: Some(&demo.metrics as _),
         bill: Some(&demo.bill as _),

@@ -9,7 +9,7 @@ use ebb_cloud::aws::{
 };
 use ebb_cloud::ports::{BillSource, InventorySource, MetricsSource, PRICE_PER_METRIC};
 use ebb_model::policy::Policy;
-use ebb_sweep::gather::Account;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, explained};
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::Usd;

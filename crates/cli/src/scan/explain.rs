@@ -98,7 +98,7 @@ mod tests {
     use ebb_cloud::fake::FakeInventory;
     use ebb_model::policy::Policy;
     use ebb_model::report::Report;
-    use ebb_sweep::gather::Account;
+    use ebb_sweep::collect::account::Account;
 
     use super::*;
     use crate::demo;

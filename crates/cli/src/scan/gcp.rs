@@ -5,7 +5,7 @@ use ebb_cloud::gcp::{GcpConfig, GcpInventory, GcpMetrics};
 use ebb_cloud::ports::BillSource;
 use ebb_model::policy::Policy;
 use ebb_model::visibility_gap::Gap;
-use ebb_sweep::gather::Account;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::scan::{Known, explained};
 use jiff::Timestamp;
 

@@ -5,7 +5,7 @@ use ebb_model::finding::evidence::Evidence;
 use ebb_model::finding::evidence::batch::Stuck;
 use ebb_model::finding::evidence::idle::SeenBy;
 use ebb_model::inventory::instance::Controller;
-use ebb_sweep::render::Colour;
+use ebb_report::terminal_style::Colour;
 
 use super::*;
 use crate::args::{Args, Command};

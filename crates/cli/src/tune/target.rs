@@ -7,14 +7,15 @@ use ebb_telemetry::safe_text;
 
 use ebb_model::advice::group::GroupAdvice;
 use ebb_model::advice::node::NodeAdvice;
-use ebb_sweep::render::Zone;
-use ebb_sweep::tune::{self, targets};
+use ebb_report::zone::Zone;
+
 use ebb_telemetry::tags::PIPELINE_TAG;
 use ebb_workflows::export::{self as text, GroupSubject};
 use serde_json::{Value, json};
 
 use crate::args::{Form, TuneFormat};
 use crate::output::{self, Outcome};
+use ebb_report::{group_text, step_advice};
 
 /// Names that are told where one is not there.
 const TOLD: usize = 20;
@@ -63,7 +64,7 @@ fn groups(
         None => write(form, |terminal| {
             let each = wanted
                 .iter()
-                .map(|group| targets::group(group, (terminal, report.at), zone));
+                .map(|group| group_text::group(group, (terminal, report.at), zone));
             each.collect::<Vec<_>>().join("\n")
         }),
     }
@@ -103,7 +104,7 @@ fn write_texts(
 
 /// What is told of the steps of groups.
 fn steps(report: &Report, groups: &[&GroupAdvice]) -> Vec<StepAdvice> {
-    let all = tune::steps(report);
+    let all = step_advice::steps(report);
     let is_of = |step: &&StepAdvice| {
         groups.iter().any(|group| {
             (step.region.as_ref(), &step.account) == (Some(&group.region), &group.account)
@@ -131,7 +132,7 @@ fn node(report: &Report, name: &str, form: &Form) -> Result<()> {
         TuneFormat::Table => write(form, |terminal| {
             let each = wanted
                 .iter()
-                .map(|node| targets::node(node, (terminal, report.at)));
+                .map(|node| group_text::node(node, (terminal, report.at)));
             each.collect::<Vec<_>>().join("\n")
         }),
         TuneFormat::Json => write_json(form, &json!({"schema": "ebb.tune/2", "nodes": wanted})),

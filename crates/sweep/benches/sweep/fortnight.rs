@@ -1,8 +1,8 @@
 //! The hours of a fortnight before the measured minutes.
 
 use ebb_cloud::fake::{FakeClock, FakeObjects};
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_node_state::hourly_activity::{KEPT_HOURS, NodeHours};
-use ebb_sweep::stored::hours::Hours;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::time::BootClock;

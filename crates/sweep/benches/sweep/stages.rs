@@ -9,17 +9,19 @@ use std::time::{Duration, Instant};
 use ebb_analysis::evaluate::judge;
 use ebb_analysis::facts::Facts;
 use ebb_catalog::catalog::Catalogue;
+use ebb_ingest::state_store::fold_batch::{fold_heartbeats, keep_new};
+use ebb_ingest::state_store::format::Stored;
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_model::sweep_memory::Memory;
-use ebb_sweep::stored::Stored;
-use ebb_sweep::stored::hours::Hours;
-use ebb_sweep::stored::parts::{fold_heartbeats, keep_new};
-use ebb_sweep::{place, render};
+
 use ebb_telemetry::shard::Shard;
 use futures::executor::block_on;
 use serde::{Deserialize, Serialize};
 
 use crate::messages::Messages;
 use crate::{fleet, fortnight};
+use ebb_ingest::authenticate;
+use ebb_report::{csv, html, json, zone};
 
 /// As many messages as a sweep takes at once.
 const A_BATCH: usize = 5_000;
@@ -86,10 +88,10 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
         }
         let began = cpu_time();
         for message in &batch {
-            black_box(place::message(message));
+            black_box(authenticate::message(message));
         }
         one_core += cpu_time() - began;
-        let opened = timed(&mut decode, || place::messages(&batch, usize::MAX));
+        let opened = timed(&mut decode, || authenticate::messages(&batch, usize::MAX));
         // As the fold does it: what was accepted before is left out.
         timed(&mut fold, || {
             let mut rows = Vec::with_capacity(opened.iter().map(|o| o.rows.len()).sum());
@@ -117,9 +119,9 @@ pub(crate) fn measure(nodes: u32, file: &Path) -> Stages {
     };
     let report = timed(&mut judging, || judge(&facts));
     let report_bytes = timed(&mut rendering, || {
-        render::html(&report, &render::Zone::utc()).len()
-            + render::csv(&report).len()
-            + render::json(&report).len()
+        html::html(&report, &zone::Zone::utc()).len()
+            + csv::csv(&report).len()
+            + json::json(&report).len()
     });
     timed(&mut pack, || black_box(stored.pack().expect("it fits")));
     timed(&mut kept, || {

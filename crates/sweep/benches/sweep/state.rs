@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use ebb_ingest::state_store::format::Stored;
 use ebb_node_state::fleet_state::FleetState;
-use ebb_sweep::stored::Stored;
 use ebb_telemetry::arrival::{Arrival, Placed};
 use ebb_telemetry::shard::Shard;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub(crate) fn measure() -> State {
 
 fn hours_packed() -> u64 {
     let bucket = fortnight::bucket(HISTORIES);
-    let packed = bucket.stored(&ebb_sweep::stored::hours::key(Shard::ONLY));
+    let packed = bucket.stored(&ebb_ingest::state_store::hourly_activity::key(Shard::ONLY));
     packed.map_or(0, |packed| packed.bytes.len() as u64) / u64::from(HISTORIES)
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ebb_cloud::fake::{FakeClock, FakeEvents, FakeInventory, FakeObjects, FakeQueue, FakeTopic};
+use ebb_ingest::fold::folder::Limits;
 use ebb_model::inventory::Inventory;
 use ebb_model::inventory::instance::{Instance, InstanceState, Market};
 use ebb_model::policy::Policy;
-use ebb_sweep::fold::Limits;
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::shard::Shard;
 

@@ -7,8 +7,8 @@ use ebb_lake::Judged;
 use ebb_model::finding_kind::FindingKind;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
-use ebb_sweep::stored;
-use ebb_sweep::stored::hours::Hours;
+
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart, attested};
 use ebb_wire::decode_heartbeats;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::cloud::Cloud;
 use crate::probe::{BEGIN_SECOND, Key};
 use crate::week::Week;
+use ebb_ingest::state_store;
 
 /// A promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,7 +184,7 @@ pub(crate) async fn check_state(cloud: &Cloud) -> Result<(), Violation> {
     let activity = &cloud.policy.activity;
     let (mut state, mut hours) = (FleetState::default(), FleetHours::default());
     for shard in cloud.all_shards() {
-        let stored = stored::load(&cloud.objects, shard, activity).await;
+        let stored = state_store::load(&cloud.objects, shard, activity).await;
         let stored = stored.map_err(|error| Promise::Ends.broken(format!("{error:?}")))?;
         state = state.merge(stored.stored.fleet);
         let stored = Hours::load(&cloud.objects, shard, activity).await;

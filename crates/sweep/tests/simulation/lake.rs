@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
-use ebb_sweep::truth::Truth;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;

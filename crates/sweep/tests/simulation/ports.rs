@@ -16,9 +16,8 @@ use ebb_cloud::ports::{
 use ebb_lake::{Appended, Batch, Commits, Judged, LakeError, Since, Table, Window};
 use ebb_model::inventory::Inventory;
 use ebb_model::visibility_gap::Gap;
-use ebb_sweep::remembered;
-use ebb_sweep::stored;
-use ebb_sweep::truth::Truth;
+
+use ebb_ingest::event_log::Truth;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::Region;
@@ -28,6 +27,8 @@ use jiff::civil::Date;
 
 use crate::flaw::Flaw;
 use crate::lake::MemoryLake;
+use ebb_ingest::state_store;
+use ebb_notify::delivery_state;
 
 /// Where in a call a sweep crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,7 +270,7 @@ fn may_tear(key: &str) -> bool {
 }
 
 fn is_notifications(key: &str) -> bool {
-    key == remembered::key(0)
+    key == delivery_state::key(0)
 }
 
 fn is_state(key: &str) -> bool {
@@ -311,9 +312,9 @@ impl<T: Objects> Port<T> {
 async fn without_newest_node(objects: &impl Objects, key: &str) -> Option<Vec<u8>> {
     let shard = (1..=Shard::MOST)
         .flat_map(|of| Shard { index: 0, of }.all())
-        .find(|shard| stored::key(*shard) == key)?;
+        .find(|shard| state_store::key(*shard) == key)?;
     let activity = ActivityPolicy::default();
-    let loaded = stored::load(objects, shard, &activity).await.ok()?;
+    let loaded = state_store::load(objects, shard, &activity).await.ok()?;
     let mut state = loaded.stored;
     state.fleet.nodes.pop_last()?;
     Some(state.pack().ok()?.0)

@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ebb_sweep::deadline::Deadline;
-use ebb_sweep::gather::Account;
-use ebb_sweep::publish::Channels;
+use ebb_ingest::deadline::Deadline;
+use ebb_notify::digest::Channels;
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
 use ebb_telemetry::shard::Shard;
 use fastrand::Rng;

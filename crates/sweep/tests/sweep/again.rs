@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::failing::Fault;
 use ebb_model::finding::Finding;
 use ebb_model::finding_kind::FindingKind;
 use ebb_model::inventory::batch::container_instances::ContainerInstance;
 use ebb_model::inventory::batch::task::Task;
 use ebb_model::report::Report;
-use ebb_sweep::publish::LATEST_JSON;
 
 use crate::sample;
 use crate::world::World;

@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 
 use ebb_cloud::failing::{Fault, Moment, Then};
-use ebb_sweep::stored;
+
 use ebb_telemetry::shard::Shard;
 use futures::{StreamExt, stream};
 
 use crate::lake::{Reads, TestLake};
 use crate::world::World;
+use ebb_ingest::state_store;
+use ebb_ingest::state_store::hourly_activity;
 
 /// Good arrivals, one message that is none, and one object that is none.
 fn filled() -> World {
@@ -129,7 +131,10 @@ async fn a_state_that_is_lost_is_folded_again_from_the_lake() {
         .expect("nothing fails it");
     let (before, hours) = (world.state().await, world.hours().await);
     assert_eq!(hours.nodes.len(), 2);
-    let (key, hours_key) = (stored::key(Shard::ONLY), stored::hours::key(Shard::ONLY));
+    let (key, hours_key) = (
+        state_store::key(Shard::ONLY),
+        hourly_activity::key(Shard::ONLY),
+    );
     world.objects.insert(key, *b"garbage");
     let summary = world
         .sweep(&Fault::never())
@@ -151,7 +156,9 @@ async fn a_lake_too_large_for_one_sweep_is_folded_by_several() {
         .await
         .expect("nothing fails it");
     let before = world.state().await;
-    world.objects.insert(stored::key(Shard::ONLY), *b"garbage");
+    world
+        .objects
+        .insert(state_store::key(Shard::ONLY), *b"garbage");
     let mut sweeps = 0;
     loop {
         // Get state and hours, last batch, read, put state, read, put state: and no

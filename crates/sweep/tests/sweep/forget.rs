@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ebb_cloud::failing::Fault;
-use ebb_sweep::stored::{self, Stored};
+use ebb_ingest::state_store::format::Stored;
 use ebb_telemetry::activity::ActivityPolicy;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 
 use crate::sample::{self, Work};
 use crate::world::World;
+use ebb_ingest::state_store;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -84,7 +85,9 @@ async fn a_node_that_is_gone_is_forgotten_and_the_lake_gives_the_same_state() {
     swept(2).await;
     let before = world.state().await;
     assert!(!before.nodes.contains_key(&sample::node(2)));
-    world.objects.insert(stored::key(Shard::ONLY), *b"garbage");
+    world
+        .objects
+        .insert(state_store::key(Shard::ONLY), *b"garbage");
     let summary = swept(2).await;
     assert!(summary.folding.rebuilt_because.is_some());
     assert_eq!(world.state().await, before);

@@ -1,9 +1,10 @@
 //! A sender that floods, or whose message makes the sweep crash, hurts no other.
 
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::failing::Fault;
+use ebb_ingest::fold::folder::Limits;
+use ebb_ingest::fold::intake::{Excess, Quotas};
 use ebb_model::report::Report;
-use ebb_sweep::fold::{Excess, Limits, Quotas};
-use ebb_sweep::publish::LATEST_JSON;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::identity::ProbeStart;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use ebb_cloud::failing::{Fault, Moment};
+use ebb_ingest::event_log::Truth;
 use ebb_lake::{Appended, Batch, Commits, Judged, Lake, LakeError, Since, Table, Window};
-use ebb_sweep::truth::Truth;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::shard::Shard;

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ebb_cloud::documents::prices::KEY;
 use ebb_cloud::failing::Fault;
 use ebb_cloud::fake::FakePrices;
-use ebb_sweep::catalogue::{self, KEY};
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::money::UsdPerHour;
 
 use crate::sample;
 use crate::world::World;
+use ebb_cloud::documents::prices;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -31,7 +32,7 @@ async fn prices_are_asked_for_by_the_week_and_lie_in_the_lake() {
         let about = swept.gaps.iter().filter(|gap| gap.scope.contains("prices"));
         assert_eq!(about.count(), 0, "{:?}", swept.gaps);
     }
-    let kept = catalogue::load(&world.objects).await.expect("it is there");
+    let kept = prices::load(&world.objects).await.expect("it is there");
     assert_eq!(kept.regions[&sample::region()].on_demand, list);
 }
 

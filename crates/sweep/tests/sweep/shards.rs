@@ -3,19 +3,20 @@
 
 use std::time::Duration;
 
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_cloud::failing::{Fault, Moment, Then};
 use ebb_cloud::fake::FakeQueue;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
-use ebb_sweep::publish::LATEST_JSON;
-use ebb_sweep::stored;
-use ebb_sweep::stored::hours::Hours;
+
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_telemetry::shard::Shard;
 use futures::{StreamExt, stream};
 
 use crate::lake::TestLake;
 use crate::sample::{self, Work};
 use crate::world::World;
+use ebb_ingest::state_store;
 
 const NODES: std::ops::RangeInclusive<u32> = 1..=6;
 
@@ -88,7 +89,7 @@ impl Shards {
         let activity = &self.world.policy.activity;
         let mut together = (FleetState::default(), FleetHours::default());
         for shard in self.all() {
-            let state = stored::load(&self.world.objects, shard, activity).await;
+            let state = state_store::load(&self.world.objects, shard, activity).await;
             let fleet = state.expect("it answers").stored.fleet;
             assert!(fleet.nodes.keys().all(|node| shard.holds(node)));
             let hours = Hours::load(&self.world.objects, shard, activity).await;

@@ -10,12 +10,13 @@ use ebb_model::finding_kind::FindingKind;
 use ebb_model::policy::quiet_hours::QuietPolicy;
 use ebb_model::policy::route::Route;
 use ebb_model::policy::weekly_schedule::Day;
-use ebb_sweep::decisions;
-use ebb_sweep::publish::LATEST_JSON;
+
+use ebb_cloud::documents::report_files::LATEST_JSON;
 use ebb_sweep::run::Summary;
 
 use crate::sample::{self, Work};
 use crate::world::World;
+use ebb_cloud::documents::decisions;
 
 const EMAIL: &str = "email/team@example.com";
 

@@ -9,23 +9,24 @@ use ebb_cloud::fake::{
     FakePrices, FakeQueue, FakeTopic,
 };
 use ebb_cloud::ports::PriceSource;
+use ebb_ingest::deadline::Deadline;
+use ebb_ingest::fold::folder::Limits;
 use ebb_lake::{Commits, Lake};
 use ebb_model::policy::Policy;
 use ebb_node_state::fleet_state::FleetState;
 use ebb_node_state::hourly_activity::FleetHours;
-use ebb_sweep::deadline::Deadline;
-use ebb_sweep::fold::Limits;
-use ebb_sweep::gather::Account;
-use ebb_sweep::publish::{Addresses, Channels};
+use ebb_notify::digest::{Addresses, Channels};
+use ebb_sweep::collect::account::Account;
 use ebb_sweep::run::{self, Config, Ports, Summary, SweepError};
-use ebb_sweep::stored;
-use ebb_sweep::stored::hours::Hours;
+
+use ebb_ingest::state_store::hourly_activity::Hours;
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 use tempfile::TempDir;
 
 use crate::lake::TestLake;
 use crate::sample::{self, Work};
+use ebb_ingest::state_store;
 
 pub(crate) struct World {
     pub(crate) clock: FakeClock,
@@ -207,7 +208,7 @@ impl World {
     /// The state that the bucket has.
     pub(crate) async fn state(&self) -> FleetState {
         let policy = self.policy.activity.clone();
-        let loaded = stored::load(&self.objects, Shard::ONLY, &policy).await;
+        let loaded = state_store::load(&self.objects, Shard::ONLY, &policy).await;
         loaded.expect("the bucket answers").stored.fleet
     }
 

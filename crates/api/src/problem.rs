@@ -1,0 +1,167 @@
+//! What went wrong, as problem details (RFC 9457).
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::http::Answer;
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// Only these methods are offered.
+    Method(&'static str),
+    /// No such path.
+    Path(String),
+    /// A query parameter is wrong.
+    Query(String),
+    /// The entry that a page is to follow is in no report any more.
+    Cursor(String),
+    /// No step of this name is in the report.
+    Step(String),
+    /// No finding of this id is in the report.
+    Finding(String),
+    /// No decision about it holds that could be taken back.
+    NoDecision(String),
+    /// Others decided at the same moment, again and again.
+    Contended,
+    /// What is asked for is well said, and cannot hold as things are.
+    Undecidable(String),
+    /// A body that is not said to be JSON.
+    MediaType,
+    /// There are several of this name.
+    Ambiguous { what: String, ids: Vec<String> },
+    /// Too few runs of a step tell what it needs.
+    Samples { step: String, needed: u32 },
+    /// No pipeline, environment or node of this name is told of.
+    Target { what: &'static str, detail: String },
+    /// No sweep has ended yet.
+    NoReport,
+    /// The bucket did not answer; the log says why.
+    Unreachable,
+    /// The report is not one that this program reads.
+    Report(String),
+    /// The answer would be larger than a gateway takes.
+    TooLarge,
+}
+
+impl Problem {
+    fn parts(&self) -> (u16, &'static str, &'static str, String) {
+        match self {
+            Self::Method(allowed) => (
+                405,
+                "method",
+                "Method not allowed",
+                format!("Only {allowed} is."),
+            ),
+            Self::Path(path) => (
+                404,
+                "path",
+                "No such path",
+                format!("{path} is none of those that /v1/openapi.json lists."),
+            ),
+            Self::Query(detail) => (400, "query", "Query refused", detail.clone()),
+            Self::Cursor(id) => (
+                404,
+                "cursor",
+                "No such entry",
+                format!("after: '{id}' is not in this report: begin at the first page."),
+            ),
+            Self::Step(step) => (
+                404,
+                "step",
+                "No such step",
+                format!("'{step}' is not in the newest report. /v1/steps lists what is."),
+            ),
+            Self::Finding(id) => (
+                404,
+                "finding",
+                "No such finding",
+                format!("'{id}' is not in the newest report. /v1/findings lists what is."),
+            ),
+            Self::NoDecision(id) => (
+                404,
+                "decision",
+                "No decision holds",
+                format!("Nothing was decided about '{id}' that holds now."),
+            ),
+            Self::Contended => (
+                409,
+                "contended",
+                "Others decided too",
+                "Others decided at the same moment, again and again: try again.".into(),
+            ),
+            Self::Undecidable(detail) => (409, "undecidable", "Cannot hold now", detail.clone()),
+            Self::MediaType => (
+                415,
+                "media-type",
+                "Not said to be JSON",
+                "Send it with content-type: application/json.".into(),
+            ),
+            Self::Samples { step, needed } => (
+                409,
+                "samples",
+                "Too few runs",
+                format!(
+                    "No run of '{step}' tells yet what it needs: it was too short, failed or \
+                     hung. {needed} more that end well are needed."
+                ),
+            ),
+            Self::Target { what, detail } => (404, what, "None of this name", detail.clone()),
+            Self::Ambiguous { what, ids } => (
+                409,
+                "ambiguous",
+                "Several of this name",
+                format!(
+                    "'{what}' is {}: ask for its job definition, or add ?region= or ?account=.",
+                    ids.join(", ")
+                ),
+            ),
+            Self::NoReport => (
+                503,
+                "no-report",
+                "No report yet",
+                "No sweep has ended yet. Try again after the next one.".into(),
+            ),
+            Self::Unreachable => (
+                502,
+                "bucket",
+                "Report not read",
+                "The bucket did not answer; the function's log says why.".into(),
+            ),
+            Self::Report(detail) => (500, "report", "Report not understood", detail.clone()),
+            Self::TooLarge => (
+                400,
+                "size",
+                "Answer too large",
+                "Ask for fewer at once with ?limit=.".into(),
+            ),
+        }
+    }
+
+    /// As it is sent.
+    pub(crate) fn answer(&self) -> Answer {
+        let (status, kind, title, detail) = self.parts();
+        let body = json!({
+            "type": format!("urn:ebb:problem:{kind}"),
+            "title": title,
+            "status": status,
+            "detail": detail,
+        });
+        let mut headers = BTreeMap::from([
+            ("content-type", "application/problem+json".to_owned()),
+            ("cache-control", "no-store".to_owned()),
+        ]);
+        if let Self::Method(allowed) = self {
+            headers.insert("allow", (*allowed).to_owned());
+        }
+        if matches!(self, Self::NoReport) {
+            headers.insert("retry-after", "60".to_owned());
+        }
+        Answer {
+            status,
+            headers,
+            body: body.to_string(),
+        }
+    }
+}

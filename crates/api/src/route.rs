@@ -1,0 +1,111 @@
+//! From path and query to what is asked for.
+
+use ebb_workflows::export::{Form, TextOptions};
+
+use crate::decisions::Act;
+use crate::http::{Request, unescape};
+use crate::list::List;
+use crate::problem::Problem;
+use crate::query::{Only, PLACE, Page, Query};
+use crate::targets::Target;
+
+pub(crate) const OPENAPI: &str = "/v1/openapi.json";
+
+/// What the path of advice on one thing ends with.
+pub(crate) const ADVICE: &str = "/recommendation";
+
+pub(crate) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
+
+pub(crate) const TEXT: &str = "/v1/texts/{form}";
+
+/// Whether a text for Nextflow replaces the pipeline's own retry policy.
+pub(crate) const WITH_RETRY: &str = "with_retry";
+
+pub(crate) const FINDING: &str = "/v1/findings/{finding}";
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// The document that describes the API.
+    OpenApi,
+    /// A page of a list.
+    List(List, Page),
+    /// What one step should ask for and run on.
+    Recommendation {
+        /// Job definition, job or step name.
+        step: String,
+        /// Where and whose it is, for a step that is in several regions or accounts.
+        only: Only,
+    },
+    /// What is advised for a pipeline, an environment or a node.
+    Target {
+        /// Which kind of thing.
+        target: Target,
+        /// Its name or id.
+        name: String,
+        /// Where and whose it is, for one that is in several regions or accounts.
+        only: Only,
+    },
+    /// What is to change about steps, as text that can be pasted.
+    Text(Form, Only, TextOptions),
+    /// What is decided about a finding.
+    Decide(String, Act),
+}
+
+impl Route {
+    /// Reads a request.
+    pub(crate) fn of(request: &Request) -> Result<Self, Problem> {
+        let path = request.path.as_str();
+        let query = Query::of(&request.query);
+        let between = |head: &str, tail: &str| {
+            let rest = path.strip_prefix(head)?.strip_suffix(tail)?;
+            (!rest.is_empty()).then(|| unescape(rest))
+        };
+        let read_only = || match request.method() {
+            "GET" => Ok(()),
+            _ => Err(Problem::Method("GET")),
+        };
+        if path == OPENAPI {
+            read_only()?;
+            query.only(&[])?;
+            return Ok(Self::OpenApi);
+        }
+        if let Some(list) = List::at(path) {
+            read_only()?;
+            return Ok(Self::List(list, query.page(list)?));
+        }
+        if let Some(step) = between("/v1/steps/", ADVICE) {
+            read_only()?;
+            query.only(&PLACE)?;
+            let only = query.filled(PLACE);
+            return Ok(Self::Recommendation { step, only });
+        }
+        for target in Target::ALL {
+            if let Some(name) = between(target.head(), ADVICE) {
+                read_only()?;
+                let place = target.place();
+                query.only(place)?;
+                let only = query.filled(place.iter().copied());
+                return Ok(Self::Target { target, name, only });
+            }
+        }
+        if let Some(form) = between("/v1/texts/", "").and_then(|slug| Form::of(&slug)) {
+            read_only()?;
+            let names = ["step", "region", "account", "owner"];
+            query.only(&[names.as_slice(), &[WITH_RETRY]].concat())?;
+            let options = query.text_options()?;
+            return Ok(Self::Text(form, query.filled(names), options));
+        }
+        for act in Act::ALL {
+            let tail = format!("/{}", act.slug());
+            if let Some(finding) = between("/v1/findings/", &tail) {
+                if request.method() != "POST" {
+                    return Err(Problem::Method("POST"));
+                }
+                query.only(&[])?;
+                return Ok(Self::Decide(finding, act));
+            }
+        }
+        Err(Problem::Path(path.to_owned()))
+    }
+}

@@ -1,0 +1,15 @@
+//! Bounded decompression.
+
+use std::io::Read;
+
+/// Unpacks at most `max` bytes; in words why not.
+pub fn inflate(packed: &[u8], max: u64) -> Result<Vec<u8>, String> {
+    let mut plain = Vec::new();
+    zstd::stream::read::Decoder::new(packed)
+        .and_then(|decoder| decoder.take(max + 1).read_to_end(&mut plain))
+        .map_err(|e| format!("it cannot be unpacked: {e}"))?;
+    if plain.len() as u64 > max {
+        return Err(format!("it unpacks to more than {max} bytes"));
+    }
+    Ok(plain)
+}

@@ -1,0 +1,81 @@
+//! What a sweep asks of the lake, which is the truth; the state only remembers it.
+
+use async_trait::async_trait;
+use ebb_lake::Appended;
+use ebb_lake::Judged;
+use ebb_lake::Table;
+use ebb_lake::{Batch, Commits, Lake, LakeError};
+use ebb_lake::{Since, Window};
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
+use jiff::civil::Date;
+
+/// What a sweep asks of the lake.
+#[async_trait]
+pub trait Truth: Send + Sync {
+    /// The number of the newest batch of a shard; `None` before the first.
+    async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError>;
+
+    /// Appends heartbeats as one commit.
+    async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError>;
+
+    /// Appends finished steps as one commit.
+    async fn append_steps(&self, rows: &[PlacedStep], batch: &Batch)
+    -> Result<Appended, LakeError>;
+
+    /// Appends what a sweep found as one commit.
+    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError>;
+
+    /// The heartbeats of some commits.
+    async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError>;
+
+    /// The finished steps of some commits.
+    async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError>;
+
+    /// The finished steps of some days.
+    async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError>;
+}
+
+#[async_trait]
+impl Truth for Lake {
+    async fn last_batch(&self, table: Table, shard: Shard) -> Result<Option<u64>, LakeError> {
+        Lake::last_batch(self, table, shard).await
+    }
+
+    async fn append_heartbeats(
+        &self,
+        rows: &[Placed],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_heartbeats(self, rows, batch).await
+    }
+
+    async fn append_steps(
+        &self,
+        rows: &[PlacedStep],
+        batch: &Batch,
+    ) -> Result<Appended, LakeError> {
+        Lake::append_steps(self, rows, batch).await
+    }
+
+    async fn append_findings(&self, rows: &[Judged], batch: &Batch) -> Result<Appended, LakeError> {
+        Lake::append_findings(self, rows, batch).await
+    }
+
+    async fn heartbeats_since(&self, commits: Commits) -> Result<Since<Placed>, LakeError> {
+        Lake::heartbeats_since(self, commits).await
+    }
+
+    async fn steps_since(&self, commits: Commits) -> Result<Since<PlacedStep>, LakeError> {
+        Lake::steps_since(self, commits).await
+    }
+
+    async fn steps_between(&self, from: Date, to: Date) -> Result<Window<PlacedStep>, LakeError> {
+        Lake::steps_between(self, from, to).await
+    }
+}

@@ -1,0 +1,301 @@
+//! Opens a bounded batch of what arrived.
+
+use std::collections::BTreeMap;
+
+use ebb_cloud::ports::{CloudError, Listed, Object, Received};
+use ebb_lake::MAX_BATCH_ROWS;
+use ebb_lake::{check_heartbeat, check_step};
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::arrival::Placed;
+use ebb_telemetry::shard::Shard;
+use ebb_telemetry::step::PlacedStep;
+use ebb_wire::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+
+use crate::authenticate;
+use crate::authenticate::{Opened, OpenedObject};
+use crate::fold::folder::{FoldError, Folder, Folding, left};
+use crate::fold::intake::{Arrivals, Intake};
+use crate::fold::working_state::Work;
+use crate::object_key::StepKey;
+use crate::refusal::Refusal;
+use crate::state_store::format::Stored;
+use crate::state_store::roles::Roles;
+
+/// Objects read at once: enough to hide a store's latency, few enough to bound
+/// memory.
+const READS_AT_ONCE: usize = 8;
+
+/// A message that is refused.
+pub(crate) struct BadMessage {
+    pub(crate) received: Received,
+    pub(crate) refusal: Refusal,
+}
+
+/// An object that is refused.
+pub(crate) struct BadObject {
+    pub(crate) listed: Listed,
+    pub(crate) refusal: Refusal,
+}
+
+/// One batch, opened and not yet believed to be news.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// When the oldest of it arrived; `None` when it is empty.
+    pub(crate) oldest: Option<Timestamp>,
+    pub(crate) heartbeats: Vec<Placed>,
+    /// Messages of other shards' nodes, to be checked against those shards' states: a probe
+    /// that does not yet know of a new number of shards sends to the queue that was its own.
+    pub(crate) elsewhere: BTreeMap<Shard, Vec<(Received, Opened)>>,
+    pub(crate) steps: Vec<Vec<PlacedStep>>,
+    /// What deletes the messages that were good.
+    pub(crate) receipts: Vec<String>,
+    /// The objects that were good, old ones too.
+    pub(crate) keys: Vec<String>,
+    /// Objects that had been accepted before.
+    pub(crate) old_objects: u64,
+    pub(crate) bad_messages: Vec<BadMessage>,
+    pub(crate) bad_objects: Vec<BadObject>,
+    /// Memory that its rows take.
+    bytes: usize,
+}
+
+impl Taken {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.receipts.is_empty()
+            && self.keys.is_empty()
+            && self.elsewhere.is_empty()
+            && self.bad_messages.is_empty()
+            && self.bad_objects.is_empty()
+    }
+
+    fn arrived(&mut self, at: Timestamp) {
+        self.oldest = Some(self.oldest.map_or(at, |oldest| oldest.min(at)));
+    }
+
+    /// Whether another object may exceed what one commit or the memory holds.
+    fn is_full(&self, max_bytes: usize) -> bool {
+        let rows: usize = self.steps.iter().map(Vec::len).sum();
+        self.bytes >= max_bytes || rows + MAX_STEPS_AN_OBJECT > MAX_BATCH_ROWS
+    }
+}
+
+/// Opens the next arrivals, as many as the memory of one batch holds.
+pub(crate) async fn take(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    (intake, folding): (&mut Intake, &mut Folding),
+) -> Result<Taken, FoldError> {
+    let mut taken = Taken::default();
+    let arrivals = intake.next(folder, work, folding).await?;
+    if arrivals.is_empty() {
+        return Ok(taken);
+    }
+    intake.guard.opening(folder.objects, arrivals.names()).await;
+    let Arrivals { messages, objects } = arrivals;
+    take_messages(folder, work, messages, (intake, &mut taken, folding));
+    take_objects(folder, work, objects, (intake, &mut taken, folding)).await;
+    Ok(taken)
+}
+
+fn take_messages(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    mut received: Vec<Received>,
+    (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
+) {
+    for message in received.extract_if(.., |one| intake.guard.refuses(&one.id)) {
+        taken.bad_messages.push(BadMessage {
+            received: message,
+            refusal: Refusal::Crashes,
+        });
+    }
+    let opened = authenticate::messages(&received, folder.limits.batch_bytes);
+    let rest = received.split_off(opened.len());
+    intake.put_back_messages(rest);
+    let rows = opened.iter().map(|opened| opened.rows.len()).sum();
+    taken.heartbeats.reserve_exact(rows);
+    for (message, opened) in received.into_iter().zip(opened) {
+        let bytes = opened.memory_bytes();
+        taken.bytes += bytes;
+        intake.opened(&message, bytes);
+        folding.refused_steps += u64::from(opened.refused_steps);
+        taken.arrived(arrival(&message));
+        match opened.rows.first() {
+            Some(row) if !folder.shard.holds(&row.node) => {
+                let home = Shard::of_node(&row.node, folder.shard.of);
+                let of_home = taken.elsewhere.entry(home).or_default();
+                of_home.push((message, opened));
+            }
+            _ => take_message(message, opened, (&mut work.stored, taken)),
+        }
+    }
+}
+
+/// One that does not say when it arrived may have waited for long.
+fn arrival(received: &Received) -> Timestamp {
+    received.sent_at.unwrap_or(Timestamp::MIN)
+}
+
+/// Accepts or refuses a message by the state of its node's shard.
+pub(crate) fn take_message(
+    received: Received,
+    opened: Opened,
+    (stored, taken): (&mut Stored, &mut Taken),
+) {
+    let arrived = arrival(&received);
+    let mut refused = opened.refused;
+    let mut rows = opened.rows;
+    if let Some((first, role)) = rows.first().zip(opened.role)
+        && let Err(holder) = stored.roles.claim(&first.node, &role, arrived)
+    {
+        refused = Some(Refusal::AnotherRole { role, holder });
+        rows.clear();
+    }
+    let fleet = &stored.fleet;
+    for placed in rows {
+        let fits = check_heartbeat(&placed).map_err(|row| Refusal::Unstorable(Box::new(row)));
+        // What was accepted before is a repeat, however old it is.
+        let is_late = |()| match fleet.accepted_heartbeat(&placed) {
+            true => Ok(()),
+            false => Ok(fleet.check_age(&placed.node, placed.end)?),
+        };
+        match fits.and_then(is_late) {
+            Ok(()) => taken.heartbeats.push(placed),
+            Err(refusal) => refused = refused.or(Some(refusal)),
+        }
+    }
+    match refused {
+        None => taken.receipts.push(received.receipt),
+        Some(refusal) => taken.bad_messages.push(BadMessage { received, refusal }),
+    }
+}
+
+/// What became of an object.
+enum Outcome {
+    Read(StepKey, Object),
+    Old,
+    Bad(Refusal),
+    Gone,
+    Unread(CloudError),
+}
+
+async fn take_objects(
+    folder: &Folder<'_>,
+    work: &mut Work,
+    listed: Vec<Listed>,
+    (intake, taken, folding): (&mut Intake, &mut Taken, &mut Folding),
+) {
+    let fleet = &work.stored.fleet;
+    let refused: Vec<bool> = listed
+        .iter()
+        .map(|entry| intake.guard.refuses(&entry.key))
+        .collect();
+    let reads = listed.into_iter().zip(refused);
+    let reads = reads.map(|(entry, is_refused)| async move {
+        let outcome = match is_refused {
+            true => Outcome::Bad(Refusal::Crashes),
+            false => read((folder, fleet), &entry).await,
+        };
+        (entry, outcome)
+    });
+    // Only bytes are read ahead: decoded they may take eight times as much memory.
+    let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+    let mut unread = Vec::new();
+    let mut rest = Vec::new();
+    while let Some((entry, outcome)) = reads.next().await {
+        if taken.is_full(folder.limits.batch_bytes) {
+            rest.push(entry);
+            continue;
+        }
+        if intake.has_no_rows_left(&entry.key, folding) {
+            continue;
+        }
+        folding.objects += 1;
+        taken.arrived(entry.modified_at);
+        let refusal = match outcome {
+            Outcome::Read(key, object) => {
+                match decode((fleet, &mut work.stored.roles), &key, &object) {
+                    Ok(opened) => {
+                        folding.refused_steps += u64::from(opened.refused_steps);
+                        intake.opened_object(&entry.key, opened.steps.len());
+                        taken.bytes += opened.memory_bytes();
+                        taken.steps.push(opened.steps);
+                        taken.keys.push(entry.key);
+                        continue;
+                    }
+                    Err(refusal) => refusal,
+                }
+            }
+            Outcome::Old => {
+                taken.old_objects += 1;
+                taken.keys.push(entry.key);
+                continue;
+            }
+            Outcome::Bad(refusal) => refusal,
+            Outcome::Gone => {
+                folding.objects -= 1;
+                continue;
+            }
+            Outcome::Unread(error) => {
+                left(folding, &entry.key, &error);
+                unread.push(entry.key);
+                continue;
+            }
+        };
+        taken.bad_objects.push(BadObject {
+            listed: entry,
+            refusal,
+        });
+    }
+    drop(reads);
+    intake.put_back_objects(rest);
+    unread.into_iter().for_each(|key| work.skip(key));
+}
+
+fn known(entry: &Listed) -> Result<StepKey, Refusal> {
+    let max = MAX_OBJECT_BYTES as u64;
+    if entry.bytes > max {
+        return Err(Refusal::TooLarge {
+            bytes: entry.bytes,
+            max,
+        });
+    }
+    StepKey::parse(&entry.key)
+}
+
+async fn read((folder, fleet): (&Folder<'_>, &FleetState), entry: &Listed) -> Outcome {
+    let key = match known(entry) {
+        Ok(key) => key,
+        Err(refusal) => return Outcome::Bad(refusal),
+    };
+    if fleet.accepted_steps(&key.node, &key.boot, &key.probe_start, key.sequence) {
+        return Outcome::Old;
+    }
+    let max = MAX_OBJECT_BYTES as u64;
+    match folder.objects.get(&entry.key, max).await {
+        Ok(object) => Outcome::Read(key, object),
+        Err(CloudError::Missing { .. }) => Outcome::Gone,
+        Err(error) => Outcome::Unread(error),
+    }
+}
+
+/// Opens an object and checks that its steps may be accepted.
+fn decode(
+    (fleet, roles): (&FleetState, &mut Roles),
+    key: &StepKey,
+    object: &Object,
+) -> Result<OpenedObject, Refusal> {
+    let opened = authenticate::object(key, object)?;
+    for step in &opened.steps {
+        check_step(step).map_err(|row| Refusal::Unstorable(Box::new(row)))?;
+        fleet.check_age(&step.node, step.observed_at)?;
+    }
+    let claim = roles.claim(&key.node, &key.role, object.modified_at);
+    claim.map_err(|holder| Refusal::AnotherRole {
+        role: key.role.clone(),
+        holder,
+    })?;
+    Ok(opened)
+}

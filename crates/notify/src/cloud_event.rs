@@ -1,0 +1,218 @@
+//! What changed, for other programs: one CloudEvent in JSON, or one for each change.
+//!
+//! Source: CloudEvents 1.0.2, "JSON event format".
+
+use std::collections::BTreeMap;
+
+use ebb_model::finding::Finding;
+use ebb_model::finding_history::Stage;
+use ebb_model::report::Report;
+use ebb_telemetry::safe_text::{clip, one_line};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::diff;
+use crate::diff::Changes;
+
+/// Findings carried whole: a message of SNS is at most 256 KiB, and a finding takes up
+/// to a few kilobytes.
+const FINDINGS: usize = 50;
+
+/// What a message may take, with room for its envelope.
+const MAX_BYTES: usize = 200 << 10;
+
+/// The event under this identifier; findings and resolved ones that did not fit are counted
+/// in it.
+pub fn event(report: &Report, changes: &Changes, id: &str) -> String {
+    let changed: Vec<(&Finding, &str)> = report
+        .findings
+        .iter()
+        .filter_map(|finding| Some((finding, changes.word(&finding.id)?)))
+        .collect();
+    let mut carried = FINDINGS;
+    loop {
+        let findings: Vec<Value> = changed
+            .iter()
+            .take(carried)
+            .map(|(finding, change)| json!({"change": change, "finding": finding}))
+            .collect();
+        let resolved: Vec<_> = changes.resolved.iter().take(carried).collect();
+        let left_out = changed.len() - findings.len() + changes.resolved.len() - resolved.len();
+        let event = json!({
+            "specversion": "1.0",
+            "id": id,
+            "source": "/ebb/sweeper",
+            "type": "ebb.findings.changed.v2",
+            "time": report.at,
+            "datacontenttype": "application/json",
+            "data": {
+                "origin": report.origin,
+                "totals": report.totals,
+                "findings": findings,
+                "resolved": resolved,
+                "left_out": left_out,
+            },
+        });
+        let text = event.to_string();
+        if text.len() <= MAX_BYTES || carried == 0 {
+            return text;
+        }
+        carried /= 2;
+    }
+}
+
+/// The event of one change.
+pub struct Event {
+    /// The finding's id.
+    pub finding: String,
+    /// What happened to it, see [`Changes::keys`].
+    pub change: String,
+    /// Of this change and no other: who is sent it twice knows it by that.
+    pub id: String,
+    /// The event.
+    pub body: String,
+}
+
+/// An event for each change, the dearest finding first, then what was resolved. `sending` says
+/// since when each change is being sent: an event that is sent again has the same identifier.
+pub fn events<'a>(
+    report: &'a Report,
+    changes: &'a Changes,
+    sending: &'a BTreeMap<String, Timestamp>,
+) -> impl Iterator<Item = Event> + 'a {
+    let since = |what: &str, id: &str| {
+        let begun = sending.get(&diff::key(what, id));
+        begun.copied().unwrap_or(report.at)
+    };
+    let found = report.findings.iter().filter_map(move |finding| {
+        let what = match changes.stage(&finding.id)? {
+            Stage::New => "opened",
+            Stage::Reopened => "reopened",
+            Stage::Due => "due",
+            _ => "grown",
+        };
+        let data = json!({"finding": finding});
+        let begun = since(what, &finding.id);
+        Some(of_change(report, (what, &finding.id), begun, data))
+    });
+    let resolved = changes.resolved.iter().map(move |one| {
+        let data = json!({"resolved": one});
+        let begun = since("resolved", &one.id);
+        of_change(report, ("resolved", &one.id), begun, data)
+    });
+    found.chain(resolved)
+}
+
+/// The longest `subject`.
+const SUBJECT_CHARS: usize = 500;
+
+fn of_change(report: &Report, (what, id): (&str, &str), since: Timestamp, data: Value) -> Event {
+    let named = Sha256::digest(format!("{what}\n{since}\n{id}"));
+    let named: String = named.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut event = json!({
+        "specversion": "1.0",
+        "id": named,
+        "source": "/ebb/sweeper",
+        "type": format!("io.ebb.finding.{what}.v2"),
+        "subject": clip(&one_line(id), SUBJECT_CHARS),
+        "time": report.at,
+        "datacontenttype": "application/json",
+        "data": data,
+    });
+    let mut body = event.to_string();
+    if body.len() > MAX_BYTES {
+        event["data"] = json!({"left_out": "it is too large: the report has it"});
+        body = event.to_string();
+    }
+    Event {
+        finding: id.to_owned(),
+        change: diff::key(what, id),
+        id: named,
+        body,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_report::testing;
+
+    #[test]
+    fn each_change_is_an_event_that_keeps_its_id_and_its_bounds() {
+        let mut report = testing::small();
+        let mut changes = crate::testing::all_new(&report);
+        let grown = report.findings[1].id.clone();
+        changes.new.remove(&grown);
+        changes.grown.insert(grown);
+        changes.resolved = testing::told().history.resolved;
+        report.findings[2].remedy.advice = "x".repeat(300_000);
+        let told = |report: &Report, begun: Option<Timestamp>| -> Vec<(String, Value)> {
+            let keys = changes.keys();
+            let sending = keys.filter_map(|key| Some((key, begun?))).collect();
+            let events = events(report, &changes, &sending);
+            let read = |text: &str| serde_json::from_str(text).expect("it is JSON");
+            events.map(|event| (event.id, read(&event.body))).collect()
+        };
+        let begun = Some(report.at);
+        let all = told(&report, begun);
+        let types = all.iter().map(|(_, event)| event["type"].as_str());
+        let types: Vec<_> = types.flatten().collect();
+        let expect = ["opened", "grown", "opened", "resolved"];
+        assert_eq!(
+            types,
+            expect.map(|what| format!("io.ebb.finding.{what}.v2"))
+        );
+        for (id, event) in &all {
+            assert_eq!((event["specversion"].as_str(), id.len()), (Some("1.0"), 64));
+            assert_eq!(event["id"].as_str(), Some(id.as_str()));
+        }
+        assert_eq!(all[0].1["data"]["finding"]["kind"], "idle_node");
+        assert!(all[2].1["data"]["left_out"].is_string());
+        assert_eq!(all[3].1["data"]["resolved"]["ending"], "stopped");
+        let later = report.at.checked_add(std::time::Duration::from_secs(600));
+        report.at = later.expect("a time");
+        let same = |again: &[(String, Value)]| -> Vec<bool> {
+            all.iter().zip(again).map(|(a, b)| a.0 == b.0).collect()
+        };
+        assert_eq!(same(&told(&report, begun)), [true; 4], "sent again");
+        let later = told(&report, Some(report.at));
+        assert_eq!(same(&later), [false; 4], "changed again");
+    }
+
+    #[test]
+    fn a_name_from_outside_is_one_line_of_the_subject() {
+        let report = testing::many_hostile(1);
+        let changes = crate::testing::all_new(&report);
+        let sending = BTreeMap::new();
+        let event = events(&report, &changes, &sending).next().expect("one");
+        let event: Value = serde_json::from_str(&event.body).expect("JSON");
+        let subject = event["subject"].as_str().expect("text");
+        assert!(subject.chars().count() <= SUBJECT_CHARS);
+        assert!(!subject.contains(['\r', '\n', '\u{202e}']), "{subject}");
+    }
+
+    #[test]
+    fn an_event_carries_what_changed_and_counts_what_does_not_fit() {
+        let check = |report: &Report, carried: usize, left_out: usize| {
+            let text = event(report, &crate::testing::all_new(report), "ab12");
+            assert!(text.len() <= MAX_BYTES);
+            let event: Value = serde_json::from_str(&text).expect("it is JSON");
+            assert_eq!(event["specversion"], "1.0");
+            let data = &event["data"];
+            let findings = data["findings"].as_array().map(Vec::len);
+            assert_eq!(
+                (findings, &data["left_out"]),
+                (Some(carried), &json!(left_out))
+            );
+        };
+        check(&testing::small(), 3, 0);
+        check(&testing::many(10_000), 50, 9_950);
+        let mut wide = testing::many(100);
+        for finding in &mut wide.findings {
+            finding.remedy.advice = "x".repeat(20_000);
+        }
+        check(&wide, 6, 94);
+        check(&testing::empty(), 0, 0);
+    }
+}

@@ -1,0 +1,211 @@
+//! What sweeps remember of findings and of what people were told, as one object of
+//! the bucket beside the state. Losing it costs a repeated message, never a sweep.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_cloud::documents::decisions;
+use ebb_cloud::documents::inflate::inflate;
+use ebb_cloud::error_chain::reason;
+use ebb_cloud::ports::{CloudError, CloudResult, Objects, PutIf, PutOptions};
+use ebb_model::decision::Decisions;
+use ebb_model::finding_history::Lives;
+use ebb_model::finding_history::trend::Trend;
+use ebb_model::visibility_gap::Gap;
+use serde::{Deserialize, Serialize};
+
+use crate::diff::Told;
+use crate::retry::Failure;
+
+const SCHEMA: &str = "ebb.findings/1\n";
+
+const ZSTD_LEVEL: i32 = 3;
+
+/// 100,000 findings take about a quarter of it.
+const MAX_PACKED_BYTES: u64 = 32 << 20;
+
+const MAX_BYTES: u64 = 256 << 20;
+
+/// What is remembered. Fields may be added; what an older sweep did not write is
+/// empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Remembered {
+    /// Findings and where they stand.
+    pub lives: Lives,
+    /// What earlier reports summed up to.
+    pub trend: Trend,
+    /// What each channel was told.
+    pub told: BTreeMap<String, Told>,
+    /// Channels that were greeted.
+    pub greeted: BTreeSet<String>,
+    /// Channels that failed last time, and why.
+    pub failed: BTreeMap<String, String>,
+    /// Decisions as they were last read, for a sweep that cannot read them.
+    pub decisions: Decisions,
+}
+
+/// Where what is remembered of a shard lies.
+pub fn key(shard: u16) -> String {
+    format!("state/v1/findings/shard={shard:02}.zst")
+}
+
+/// Reads what is remembered, and on which condition it is replaced; nothing when it
+/// cannot be understood.
+///
+/// # Errors
+/// When the bucket does not answer.
+pub async fn load(objects: &dyn Objects, shard: u16) -> CloudResult<(Remembered, PutIf)> {
+    let object = match objects.get(&key(shard), MAX_PACKED_BYTES).await {
+        Ok(object) => object,
+        Err(CloudError::Missing { .. }) => return Ok((Remembered::default(), PutIf::Absent)),
+        Err(error) => return Err(error),
+    };
+    let remembered = unpack(&object.bytes).unwrap_or_else(|why| {
+        tracing::warn!(why, "what was told cannot be understood: it is told again");
+        Remembered::default()
+    });
+    Ok((remembered, PutIf::Matches(object.etag)))
+}
+
+/// What became of it when it was to be stored.
+#[derive(Debug)]
+pub enum Stored {
+    /// It is stored, and is replaced on this condition.
+    Done(PutIf),
+    /// Another sweep stored its own in the meantime, and that one stands.
+    Overtaken,
+    /// It is not stored.
+    Failed(Failure),
+}
+
+/// Keeps it. Where another sweep wrote in the meantime, what that one told stands.
+pub async fn save(
+    objects: &dyn Objects,
+    shard: u16,
+    remembered: &Remembered,
+    condition: PutIf,
+) -> Stored {
+    let key = key(shard);
+    let bytes = match pack(remembered) {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            tracing::warn!(why, "what was told cannot be kept");
+            return Stored::Failed(Failure {
+                channel: key,
+                reason: why,
+            });
+        }
+    };
+    let options = PutOptions {
+        condition,
+        ..PutOptions::default()
+    };
+    match objects.put(&key, bytes, options).await {
+        Ok(etag) => Stored::Done(PutIf::Matches(etag)),
+        Err(CloudError::Conflict { .. }) => {
+            tracing::warn!("another sweep told people in the meantime");
+            Stored::Overtaken
+        }
+        Err(error) => Stored::Failed(Failure::of(&key, &error)),
+    }
+}
+
+fn unpack(bytes: &[u8]) -> Result<Remembered, String> {
+    let packed = bytes
+        .strip_prefix(SCHEMA.as_bytes())
+        .ok_or("another schema")?;
+    serde_json::from_slice(&inflate(packed, MAX_BYTES)?).map_err(|e| e.to_string())
+}
+
+fn pack(remembered: &Remembered) -> Result<Vec<u8>, String> {
+    let plain = serde_json::to_vec(remembered).map_err(|e| e.to_string())?;
+    let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(|e| e.to_string())?;
+    match packed.len() as u64 <= MAX_PACKED_BYTES {
+        true => Ok([SCHEMA.as_bytes(), &packed].concat()),
+        false => Err(format!("it takes {} bytes", packed.len())),
+    }
+}
+
+impl Remembered {
+    /// Takes over people's decisions; where they cannot be read those of the last
+    /// sweep hold on, and that is a gap.
+    pub async fn decide(&mut self, objects: &dyn Objects) -> Option<Gap> {
+        match decisions::load(objects).await {
+            Ok(decisions) => {
+                self.decisions = decisions;
+                None
+            }
+            Err(error) => Some(Gap::new(
+                "decisions about findings",
+                format!("{}; those read before hold on", reason(&error)),
+            )),
+        }
+    }
+
+    /// Channels that failed last time, for the report.
+    pub fn failed_channels(&self) -> impl Iterator<Item = Gap> {
+        self.failed.iter().map(|(channel, why)| {
+            Gap::new(
+                format!("channel {channel}"),
+                format!("the last word could not be said: {why}"),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_cloud::failing::{Failing, Fault};
+    use ebb_cloud::fake::clock::FakeClock;
+    use ebb_cloud::fake::objects::FakeObjects;
+    use ebb_model::decision::{Decision, Verb};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn bucket() -> FakeObjects {
+        FakeObjects::new(FakeClock::at(Timestamp::UNIX_EPOCH))
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_remembered_and_the_first_of_two_writers_stands() {
+        let bucket = bucket();
+        let (mut one, absent) = load(&bucket, 0).await.expect("it answers");
+        one.greeted.insert("slack".to_owned());
+        let first = save(&bucket, 0, &one, absent.clone()).await;
+        let Stored::Done(condition) = first else {
+            panic!("{first:?}")
+        };
+        let second = save(&bucket, 0, &Remembered::default(), absent).await;
+        assert!(matches!(second, Stored::Overtaken), "{second:?}");
+        let replaced = save(&bucket, 0, &one, condition).await;
+        assert!(matches!(replaced, Stored::Done(_)), "{replaced:?}");
+        let again = load(&bucket, 0).await.expect("it answers");
+        assert_eq!(again.0, one);
+        bucket.insert(key(0), *b"garbage");
+        let garbage = load(&bucket, 0).await.expect("it answers");
+        assert_eq!(garbage.0, Remembered::default());
+    }
+
+    #[tokio::test]
+    async fn decisions_that_cannot_be_read_hold_on_and_that_is_said() {
+        let bucket = bucket();
+        let decide = |all: &mut Decisions| {
+            let decision = Decision {
+                verb: Verb::Dismiss,
+                reason: "a course".to_owned(),
+                by: "ana".to_owned(),
+                at: Timestamp::UNIX_EPOCH,
+                until: None,
+            };
+            all.decide("a", decision)
+        };
+        decisions::change(&bucket, decide).await.expect("decided");
+        let mut remembered = Remembered::default();
+        assert_eq!(remembered.decide(&bucket).await, None);
+        let down = Failing::new(bucket, &Fault::always("objects.get"));
+        let gap = remembered.decide(&down).await.expect("a gap");
+        assert!(gap.reason.ends_with("hold on"), "{}", gap.reason);
+        assert_eq!(remembered.decisions.findings.len(), 1);
+    }
+}

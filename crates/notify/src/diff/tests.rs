@@ -1,0 +1,181 @@
+//! What is told of one report after another.
+
+use ebb_catalog::catalog::Catalogue;
+use ebb_model::decision::{Decision, Decisions, Verb};
+use ebb_model::inventory::Inventory;
+use ebb_model::report::NotJudged;
+use ebb_model::visibility_gap::Gap;
+use ebb_report::testing;
+use ebb_telemetry::money::{Usd, UsdPerHour};
+
+use super::*;
+
+/// A channel, and what sweeps remember.
+#[derive(Default)]
+struct Channel {
+    told: BTreeMap<String, Price>,
+    lives: Lives,
+    decisions: Decisions,
+}
+
+impl Channel {
+    /// What it is told of a report.
+    fn hears(&mut self, mut report: Report) -> String {
+        let inventory = Inventory::default();
+        let known = (&inventory, Catalogue::built_in());
+        self.lives.advance(&mut report, known, &self.decisions);
+        let (changes, knows) = since(&self.told, &report, &self.lives);
+        self.told = knows;
+        assert_eq!(changes.is_empty(), changes.counts().is_empty());
+        changes.counts()
+    }
+}
+
+/// What is told of a report that differs from one that was told by `change`.
+fn check(name: &str, change: impl FnOnce(&mut Report), expect: &str) {
+    let mut channel = Channel::default();
+    let mut report = testing::small();
+    assert_eq!(channel.hears(report.clone()), "3 new");
+    change(&mut report);
+    assert_eq!(channel.hears(report.clone()), expect, "{name}");
+    assert_eq!(channel.hears(report), "", "{name}: nothing is told twice");
+}
+
+#[test]
+fn what_is_held_back_is_told_later_as_if_it_came_then() {
+    let (mut report, mut lives) = (testing::small(), Lives::default());
+    let none = (Inventory::default(), Decisions::default());
+    lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
+    let told = BTreeMap::new();
+    let urgent = report.findings[0].kind;
+    let (changes, knows) = since(&told, &report, &lives);
+    let (changes, knows) = changes.but_urgent((&told, knows), |kind| kind == urgent);
+    let of_kind = |kind| {
+        report
+            .findings
+            .iter()
+            .filter(move |f| f.kind == kind)
+            .count()
+    };
+    assert_eq!(
+        (changes.new.len(), knows.len()),
+        (of_kind(urgent), of_kind(urgent))
+    );
+    let (later, _) = since(&knows, &report, &lives);
+    assert_eq!(later.new.len(), 3 - of_kind(urgent));
+    // Told, and over by now: the channel goes on knowing it until it is told that.
+    let (_, knows) = since(&told, &report, &lives);
+    report.findings.clear();
+    lives.advance(&mut report, (&none.0, Catalogue::built_in()), &none.1);
+    let (changes, left) = since(&knows, &report, &lives);
+    assert_eq!((changes.resolved.len(), left.len()), (3, 0));
+    let (changes, left) = changes.but_urgent((&knows, left), |_| false);
+    assert!(changes.is_empty());
+    assert_eq!(left, knows);
+}
+
+fn dearer(report: &mut Report, percent: i64) {
+    let cost = report.findings[0].cost.as_mut();
+    let cost = cost.expect("the sample has a price");
+    let raised = cost.per_hour.0.micros() / 100 * percent;
+    cost.per_hour = UsdPerHour(Usd::from_micros(raised));
+}
+
+#[test]
+fn what_is_new_grew_or_ended_is_told_and_nothing_else() {
+    check("the same again", |_| {}, "");
+    check("one is gone", |r| drop(r.findings.remove(0)), "1 resolved");
+    check("noise of prices", |r| dearer(r, 109), "");
+    check("it grew", |r| dearer(r, 112), "1 grew");
+    check("it shrank", |r| dearer(r, 50), "");
+    check("no price by now", |r| r.findings[0].cost = None, "");
+    let another = |r: &mut Report| {
+        let mut finding = r.findings[0].clone();
+        finding.id.push_str("-b");
+        r.findings.push(finding);
+    };
+    check("one more", another, "1 new");
+}
+
+#[test]
+fn what_was_not_looked_at_has_not_ended() {
+    let unjudged = |r: &mut Report| {
+        let resource = r.findings.remove(0).resource;
+        r.not_judged.push(NotJudged {
+            resource: resource.id,
+            name: None,
+            rule: "idle_node".to_owned(),
+            reason: "its probe fell silent".to_owned(),
+        });
+    };
+    check("not judged", unjudged, "");
+    let hidden = |r: &mut Report| {
+        let region = r.findings.remove(0).resource.region;
+        r.gaps
+            .push(Gap::new(format!("{region}: inventory"), "denied"));
+    };
+    check("its region denied", hidden, "");
+}
+
+#[test]
+fn slow_growth_is_told_in_the_end() {
+    let mut channel = Channel::default();
+    let mut report = testing::small();
+    channel.hears(report.clone());
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        dearer(&mut report, 106);
+        told.push(channel.hears(report.clone()));
+    }
+    assert_eq!(told, ["", "1 grew", ""]);
+}
+
+#[test]
+fn what_is_set_aside_is_quiet_and_told_when_it_is_due_and_what_comes_back_is_reopened() {
+    let mut channel = Channel::default();
+    let report = testing::small();
+    channel.hears(report.clone());
+    let id = report.findings[0].id.clone();
+    let decision = Decision {
+        verb: Verb::Snooze,
+        reason: "a course".to_owned(),
+        by: "ana".to_owned(),
+        at: report.at,
+        until: report
+            .at
+            .checked_add(std::time::Duration::from_secs(60))
+            .ok(),
+    };
+    channel
+        .decisions
+        .decide(&id, decision)
+        .expect("it is whole");
+    assert_eq!(channel.hears(report.clone()), "", "it is set aside");
+    let mut later = report;
+    later.at += std::time::Duration::from_secs(60);
+    assert_eq!(channel.hears(later.clone()), "1 due again");
+    let mut without = later.clone();
+    without.findings.remove(0);
+    assert_eq!(channel.hears(without), "1 resolved");
+    assert_eq!(channel.hears(later), "1 reopened");
+}
+
+#[test]
+fn a_channel_that_was_down_is_told_later_and_what_is_not_its_own_by_now_never() {
+    let mut channel = Channel::default();
+    let report = testing::small();
+    channel.hears(report.clone());
+    let mut moved = report.clone();
+    let inventory = Inventory::default();
+    channel.lives.advance(
+        &mut moved,
+        (&inventory, Catalogue::built_in()),
+        &channel.decisions,
+    );
+    let gone = moved.findings.remove(0).id;
+    let (changes, knows) = since(&channel.told, &moved, &channel.lives);
+    assert!(changes.is_empty(), "another channel has it: {changes:?}");
+    assert!(!knows.contains_key(&gone));
+    let (changes, _) = since(&BTreeMap::new(), &moved, &channel.lives);
+    assert_eq!(changes.counts(), "2 new", "although they are ongoing");
+}

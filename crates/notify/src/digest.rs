@@ -1,0 +1,443 @@
+//! The word to people and programs: one message a channel, only when something is
+//! new, back, due, grown or resolved; and one hello after the first sweep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ebb_cloud::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
+use ebb_model::finding_history::Lives;
+use ebb_model::finding_history::known_finding::Price;
+use ebb_model::policy::quiet_hours::QuietPolicy;
+use ebb_model::policy::route::Route;
+use ebb_model::report::Report;
+use jiff::Timestamp;
+use thiserror::Error;
+
+use crate::delivery_state::Remembered;
+use crate::diff::{Changes, Digest, Told};
+use crate::email_digest::EmailParts;
+use crate::retry::{Failure, attempt};
+use crate::routing::{Place, Routing};
+use crate::welcome::Hello;
+use crate::{cloud_event, diff, email_digest, slack_digest, welcome};
+
+/// The channel of the topic, as it is remembered.
+const TOPIC: &str = "topic";
+
+/// The channel of the webhook, as it is remembered.
+const WEBHOOK: &str = "webhook";
+
+/// For how long a sweep begins to send events, each its own request.
+const EVENTS_FOR: Duration = Duration::from_secs(20);
+
+/// From whom and to whom email goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// The verified sender.
+    pub from: String,
+    /// The recipients of what has no route.
+    pub to: Vec<String>,
+}
+
+/// One of the two settings of email is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{missing} is not set, and {set} is: set both")]
+pub struct HalfAddressed {
+    missing: &'static str,
+    set: &'static str,
+}
+
+impl Addresses {
+    /// From the environment's `EBB_EMAIL_FROM` and `EBB_EMAIL_TO`; `None` where neither
+    /// is set.
+    ///
+    /// # Errors
+    /// When only one of them is.
+    pub fn of(from: Option<String>, to: Vec<String>) -> Result<Option<Self>, HalfAddressed> {
+        const FROM: &str = "EBB_EMAIL_FROM";
+        const TO: &str = "EBB_EMAIL_TO";
+        let half = |missing, set| Err(HalfAddressed { missing, set });
+        match (from, to.is_empty()) {
+            (None, true) => Ok(None),
+            (Some(from), false) => Ok(Some(Self { from, to })),
+            (Some(_), true) => half(TO, FROM),
+            (None, false) => half(FROM, TO),
+        }
+    }
+}
+
+/// Where people and programs are told; `None` for what is not set up.
+#[derive(Clone, Copy, Default)]
+pub struct Channels<'a> {
+    /// The chat.
+    pub chat: Option<&'a dyn Chat>,
+    /// Email.
+    pub mail: Option<(&'a dyn Mailer, &'a Addresses)>,
+    /// Other programs, all changes of a sweep in one message.
+    pub topic: Option<&'a dyn Topic>,
+    /// A program of the user's, each change an event of its own.
+    pub webhook: Option<&'a dyn Events>,
+}
+
+/// What became of the word.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Word {
+    /// The channels that took it.
+    pub channels: Vec<String>,
+    /// Those that did not.
+    pub failures: Vec<Failure>,
+}
+
+/// What there is to tell, and what was told before.
+pub struct News<'a> {
+    /// The report.
+    pub report: &'a Report,
+    /// Where owners' findings go.
+    pub routes: &'a [Route],
+    /// When people are not told.
+    pub quiet: &'a QuietPolicy,
+    /// When the first verdict of a probe is due; `None` while none has told anything.
+    pub first_verdict: Option<Timestamp>,
+    /// What was told; what is told now is noted in it.
+    pub remembered: &'a mut Remembered,
+}
+
+/// Notes what each channel is about to be sent, so that it can be stored before anything is
+/// sent; true where there is something to store. A message that an earlier sweep sent to a
+/// chat and did not note is looked for there: it is not sent twice.
+pub async fn plan(channels: &Channels<'_>, news: &mut News<'_>) -> bool {
+    let mut is_more = false;
+    let quiet = quiet_hours(news);
+    if let Some(chat) = channels.chat {
+        let routing = chat_routing(news.routes);
+        for place in routing.places() {
+            let channel = named("slack", place);
+            settle(
+                chat,
+                place,
+                news.remembered.told.entry(channel.clone()).or_default(),
+            )
+            .await;
+            let part = routing.part(news.report, place);
+            is_more |= begin(news, &channel, &part, quiet);
+            let told = news.remembered.told.entry(channel.clone()).or_default();
+            let (changes, knows) = due(told, &part, &news.remembered.lives, quiet);
+            told.digest = (!changes.is_empty()).then(|| Digest {
+                id: told.message_id(&channel),
+                thread: told.thread.clone().filter(|_| !changes.has_findings()),
+                knows,
+            });
+        }
+    }
+    if let Some((_, addresses)) = channels.mail {
+        let routing = mail_routing(news.routes, addresses);
+        for place in routing.places() {
+            let part = routing.part(news.report, place);
+            is_more |= begin(news, &named("email", place), &part, quiet);
+        }
+    }
+    let programs = [
+        channels.topic.map(|_| TOPIC),
+        channels.webhook.map(|_| WEBHOOK),
+    ];
+    for channel in programs.into_iter().flatten() {
+        is_more |= begin(news, channel, news.report, None);
+    }
+    is_more
+}
+
+/// Notes what one channel is about to be sent.
+fn begin(news: &mut News<'_>, channel: &str, part: &Report, quiet: Option<&QuietPolicy>) -> bool {
+    let remembered = &mut *news.remembered;
+    let told = remembered.told.entry(channel.to_owned()).or_default();
+    let (changes, _) = due(told, part, &remembered.lives, quiet);
+    told.begin(&changes, news.report.at)
+}
+
+/// Posts a message. After a try whose answer was lost it looks for the message first.
+async fn post_once(
+    chat: &dyn Chat,
+    post: &ChatPost,
+    search: &Option<ChatSearch>,
+    tried: &AtomicBool,
+) -> CloudResult<Option<String>> {
+    if let Some(search) = search.as_ref().filter(|_| tried.load(Ordering::Relaxed))
+        && let Ok(Some(at)) = chat.find(search).await
+    {
+        return Ok(Some(at));
+    }
+    tried.store(true, Ordering::Relaxed);
+    chat.post(post).await
+}
+
+/// Looks in the chat for a message that was sent and not noted.
+async fn settle(chat: &dyn Chat, place: &Place, told: &mut Told) {
+    let (Some(digest), Some(since)) = (told.digest.take(), told.sending.values().min().copied())
+    else {
+        return;
+    };
+    let sought = ChatSearch {
+        channel: place.clone(),
+        thread: digest.thread.clone(),
+        id: digest.id,
+        since,
+    };
+    match chat.find(&sought).await {
+        Ok(Some(at)) => {
+            if digest.thread.is_none() {
+                told.thread = Some(at);
+            }
+            told.arrived(digest.knows);
+        }
+        Ok(None) => {}
+        // It is sent again then, rather than never.
+        Err(error) => drop(Failure::of("the chat's history", &error)),
+    }
+}
+
+/// What a channel is to be told now, and what it knows then.
+fn due(
+    told: &Told,
+    part: &Report,
+    lives: &Lives,
+    quiet: Option<&QuietPolicy>,
+) -> (Changes, BTreeMap<String, Price>) {
+    let (changes, knows) = diff::since(&told.findings, part, lives);
+    match quiet {
+        Some(quiet) => {
+            let known = (&told.findings, knows);
+            changes.but_urgent(known, |kind| quiet.passes(kind))
+        }
+        None => (changes, knows),
+    }
+}
+
+/// The quiet hours, while they last.
+fn quiet_hours<'a>(news: &News<'a>) -> Option<&'a QuietPolicy> {
+    let quiet = news.quiet;
+    quiet.is_quiet(news.report.at).then_some(quiet)
+}
+
+fn chat_routing(routes: &[Route]) -> Routing {
+    let routes = routes.iter();
+    let routes = routes.filter_map(|r| Some((r.owner.as_str(), r.slack.as_deref()?)));
+    Routing::new([None], routes)
+}
+
+fn mail_routing(routes: &[Route], addresses: &Addresses) -> Routing {
+    let routes = routes.iter();
+    let routes = routes.flat_map(|r| r.email.iter().map(|to| (r.owner.as_str(), to.as_str())));
+    Routing::new(addresses.to.iter().cloned().map(Some), routes)
+}
+
+/// Tells each channel what changed since it was last told; nothing where nothing did.
+pub async fn tell(channels: &Channels<'_>, news: News<'_>) -> Word {
+    let mut telling = Telling {
+        news,
+        word: Word::default(),
+        known: Vec::new(),
+    };
+    if let Some(chat) = channels.chat {
+        telling.chat(chat).await;
+    }
+    if let Some((mailer, addresses)) = channels.mail {
+        telling.mail(mailer, addresses).await;
+    }
+    if let Some(topic) = channels.topic {
+        telling.topic(topic).await;
+    }
+    if let Some(events) = channels.webhook {
+        telling.webhook(events).await;
+    }
+    telling.end()
+}
+
+struct Telling<'a> {
+    news: News<'a>,
+    word: Word,
+    /// All channels that there are.
+    known: Vec<String>,
+}
+
+impl<'a> Telling<'a> {
+    async fn chat(&mut self, chat: &dyn Chat) {
+        let routing = chat_routing(self.news.routes);
+        for place in routing.places() {
+            let channel = named("slack", place);
+            let post = |body, thread, id| ChatPost {
+                channel: place.clone(),
+                thread,
+                body,
+                id,
+            };
+            if routing.is_for_the_rest(place) && self.greets(&channel) {
+                let hello = post(welcome::slack_hello(&self.hello(None)), None, None);
+                let done = attempt(&channel, || chat.post(&hello)).await;
+                self.greeted(&channel, done.map(drop));
+            }
+            let part = routing.part(self.news.report, place);
+            let tried = AtomicBool::new(false);
+            let say = async |changes: &Changes, told: &mut Told| {
+                // An update of what was told goes where that was told.
+                let thread = told.thread.clone().filter(|_| !changes.has_findings());
+                let id = told.digest.as_ref().map(|digest| digest.id.clone());
+                let since = told.sending.values().min().copied();
+                let search = id.clone().zip(since).map(|(id, since)| ChatSearch {
+                    channel: place.clone(),
+                    thread: thread.clone(),
+                    id,
+                    since,
+                });
+                let digest = post(slack_digest::slack(&part, changes), thread, id);
+                let at = attempt(&channel, || post_once(chat, &digest, &search, &tried)).await?;
+                if digest.thread.is_none() {
+                    told.thread = at;
+                }
+                Ok(())
+            };
+            self.say(&channel, &part, self.quiet(), say).await;
+        }
+    }
+
+    async fn mail(&mut self, mailer: &dyn Mailer, addresses: &Addresses) {
+        let routing = mail_routing(self.news.routes, addresses);
+        for place in routing.places() {
+            let Some(recipient) = place else { continue };
+            let channel = named("email", place);
+            let send = async |parts: EmailParts| {
+                let email = Email {
+                    from: addresses.from.clone(),
+                    to: vec![recipient.clone()],
+                    subject: parts.subject,
+                    text: parts.text,
+                    html: parts.html,
+                };
+                attempt(&channel, || mailer.send(&email)).await
+            };
+            if routing.is_for_the_rest(place) && self.greets(&channel) {
+                let sandboxed = mailer.is_sandboxed().await.ok();
+                let done = send(welcome::email_hello(&self.hello(sandboxed))).await;
+                self.greeted(&channel, done);
+            }
+            let part = routing.part(self.news.report, place);
+            let say = async |changes: &Changes, _: &mut Told| {
+                send(email_digest::email(&part, changes)).await
+            };
+            self.say(&channel, &part, self.quiet(), say).await;
+        }
+    }
+
+    async fn topic(&mut self, topic: &dyn Topic) {
+        let channel = TOPIC;
+        let report = self.news.report;
+        let say = async |changes: &Changes, told: &mut Told| {
+            let subject = format!("Ebb: {}", changes.counts());
+            let event = cloud_event::event(report, changes, &told.message_id(channel));
+            attempt(channel, || topic.publish(&subject, &event)).await
+        };
+        self.say(channel, report, None, say).await;
+    }
+
+    /// What a slow receiver does not take in time, and what comes after one that it
+    /// refuses, is the next sweep's.
+    async fn webhook(&mut self, events: &dyn Events) {
+        let channel = WEBHOOK;
+        self.known.push(channel.to_owned());
+        let (remembered, report) = (&mut *self.news.remembered, self.news.report);
+        let told = remembered.told.entry(channel.to_owned()).or_default();
+        let (changes, knows) = diff::since(&told.findings, report, &remembered.lives);
+        let (mut taken, mut refused) = (BTreeSet::new(), None);
+        let begun = tokio::time::Instant::now();
+        let sending = told.sending.clone();
+        for event in cloud_event::events(report, &changes, &sending) {
+            if begun.elapsed() > EVENTS_FOR {
+                break;
+            }
+            match attempt(channel, || events.send(&event.id, &event.body)).await {
+                Ok(()) => {
+                    told.sending.remove(&event.change);
+                    taken.insert(event.finding);
+                }
+                Err(failure) => {
+                    refused = Some(failure);
+                    break;
+                }
+            }
+        }
+        let known = (&told.findings, knows);
+        (_, told.findings) = changes.only(known, |id| taken.contains(id));
+        if !taken.is_empty() {
+            self.word.channels.push(channel.to_owned());
+        }
+        match refused {
+            Some(failure) => {
+                let reason = failure.reason.clone();
+                remembered.failed.insert(channel.to_owned(), reason);
+                self.word.failures.push(failure);
+            }
+            None => drop(remembered.failed.remove(channel)),
+        }
+    }
+
+    fn quiet(&self) -> Option<&'a QuietPolicy> {
+        quiet_hours(&self.news)
+    }
+
+    fn greets(&self, channel: &str) -> bool {
+        self.quiet().is_none() && !self.news.remembered.greeted.contains(channel)
+    }
+
+    fn hello(&self, sandboxed: Option<bool>) -> Hello {
+        Hello::of(self.news.report, self.news.first_verdict, sandboxed)
+    }
+
+    fn greeted(&mut self, channel: &str, done: Result<(), Failure>) {
+        match done {
+            Ok(()) => drop(self.news.remembered.greeted.insert(channel.to_owned())),
+            Err(failure) => self.word.failures.push(failure),
+        }
+    }
+
+    async fn say(
+        &mut self,
+        channel: &str,
+        part: &Report,
+        quiet: Option<&QuietPolicy>,
+        say: impl AsyncFnOnce(&Changes, &mut Told) -> Result<(), Failure>,
+    ) {
+        self.known.push(channel.to_owned());
+        let remembered = &mut *self.news.remembered;
+        let told = remembered.told.entry(channel.to_owned()).or_default();
+        let (changes, knows) = due(told, part, &remembered.lives, quiet);
+        if !changes.is_empty() {
+            if let Err(failure) = say(&changes, told).await {
+                remembered
+                    .failed
+                    .insert(channel.to_owned(), failure.reason.clone());
+                self.word.failures.push(failure);
+                return;
+            }
+            self.word.channels.push(channel.to_owned());
+        }
+        told.arrived(knows);
+        remembered.failed.remove(channel);
+    }
+
+    /// Forgets channels that are no more.
+    fn end(self) -> Word {
+        let is_known = |channel: &String| self.known.contains(channel);
+        let remembered = self.news.remembered;
+        remembered.told.retain(|channel, _| is_known(channel));
+        remembered.failed.retain(|channel, _| is_known(channel));
+        remembered.greeted.retain(is_known);
+        self.word
+    }
+}
+
+fn named(medium: &str, place: &Place) -> String {
+    match place {
+        Some(place) => format!("{medium}/{place}"),
+        None => medium.to_owned(),
+    }
+}

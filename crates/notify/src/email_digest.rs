@@ -1,0 +1,93 @@
+//! The report as an email: a subject that says the money, a part of text and a
+//! part of HTML with the same words.
+
+use ebb_model::report::Report;
+use ebb_report::html::for_mail;
+use ebb_report::page::Page;
+use ebb_report::table::of_page;
+use ebb_report::terminal_style::{Colour, Look};
+
+use crate::diff::Changes;
+
+/// An email without its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmailParts {
+    /// One line.
+    pub subject: String,
+    /// For mail programs that show text.
+    pub text: String,
+    /// For those that show HTML.
+    pub html: String,
+}
+
+/// Rows of findings in the text part; the rest is in the report.
+const FINDINGS: usize = 20;
+
+/// The columns that mail programs show without wrapping.
+const COLUMNS: usize = 78;
+
+/// What changed of a report, as an email.
+pub fn email(report: &Report, changes: &Changes) -> EmailParts {
+    let page = crate::diff::page_of_changes(report, changes);
+    let tag = page.simulated.map(|simulated| format!("[{simulated}] "));
+    let tag = tag.unwrap_or_default();
+    let counts = changes.counts();
+    let subject = match page.cards.is_empty() {
+        true => format!("{tag}Ebb: no waste found ({counts})"),
+        false => format!("{tag}Ebb: {} ({counts})", page.headline),
+    };
+    let html = for_mail(&page);
+    EmailParts {
+        subject,
+        text: text(&page),
+        html,
+    }
+}
+
+fn text(page: &Page) -> String {
+    let look = Look {
+        columns: Some(COLUMNS),
+        colour: Colour::Plain,
+    };
+    let mut text = page.news.join("\n");
+    text.push_str("\n\n");
+    text.push_str(&of_page(page, &look, FINDINGS));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn the_subject_says_the_money_and_stays_one_line() {
+        let check = |report: &Report, expect: &str| {
+            let parts = email(report, &testing::all_new(report));
+            assert_eq!(parts.subject, expect);
+            assert!(parts.text.contains("SIMULATED") && parts.html.contains("SIMULATED"));
+        };
+        check(
+            &ebb_report::testing::empty(),
+            "[SIMULATED] Ebb: no waste found ()",
+        );
+        check(
+            &ebb_report::testing::small(),
+            "[SIMULATED] Ebb: $884.76 a month, and at most $280.32 more, in 3 findings (3 new)",
+        );
+        check(
+            &ebb_report::testing::hostile(),
+            "[SIMULATED] Ebb: 1 finding without a known price (1 new)",
+        );
+    }
+
+    #[test]
+    fn a_long_report_is_cut_and_says_so() {
+        let report = ebb_report::testing::many(1_000);
+        let parts = email(&report, &testing::all_new(&report));
+        assert!(parts.text.contains("… and 500 more"));
+        assert!(parts.html.contains("… and 980 more"));
+        assert!(parts.text.contains("in 1,000 findings"), "{}", parts.text);
+        assert!(parts.html.len() < 100_000);
+    }
+}

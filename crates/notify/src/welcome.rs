@@ -1,0 +1,231 @@
+//! The hello after the first sweep: what Ebb sees, what it lacks with the line that
+//! mends it, and when the first verdict is due.
+
+use ebb_model::report::Report;
+use ebb_report::page::wording::SIMULATED;
+use ebb_report::remediation;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{clip, counted, one_line};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::email_digest::EmailParts;
+use crate::slack_digest::{outside, quoted, section};
+
+/// Missing things named; the report has the rest.
+const MISSING: usize = 12;
+
+/// What the hello says.
+pub struct Hello {
+    title: String,
+    seen: String,
+    verdict: String,
+    /// What is missing, with what mends it.
+    missing: Vec<(String, Option<String>)>,
+    left_out: usize,
+}
+
+impl Hello {
+    /// Of the first report. `sandboxed` says whether SES sends to anybody yet; `None`
+    /// where that is not known or does not matter.
+    pub fn of(report: &Report, first_verdict: Option<Timestamp>, sandboxed: Option<bool>) -> Self {
+        let totals = &report.totals;
+        let without = totals.running_instances.saturating_sub(totals.with_probe);
+        let seen = format!(
+            "{}: {} with a probe, {without} without, of which {} are judged on metrics.",
+            counted(
+                totals.running_instances,
+                "running instance",
+                "running instances"
+            ),
+            totals.with_probe,
+            totals.on_metrics,
+        );
+        let verdict = match first_verdict {
+            Some(at) if at > report.at => format!(
+                "The first verdict of a probe is due at {}.",
+                at.strftime("%Y-%m-%d %H:%M UTC")
+            ),
+            Some(_) => "Probes have watched for long enough: verdicts are in the report.".into(),
+            None => "No probe has told anything yet. Half an hour after the first one starts, \
+                     the first verdict is due."
+                .into(),
+        };
+        let mut missing: Vec<_> = report
+            .gaps
+            .iter()
+            .map(|gap| {
+                let what = format!("{}: {}", one_line(&gap.scope), one_line(&gap.reason));
+                (what, remediation::of_gap(gap))
+            })
+            .collect();
+        if sandboxed == Some(true) {
+            let what = "SES is in its sandbox: only verified recipients get email";
+            missing.insert(
+                0,
+                (
+                    what.to_owned(),
+                    Some(remediation::SES_PRODUCTION.to_owned()),
+                ),
+            );
+        }
+        if without > 0 {
+            let what = format!(
+                "{} without a probe",
+                counted(without, "instance", "instances")
+            );
+            let how = "terraform: attach output node_policy_arn, start with output node_user_data";
+            missing.push((what, Some(how.to_owned())));
+        }
+        let left_out = missing.len().saturating_sub(MISSING);
+        missing.truncate(MISSING);
+        let tag = match report.origin {
+            Origin::Simulated => format!("[{SIMULATED}] "),
+            Origin::Measured => String::new(),
+        };
+        Self {
+            title: format!("{tag}Ebb is here"),
+            seen,
+            verdict,
+            missing,
+            left_out,
+        }
+    }
+
+    fn intro(&self) -> &'static str {
+        match self.missing.is_empty() {
+            true => "Nothing is missing. You hear of it when something is wasted, and not before.",
+            false => "What is missing:",
+        }
+    }
+
+    fn rest(&self) -> Option<String> {
+        (self.left_out > 0).then(|| format!("… and {} more, in the report.", self.left_out))
+    }
+}
+
+/// The hello as the body of a post.
+pub fn slack_hello(hello: &Hello) -> Value {
+    let title = &hello.title;
+    let head = format!("{}\n{}\n{}", hello.seen, hello.verdict, hello.intro());
+    let mut blocks = vec![
+        json!({"type": "header", "text": {"type": "plain_text", "text": title}}),
+        section(&head),
+    ];
+    for (what, mend) in &hello.missing {
+        let mut line = format!("• {}", outside(what, 200));
+        if let Some(mend) = mend {
+            line.push_str(&format!("\n{}", quoted(mend, 300)));
+        }
+        blocks.push(section(&line));
+    }
+    if let Some(rest) = hello.rest() {
+        blocks.push(section(&rest));
+    }
+    json!({"text": title, "blocks": blocks})
+}
+
+/// The hello as an email.
+pub fn email_hello(hello: &Hello) -> EmailParts {
+    let mut text = format!("{}\n{}\n\n{}\n", hello.seen, hello.verdict, hello.intro());
+    let mut html = format!(
+        "<p style=\"font-size:22px;font-weight:bold;margin:0 0 12px\">{}</p><p>{}<br>{}</p><p>{}</p>",
+        escaped(&hello.title),
+        escaped(&hello.seen),
+        escaped(&hello.verdict),
+        hello.intro(),
+    );
+    for (what, mend) in &hello.missing {
+        let what = clip(what, 400);
+        text.push_str(&format!("\n- {what}\n"));
+        html.push_str(&format!("<p>{}", escaped(&what)));
+        if let Some(mend) = mend {
+            text.push_str(&format!("  {mend}\n"));
+            html.push_str(&format!(
+                "<br><code style=\"font-size:13px\">{}</code>",
+                escaped(mend)
+            ));
+        }
+        html.push_str("</p>");
+    }
+    if let Some(rest) = hello.rest() {
+        text.push_str(&format!("\n{rest}\n"));
+        html.push_str(&format!("<p>{rest}</p>"));
+    }
+    EmailParts {
+        subject: hello.title.clone(),
+        text,
+        html: format!(
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"></head>\
+             <body style=\"margin:0;padding:16px;font-family:Arial,Helvetica,sans-serif;\
+             font-size:15px;line-height:1.45;overflow-wrap:anywhere\">{html}</body></html>"
+        ),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    minijinja::HtmlEscape(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_report::testing;
+
+    #[test]
+    fn it_says_what_is_seen_what_is_missing_and_when_the_first_verdict_is_due() {
+        let mut report = testing::small();
+        report.gaps[0].denied = Some("batch:DescribeJobs".into());
+        let later = report
+            .at
+            .checked_add(std::time::Duration::from_secs(1800))
+            .ok();
+        let hello = Hello::of(&report, later, Some(true));
+        insta::assert_snapshot!(email_hello(&hello).text, @r#"
+        12 running instances: 8 with a probe, 4 without, of which 3 are judged on metrics.
+        The first verdict of a probe is due at 2026-03-04 12:30 UTC.
+
+        What is missing:
+
+        - SES is in its sandbox: only verified recipients get email
+          aws sesv2 put-account-details --production-access-enabled --mail-type TRANSACTIONAL --website-url https://YOUR-SITE
+
+        - us-east-1: batch:DescribeJobs: AccessDenied: not authorized
+          {"Effect": "Allow", "Action": "batch:DescribeJobs", "Resource": "*"}
+
+        - 4 instances without a probe
+          terraform: attach output node_policy_arn, start with output node_user_data
+        "#);
+        let text = slack_hello(&hello).to_string();
+        let line =
+            r#"`{\"Effect\": \"Allow\", \"Action\": \"batch:DescribeJobs\", \"Resource\": \"*\"}`"#;
+        assert!(text.contains(line), "to be copied as it is: {text}");
+    }
+
+    #[test]
+    fn names_from_outside_are_text_and_bounded() {
+        let mut report = testing::hostile();
+        for n in 0..100 {
+            let mut gap = report.gaps[0].clone();
+            gap.scope = format!("<!channel> {n} {}", gap.scope.repeat(100));
+            report.gaps.push(gap);
+        }
+        let hello = Hello::of(&report, None, None);
+        let slack = slack_hello(&hello);
+        let email = email_hello(&hello);
+        for text in [slack.to_string(), email.html.clone()] {
+            assert!(
+                !text.contains("<script") && !text.contains("<!channel"),
+                "{text}"
+            );
+            assert!(text.contains("more, in the report"));
+        }
+        assert!(slack.to_string().chars().count() < 12_000);
+        assert!(
+            slack["blocks"]
+                .as_array()
+                .is_some_and(|blocks| blocks.len() < 50)
+        );
+        assert!(!email.text.contains('\u{1b}') && email.text.len() < 12_000);
+    }
+}

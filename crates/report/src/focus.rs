@@ -1,0 +1,173 @@
+//! The bill as cost rows of FOCUS, and beside it the findings, so that a cost tool reads the
+//! waste where it reads the bill. Rows of the bill hold all of its money: those of a day add up
+//! to what the day cost. A finding is a row without a charge, whose amounts are in columns of
+//! Ebb's own, so that no dollar is there twice.
+//!
+//! What FOCUS wants of a usage row and the bill does not tell (quantities, unit prices, SKUs,
+//! commitments, capacity reservations, invoices) is null; an account or a provider that is not
+//! known is `unknown`, as FOCUS has no null there. Names of accounts and regions are their ids.
+//! The bill is net and amortized, and `BilledCost` is that, too.
+//!
+//! Source of the columns: FOCUS 1.2, "Columns"; extensions begin with `x_`.
+
+pub mod line;
+pub mod service;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use ebb_model::report::Report;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::money::Usd;
+
+use crate::focus::line::Line;
+use crate::focus::service::Service;
+
+/// Every column of FOCUS 1.2 in its order, then Ebb's own.
+const COLUMNS: [&str; 74] = [
+    "AvailabilityZone",
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingAccountType",
+    "BillingCurrency",
+    "BillingPeriodEnd",
+    "BillingPeriodStart",
+    "CapacityReservationId",
+    "CapacityReservationStatus",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargeFrequency",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "CommitmentDiscountCategory",
+    "CommitmentDiscountId",
+    "CommitmentDiscountName",
+    "CommitmentDiscountQuantity",
+    "CommitmentDiscountStatus",
+    "CommitmentDiscountType",
+    "CommitmentDiscountUnit",
+    "ConsumedQuantity",
+    "ConsumedUnit",
+    "ContractedCost",
+    "ContractedUnitPrice",
+    "EffectiveCost",
+    "InvoiceId",
+    "InvoiceIssuerName",
+    "ListCost",
+    "ListUnitPrice",
+    "PricingCategory",
+    "PricingCurrency",
+    "PricingCurrencyContractedUnitPrice",
+    "PricingCurrencyEffectiveCost",
+    "PricingCurrencyListUnitPrice",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "RegionId",
+    "RegionName",
+    "ResourceId",
+    "ResourceName",
+    "ResourceType",
+    "ServiceCategory",
+    "ServiceName",
+    "ServiceSubcategory",
+    "SkuId",
+    "SkuMeter",
+    "SkuPriceDetails",
+    "SkuPriceId",
+    "SubAccountId",
+    "SubAccountName",
+    "SubAccountType",
+    "Tags",
+    "x_RowKind",
+    "x_Origin",
+    "x_Owner",
+    "x_InstanceType",
+    "x_Estimated",
+    "x_FindingId",
+    "x_FindingKind",
+    "x_RecommendedAction",
+    "x_WastedCost",
+    "x_WastedPerHour",
+    "x_ListPricePerHour",
+    "x_SavingPerMonth",
+    "x_CountedSavingPerMonth",
+    "x_SavingIsUpperBound",
+    "x_RestCountedBy",
+    "x_PriceBasis",
+    "x_PriceAsOf",
+];
+
+/// A header line and one line a charge and a finding, each ended by CR LF: each machine on
+/// each day of the bill, what else each service cost that day, and the findings.
+pub fn focus(report: &Report) -> String {
+    let payer = payer(report);
+    let mut out = COLUMNS.join(",");
+    out.push_str("\r\n");
+    let mut write = |line: &Line<'_>| {
+        let cells = COLUMNS.map(|column| line.cell(column).unwrap_or_default());
+        // Writing to a string does not fail.
+        let _ = write!(out, "{}\r\n", cells.join(","));
+    };
+    for day in &report.ledger {
+        of_day(report, day, payer).iter().for_each(&mut write);
+    }
+    for finding in &report.findings {
+        write(&Line::of_finding(finding, payer));
+    }
+    out
+}
+
+/// The account that is billed, where all that is known is in one. Of several any may pay for
+/// the others.
+fn payer(report: &Report) -> Option<&AccountId> {
+    let billed = report.billed.resources.iter();
+    let found = report.findings.iter();
+    let accounts: BTreeSet<&AccountId> = billed
+        .filter_map(|one| one.account.as_ref())
+        .chain(found.filter_map(|finding| finding.resource.account.as_ref()))
+        .collect();
+    let mut accounts = accounts.into_iter();
+    accounts.next().filter(|_| accounts.next().is_none())
+}
+
+/// The rows of one day, whose sum is what the day cost.
+fn of_day<'a>(
+    report: &'a Report,
+    day: &'a LedgerDay,
+    payer: Option<&'a AccountId>,
+) -> Vec<Line<'a>> {
+    let resources = report.billed.resources.iter();
+    let machines: Vec<Line<'_>> = resources
+        .filter_map(|one| Line::of_machine(one, day, payer))
+        .collect();
+    let of_machines: Usd = machines.iter().map(|line| line.billed).sum();
+    let home = day
+        .by_service
+        .keys()
+        .find(|name| Service::has_machines(name));
+    let services = day.by_service.iter().map(|(name, usd)| {
+        let elsewhere = match Some(name) == home {
+            true => *usd - of_machines,
+            false => *usd,
+        };
+        Line::of_service(name, elsewhere, day, payer)
+    });
+    let mut lines: Vec<Line<'_>> = services.filter(|line| line.billed != Usd::ZERO).collect();
+    lines.extend(machines);
+    let told: Usd = lines.iter().map(|line| line.billed).sum();
+    if told != day.billed {
+        lines.push(Line::of_rest(day.billed - told, day, payer));
+    }
+    let provider = lines.iter().find_map(|line| line.provider);
+    for line in &mut lines {
+        line.provider = line.provider.or(provider);
+    }
+    lines
+}

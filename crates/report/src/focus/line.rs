@@ -1,0 +1,343 @@
+//! One row and its cells.
+
+use std::collections::BTreeMap;
+
+use ebb_model::cost::Cost;
+use ebb_model::finding::Finding;
+use ebb_model::inventory::instance::Market;
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_model::report::billed_resources::BilledResource;
+use ebb_telemetry::identity::{AccountId, InstanceType, Region};
+use ebb_telemetry::money::{Usd, UsdPerHour};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::Window;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use serde_json::json;
+
+use crate::csv::{decimal, maybe, slug, text};
+use crate::focus::service::{About, Provider, Service, UNKNOWN};
+
+/// What a row tells of, as `x_RowKind` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A machine on a day.
+    Machine,
+    /// What else a service cost on a day.
+    Service,
+    /// What else a day cost.
+    Rest,
+    /// No charge: what is wasted.
+    Finding,
+}
+
+/// One row.
+#[derive(Debug, Clone)]
+pub(crate) struct Line<'a> {
+    kind: Kind,
+    period: Window,
+    pub(crate) billed: Usd,
+    /// What it is at the list price; what is billed where that is not known.
+    list: Usd,
+    pub(crate) provider: Option<Provider>,
+    service: Service<'a>,
+    payer: Option<&'a AccountId>,
+    estimated: bool,
+    about: Subject<'a>,
+    finding: Option<&'a Finding>,
+}
+
+/// The resource of a row.
+#[derive(Debug, Clone, Copy, Default)]
+struct Subject<'a> {
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    kind: Option<&'static str>,
+    account: Option<&'a AccountId>,
+    region: Option<&'a Region>,
+    instance_type: Option<&'a InstanceType>,
+    market: Option<Market>,
+    owner: Option<&'a str>,
+    tags: Option<&'a BTreeMap<String, String>>,
+    list_per_hour: Option<UsdPerHour>,
+    origin: Option<Origin>,
+}
+
+impl<'a> Line<'a> {
+    /// `None` where it was not billed that day.
+    pub(crate) fn of_machine(
+        one: &'a BilledResource,
+        day: &'a LedgerDay,
+        payer: Option<&'a AccountId>,
+    ) -> Option<Self> {
+        let billed = *one.by_day.get(&day.day)?;
+        let region = one.region.as_ref();
+        let of_region = region.and_then(|region| Provider::of_region(region.as_str()));
+        let of_day = || {
+            day.by_service
+                .keys()
+                .find_map(|name| Provider::of_service(name))
+        };
+        let provider = of_region.or_else(of_day);
+        let mut line = Self::of_day(Kind::Machine, billed, day, payer);
+        line.list = one.at_list_price(billed).unwrap_or(billed);
+        line.service = Service::of_machines(provider);
+        line.provider = provider;
+        line.about = Subject {
+            id: Some(&one.id),
+            name: one.name.as_deref(),
+            kind: Some("Instance"),
+            account: one.account.as_ref(),
+            region,
+            instance_type: one.instance_type.as_ref(),
+            market: one.market,
+            owner: one.owner.as_deref(),
+            tags: Some(&one.tags),
+            list_per_hour: one.list_per_hour,
+            origin: Some(one.origin),
+        };
+        Some(line)
+    }
+
+    pub(crate) fn of_service(
+        name: &'a str,
+        billed: Usd,
+        day: &'a LedgerDay,
+        payer: Option<&'a AccountId>,
+    ) -> Self {
+        let mut line = Self::of_day(Kind::Service, billed, day, payer);
+        line.service = Service::named(name);
+        line.provider = Provider::of_service(name);
+        line
+    }
+
+    pub(crate) fn of_rest(billed: Usd, day: &'a LedgerDay, payer: Option<&'a AccountId>) -> Self {
+        Self::of_day(Kind::Rest, billed, day, payer)
+    }
+
+    fn of_day(kind: Kind, billed: Usd, day: &'a LedgerDay, payer: Option<&'a AccountId>) -> Self {
+        Self {
+            kind,
+            period: whole(&day.day),
+            billed,
+            list: billed,
+            provider: None,
+            service: Service::named(UNKNOWN),
+            payer,
+            estimated: day.estimated,
+            about: Subject::default(),
+            finding: None,
+        }
+    }
+
+    /// A row without a charge.
+    pub(crate) fn of_finding(finding: &'a Finding, payer: Option<&'a AccountId>) -> Self {
+        let resource = &finding.resource;
+        let provider = Provider::of_region(resource.region.as_str());
+        let about = About::of(finding, provider);
+        let cost = finding.cost.as_ref();
+        Self {
+            kind: Kind::Finding,
+            period: finding.window,
+            billed: Usd::ZERO,
+            list: Usd::ZERO,
+            provider,
+            service: about.service,
+            payer,
+            estimated: false,
+            about: Subject {
+                id: Some(&resource.id),
+                name: resource.name.as_deref(),
+                kind: Some(about.resource),
+                account: resource.account.as_ref(),
+                region: Some(&resource.region),
+                instance_type: resource.instance_type.as_ref(),
+                market: resource.market,
+                owner: resource.owner.as_deref(),
+                tags: Some(&resource.tags),
+                list_per_hour: cost.and_then(|cost| cost.list_per_hour),
+                origin: Some(resource.origin),
+            },
+            finding: Some(finding),
+        }
+    }
+
+    /// `None` for null.
+    pub(crate) fn cell(&self, column: &str) -> Option<String> {
+        match column {
+            _ if column.starts_with("x_") => self.of_ours(column),
+            "BilledCost" | "ContractedCost" | "EffectiveCost" | "PricingCurrencyEffectiveCost" => {
+                Some(decimal(self.billed))
+            }
+            "ListCost" => Some(decimal(self.list)),
+            _ if column.starts_with("Charge") => self.of_charge(column),
+            _ if column.starts_with("Billing") => self.of_billing(column),
+            _ => self.of_subject(column),
+        }
+    }
+
+    fn of_charge(&self, column: &str) -> Option<String> {
+        Some(match column {
+            "ChargeCategory" => self.category().to_owned(),
+            "ChargeDescription" => text(&self.description()),
+            "ChargeFrequency" => match self.kind {
+                Kind::Finding => "One-Time".to_owned(),
+                _ => "Usage-Based".to_owned(),
+            },
+            "ChargePeriodEnd" => time(self.period.to),
+            "ChargePeriodStart" => time(self.period.from),
+            _ => return None,
+        })
+    }
+
+    fn of_billing(&self, column: &str) -> Option<String> {
+        let account = || self.payer.map_or(UNKNOWN, AccountId::as_str);
+        Some(match column {
+            "BillingAccountId" | "BillingAccountName" => text(account()),
+            "BillingAccountType" => {
+                let provider = self.provider;
+                provider.map_or(UNKNOWN, |_| "Billing Account").to_owned()
+            }
+            "BillingCurrency" => "USD".to_owned(),
+            "BillingPeriodEnd" => time(self.month().to),
+            "BillingPeriodStart" => time(self.month().from),
+            _ => return None,
+        })
+    }
+
+    fn of_subject(&self, column: &str) -> Option<String> {
+        let about = &self.about;
+        Some(match column {
+            "PricingCategory" => match about.market {
+                _ if self.category() != "Usage" => return None,
+                Some(Market::Spot) => "Dynamic".to_owned(),
+                Some(Market::OnDemand | Market::Reserved) | None => "Standard".to_owned(),
+            },
+            "PricingCurrency" => "USD".to_owned(),
+            "InvoiceIssuerName" | "ProviderName" | "PublisherName" => {
+                self.provider.map_or(UNKNOWN, Provider::name).to_owned()
+            }
+            "RegionId" | "RegionName" => maybe(about.region.map(Region::as_str)),
+            "ResourceId" => maybe(about.id),
+            "ResourceName" => maybe(about.name.filter(|name| about.id != Some(*name))),
+            "ResourceType" => about.kind?.to_owned(),
+            "ServiceCategory" => self.service.category.to_owned(),
+            "ServiceName" => text(self.service.name),
+            "ServiceSubcategory" => self.service.subcategory.to_owned(),
+            "SubAccountId" | "SubAccountName" => text(about.account?.as_str()),
+            "SubAccountType" => {
+                about.account?;
+                self.provider.map_or(UNKNOWN, Provider::account).to_owned()
+            }
+            "Tags" => {
+                let tags = about.tags.filter(|tags| !tags.is_empty())?;
+                text(&json!(tags).to_string())
+            }
+            _ => return None,
+        })
+    }
+
+    fn of_ours(&self, column: &str) -> Option<String> {
+        let about = &self.about;
+        let of_bill = self.finding.is_none();
+        Some(match column {
+            "x_RowKind" => match self.kind {
+                Kind::Machine => "machine",
+                Kind::Service => "service",
+                Kind::Rest => "rest",
+                Kind::Finding => "finding",
+            }
+            .to_owned(),
+            "x_Origin" => match about.origin? {
+                Origin::Measured => "measured".to_owned(),
+                Origin::Simulated => "simulated".to_owned(),
+            },
+            "x_Owner" => maybe(about.owner),
+            "x_InstanceType" => maybe(about.instance_type.map(InstanceType::as_str)),
+            "x_Estimated" => of_bill.then(|| self.estimated.to_string())?,
+            "x_ListPricePerHour" => decimal(about.list_per_hour?.0),
+            _ => return of_finding(self.finding?, column),
+        })
+    }
+
+    /// Money that comes back without a name of its own is an adjustment, as is no charge.
+    fn category(&self) -> &'static str {
+        match self.kind {
+            Kind::Service if self.service.name == "Tax" => "Tax",
+            Kind::Machine | Kind::Service if self.billed >= Usd::ZERO => "Usage",
+            _ => "Adjustment",
+        }
+    }
+
+    fn description(&self) -> String {
+        match (self.kind, self.finding) {
+            (Kind::Finding, Some(finding)) => format!("{}: {}", finding.kind, finding.evidence),
+            (Kind::Machine, _) => match self.about.instance_type {
+                Some(it) => format!("{it}, one day"),
+                None => "a machine that is there no more, one day".to_owned(),
+            },
+            (Kind::Service, _) if Service::has_machines(self.service.name) => format!(
+                "{}, what belongs to no machine of these rows",
+                self.service.name
+            ),
+            (Kind::Service, _) => self.service.name.to_owned(),
+            _ => "what the bill has that day beyond these rows".to_owned(),
+        }
+    }
+
+    /// Bills are of calendar months, in UTC.
+    fn month(&self) -> Window {
+        let last = match self.kind {
+            Kind::Finding => self.period.to,
+            _ => self.period.from,
+        };
+        let first = last.to_zoned(TimeZone::UTC).date().first_of_month();
+        let next = first.saturating_add(1.month());
+        Window {
+            from: begin_of(first),
+            to: begin_of(next),
+        }
+    }
+}
+
+fn of_finding(finding: &Finding, column: &str) -> Option<String> {
+    let cost = || finding.cost.as_ref();
+    Some(match column {
+        "x_FindingId" => text(&finding.id),
+        "x_FindingKind" => text(finding.kind.slug()),
+        "x_RecommendedAction" => finding.remedy.action.to_string(),
+        "x_WastedCost" => decimal(cost()?.spent),
+        "x_WastedPerHour" => decimal(cost()?.per_hour.0),
+        "x_SavingPerMonth" => decimal(cost()?.saving_a_month),
+        "x_CountedSavingPerMonth" => decimal(cost()?.in_totals().saving_a_month),
+        "x_SavingIsUpperBound" => cost()?.basis.is_bound().to_string(),
+        "x_RestCountedBy" => maybe(rest_counted_by(cost()?)),
+        "x_PriceBasis" => slug(&cost()?.basis),
+        "x_PriceAsOf" => time(cost()?.price_as_of?),
+        _ => return None,
+    })
+}
+
+fn rest_counted_by(cost: &Cost) -> Option<&str> {
+    let counted = cost.counted.as_ref()?;
+    counted.rest_counted_by.as_deref()
+}
+
+/// A day, in UTC; of what names none, the begin of time, which a reader notices.
+fn whole(day: &str) -> Window {
+    let date: Date = day.parse().unwrap_or(Date::ZERO);
+    Window {
+        from: begin_of(date),
+        to: begin_of(date.saturating_add(1.day())),
+    }
+}
+
+fn begin_of(date: Date) -> Timestamp {
+    let begin = date.to_zoned(TimeZone::UTC);
+    begin.map_or(Timestamp::UNIX_EPOCH, |begin| begin.timestamp())
+}
+
+fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,251 @@
+use std::collections::BTreeMap;
+
+use ebb_model::report::billed_resources::{Billed, BilledResource};
+use ebb_telemetry::money::UsdPerHour;
+
+use crate::testing;
+
+use super::*;
+
+/// The rows, by column, without what is null.
+fn rows(report: &Report) -> Vec<BTreeMap<String, String>> {
+    let text = focus(report);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().expect("a header").clone();
+    let records = reader.records().map(|record| {
+        let record = record.expect("a row");
+        let cells = header.iter().zip(record.iter());
+        let known = cells.filter(|(_, cell)| !cell.is_empty());
+        let known = known.map(|(column, cell)| (column.to_owned(), cell.to_owned()));
+        known.collect()
+    });
+    records.collect()
+}
+
+fn lines(row: &BTreeMap<String, String>) -> String {
+    let lines = row.iter().map(|(column, cell)| format!("{column} {cell}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn usd(dollars: f64) -> Usd {
+    Usd::from_f64(dollars).expect("an amount")
+}
+
+/// A day of a week's bill with a machine that is there, one that is gone, and services.
+fn billed() -> Report {
+    let mut report = testing::small();
+    let machine = |id: &str, dollars: f64| BilledResource {
+        id: id.to_owned(),
+        name: None,
+        account: None,
+        region: None,
+        instance_type: None,
+        market: None,
+        owner: None,
+        tags: BTreeMap::new(),
+        origin: ebb_telemetry::origin::Origin::Simulated,
+        per_hour: None,
+        list_per_hour: None,
+        by_day: BTreeMap::from([("2026-02-28".to_owned(), usd(dollars))]),
+    };
+    let there = &report.findings[0].resource;
+    let there = BilledResource {
+        name: there.name.clone(),
+        account: AccountId::new("111122223333").ok(),
+        region: Some(there.region.clone()),
+        instance_type: there.instance_type.clone(),
+        market: there.market,
+        owner: there.owner.clone(),
+        tags: BTreeMap::from([("team".to_owned(), "genomics".to_owned())]),
+        per_hour: Some(UsdPerHour::from_micros(1_000_000)),
+        list_per_hour: Some(UsdPerHour::from_micros(1_500_000)),
+        ..machine(&there.id, 24.0)
+    };
+    report.billed = Billed {
+        resources: vec![there, machine("i-0gone", 6.0)],
+        left_out: 0,
+    };
+    let services = [
+        ("Amazon Elastic Compute Cloud - Compute", 31.5),
+        ("Amazon Simple Storage Service", 4.25),
+        ("Refunds", -1.0),
+        ("Tax", 3.0),
+    ];
+    let services = services.map(|(name, dollars)| (name.to_owned(), usd(dollars)));
+    report.ledger = vec![LedgerDay {
+        day: "2026-02-28".to_owned(),
+        billed: usd(37.76),
+        by_service: services.into(),
+        ..LedgerDay::default()
+    }];
+    report
+}
+
+#[test]
+fn a_machine_on_a_day_is_a_row_of_the_bill() {
+    let rows = rows(&billed());
+    let machine = rows.iter().find(|row| row["x_RowKind"] == "machine");
+    insta::assert_snapshot!(lines(machine.expect("a machine")), @r#"
+    BilledCost 24.000000
+    BillingAccountId 111122223333
+    BillingAccountName 111122223333
+    BillingAccountType Billing Account
+    BillingCurrency USD
+    BillingPeriodEnd 2026-03-01T00:00:00Z
+    BillingPeriodStart 2026-02-01T00:00:00Z
+    ChargeCategory Usage
+    ChargeDescription g5.2xlarge, one day
+    ChargeFrequency Usage-Based
+    ChargePeriodEnd 2026-03-01T00:00:00Z
+    ChargePeriodStart 2026-02-28T00:00:00Z
+    ContractedCost 24.000000
+    EffectiveCost 24.000000
+    InvoiceIssuerName AWS
+    ListCost 36.000000
+    PricingCategory Standard
+    PricingCurrency USD
+    PricingCurrencyEffectiveCost 24.000000
+    ProviderName AWS
+    PublisherName AWS
+    RegionId eu-central-1
+    RegionName eu-central-1
+    ResourceId i-0aaa
+    ResourceName gpu-notebook
+    ResourceType Instance
+    ServiceCategory Compute
+    ServiceName Amazon Elastic Compute Cloud - Compute
+    ServiceSubcategory Virtual Machines
+    SubAccountId 111122223333
+    SubAccountName 111122223333
+    SubAccountType Account
+    Tags {"team":"genomics"}
+    x_Estimated false
+    x_InstanceType g5.2xlarge
+    x_ListPricePerHour 1.500000
+    x_Origin simulated
+    x_Owner ana
+    x_RowKind machine
+    "#);
+}
+
+#[test]
+fn a_finding_is_a_row_without_a_charge() {
+    let report = billed();
+    let rows = rows(&report);
+    let finding = rows.iter().find(|row| row["x_RowKind"] == "finding");
+    insta::assert_snapshot!(lines(finding.expect("a finding")), @r"
+    BilledCost 0.000000
+    BillingAccountId 111122223333
+    BillingAccountName 111122223333
+    BillingAccountType Billing Account
+    BillingCurrency USD
+    BillingPeriodEnd 2026-04-01T00:00:00Z
+    BillingPeriodStart 2026-03-01T00:00:00Z
+    ChargeCategory Adjustment
+    ChargeDescription Idle node: no workload for 3 h 05 min; background used 0.02 cores; step session of ana is there and does nothing
+    ChargeFrequency One-Time
+    ChargePeriodEnd 2026-03-04T12:00:00Z
+    ChargePeriodStart 2026-03-04T08:55:00Z
+    ContractedCost 0.000000
+    EffectiveCost 0.000000
+    InvoiceIssuerName AWS
+    ListCost 0.000000
+    PricingCurrency USD
+    PricingCurrencyEffectiveCost 0.000000
+    ProviderName AWS
+    PublisherName AWS
+    RegionId eu-central-1
+    RegionName eu-central-1
+    ResourceId i-0aaa
+    ResourceName gpu-notebook
+    ResourceType Instance
+    ServiceCategory Compute
+    ServiceName Amazon Elastic Compute Cloud - Compute
+    ServiceSubcategory Virtual Machines
+    x_CountedSavingPerMonth 884.760000
+    x_FindingId idle_node/eu-central-1/i-0aaa
+    x_FindingKind idle_node
+    x_InstanceType g5.2xlarge
+    x_ListPricePerHour 1.212000
+    x_Origin simulated
+    x_Owner ana
+    x_PriceAsOf 2026-02-27T00:00:00Z
+    x_PriceBasis bill
+    x_RecommendedAction Stop
+    x_RowKind finding
+    x_SavingIsUpperBound false
+    x_SavingPerMonth 884.760000
+    x_WastedCost 3.737000
+    x_WastedPerHour 1.212000
+    ");
+    let unpriced = rows.last().expect("a row");
+    assert!(
+        report
+            .findings
+            .last()
+            .is_some_and(|last| last.cost.is_none())
+    );
+    assert!(!unpriced.contains_key("x_SavingPerMonth") && unpriced["BilledCost"] == "0.000000");
+}
+
+#[test]
+fn the_rows_of_a_day_add_up_to_its_bill() {
+    let rows = rows(&billed());
+    let told: Vec<String> = rows
+        .iter()
+        .filter(|row| row["x_RowKind"] != "finding")
+        .map(|row| {
+            let resource = row.get("ResourceId").map_or("", String::as_str);
+            format!(
+                "{} {} {} {resource} {}",
+                row["x_RowKind"], row["ChargeCategory"], row["ServiceName"], row["BilledCost"]
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    service Usage Amazon Elastic Compute Cloud - Compute  1.500000
+    service Usage Amazon Simple Storage Service  4.250000
+    service Adjustment Refunds  -1.000000
+    service Tax Tax  3.000000
+    machine Usage Amazon Elastic Compute Cloud - Compute i-0aaa 24.000000
+    machine Usage Amazon Elastic Compute Cloud - Compute i-0gone 6.000000
+    rest Adjustment unknown  0.010000
+    ");
+    let sum = |column: &str| -> f64 {
+        let cells = rows.iter().map(|row| row[column].parse::<f64>());
+        cells.map(|cell| cell.expect("a number")).sum()
+    };
+    assert!((sum("BilledCost") - 37.76).abs() < 1e-9);
+    assert!((sum("EffectiveCost") - 37.76).abs() < 1e-9);
+    assert!(
+        (sum("ListCost") - 49.76).abs() < 1e-9,
+        "half as much again for the machine"
+    );
+}
+
+#[test]
+fn what_several_accounts_cost_is_billed_to_one_that_is_not_known() {
+    let mut report = billed();
+    assert_eq!(rows(&report)[0]["BillingAccountId"], "111122223333");
+    report.billed.resources[1].account = AccountId::new("444455556666").ok();
+    let rows = rows(&report);
+    assert_eq!(rows[0]["BillingAccountId"], "unknown");
+    assert!(rows.iter().any(|row| {
+        row.get("SubAccountId")
+            .is_some_and(|id| id == "444455556666")
+    }));
+}
+
+#[test]
+fn each_row_has_every_column_whatever_its_name() {
+    for (report, findings) in [
+        (testing::empty(), 0),
+        (testing::hostile(), 1),
+        (testing::many(1_000), 1_000),
+    ] {
+        let text = focus(&report);
+        assert_eq!(text.matches("\r\n").count(), findings + 1);
+        assert_eq!(text.matches('\n').count(), findings + 1);
+        assert!(!text.contains(",=") && !text.contains("\u{1b}"));
+    }
+}

@@ -1,0 +1,208 @@
+//! Advice on pipelines, compute environments and nodes for a terminal.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ebb_model::advice::group::{Fleet, GroupAdvice, Member};
+use ebb_model::advice::node::{NodeAdvice, Used};
+use ebb_model::inventory::instance::Market;
+use ebb_model::inventory::spot_market::SpotScore;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::time::Window;
+use ebb_telemetry::units::Spoken;
+use jiff::Timestamp;
+
+use crate::page::money::age;
+use crate::step_table::{paragraph, request};
+use crate::zone::Zone;
+
+/// What a pipeline or an environment costs, would cost, and how its steps pack.
+pub fn group(
+    advice: &GroupAdvice,
+    (terminal, now): (Option<usize>, Timestamp),
+    zone: &Zone,
+) -> String {
+    let mut out = simulated(advice.origin);
+    let runs = counted(advice.runs as usize, "run", "runs");
+    let _ = writeln!(
+        out,
+        "{} in {}{}: {runs} of {} from {}",
+        one_line(&advice.name),
+        advice.region,
+        whose(advice),
+        counted(advice.steps.len(), "step", "steps"),
+        zone.span(&Window {
+            from: advice.from,
+            to: advice.to,
+        }),
+    );
+    let may_start = match &advice.allocation {
+        Some(how) => format!("{} ({how})", advice.allowed.join(", ")),
+        None => advice.allowed.join(", "),
+    };
+    let steps: Vec<String> = advice.steps.iter().map(member).collect();
+    let lines = [
+        ("steps", steps.join("; ")),
+        ("may start", may_start),
+        ("now on", each(advice.now.as_slice())),
+        ("resized", each(advice.resized.as_slice())),
+        (offers_head(advice), each(&advice.offers)),
+        ("on spot", on_spot(&advice.spot, advice.spot_score.as_ref())),
+        ("together", together(advice)),
+        ("saves", saving(advice.saving_a_month)),
+        (
+            "prices",
+            format!("list prices {}", age(advice.list_as_of, now)),
+        ),
+        ("trust", trust(advice)),
+        ("not told", advice.refused.clone().unwrap_or_default()),
+        ("assumed", advice.assumed.join("; ")),
+    ];
+    paragraphs(&mut out, &lines, terminal);
+    out
+}
+
+/// What is on spot now stays there, so that the others are for comparison only.
+fn offers_head(advice: &GroupAdvice) -> &'static str {
+    match advice.is_on_spot() {
+        true => "on demand",
+        false => "runs on",
+    }
+}
+
+/// In whose account, where that is told.
+fn whose(advice: &GroupAdvice) -> String {
+    let account = advice.account.as_ref();
+    account.map_or_else(String::new, |account| format!(" of {account}"))
+}
+
+/// What a node is used for, and the cheapest types that would do.
+pub fn node(advice: &NodeAdvice, (terminal, now): (Option<usize>, Timestamp)) -> String {
+    let mut out = simulated(advice.origin);
+    let name = advice
+        .name
+        .as_deref()
+        .map_or_else(String::new, |name| format!(" ({name})"));
+    let hours = counted(advice.hours_seen as usize, "hour", "hours");
+    let _ = writeln!(
+        out,
+        "{}{} in {}: {} {}, seen in {hours}",
+        one_line(&advice.node),
+        one_line(&name),
+        advice.region,
+        advice.instance_type,
+        advice.market,
+    );
+    let price = advice
+        .per_hour
+        .map_or_else(String::new, |paid| paid.to_string());
+    let list = advice
+        .list_per_hour
+        .filter(|list| Some(*list) != advice.per_hour);
+    let beside = list.map_or_else(String::new, |list| format!(", list price {list}"));
+    let offers = advice.offers.iter();
+    let offers: Vec<String> = offers
+        .map(|offer| format!("{} {}", offer.instance_type, offer.per_hour))
+        .collect();
+    let lines = [
+        ("costs", price + &beside),
+        ("used", used(advice.used)),
+        ("needs", used(advice.needs)),
+        ("could be", offers.join("; ")),
+        (
+            "prices",
+            format!("list prices {}", age(advice.list_as_of, now)),
+        ),
+        ("saves", saving(advice.saving_a_month)),
+        ("not told", advice.refused.clone().unwrap_or_default()),
+        ("assumed", advice.assumed.join("; ")),
+    ];
+    paragraphs(&mut out, &lines, terminal);
+    out
+}
+
+fn simulated(origin: Origin) -> String {
+    match origin {
+        Origin::Simulated => "SIMULATED: a generator made what is told here.\n\n".to_owned(),
+        Origin::Measured => String::new(),
+    }
+}
+
+fn paragraphs(out: &mut String, lines: &[(&str, String)], terminal: Option<usize>) {
+    for (head, text) in lines.iter().filter(|(_, text)| !text.is_empty()) {
+        paragraph(out, head, text, terminal);
+    }
+}
+
+fn member(member: &Member) -> String {
+    let asks = match member.should_ask == member.asks {
+        true => format!("asks for {}", request(member.asks)),
+        false => format!(
+            "asks for {}, should for {}",
+            request(member.asks),
+            request(member.should_ask)
+        ),
+    };
+    let more = match member.samples_needed {
+        0 => String::new(),
+        more => format!(", {more} more runs tell its risk"),
+    };
+    format!("{} x {}: {asks}{more}", member.runs, member.step)
+}
+
+fn fleet(fleet: &Fleet) -> String {
+    let market = match fleet.market {
+        Market::OnDemand => String::new(),
+        other => format!(" {other}"),
+    };
+    format!(
+        "{} x {}{market}, {} of machines, {}",
+        fleet.machines,
+        fleet.instance_type,
+        Spoken(Duration::from_secs(fleet.machine_time.as_secs())),
+        fleet.usd
+    )
+}
+
+fn each(fleets: &[Fleet]) -> String {
+    fleets.iter().map(fleet).collect::<Vec<_>>().join("; ")
+}
+
+/// The types, and what AWS says of the chance to get them.
+fn on_spot(fleets: &[Fleet], score: Option<&SpotScore>) -> String {
+    let score = score.map(|told| format!("; {told}"));
+    each(fleets) + &score.unwrap_or_default()
+}
+
+/// What shares the fullest machine of the best offer.
+fn together(advice: &GroupAdvice) -> String {
+    let Some(best) = advice.offered().first() else {
+        return String::new();
+    };
+    let runs = best.together.iter();
+    let runs: Vec<String> = runs
+        .map(|one| format!("{} x {}", one.runs, one.step))
+        .collect();
+    format!("{} on one {}", runs.join(" and "), best.instance_type)
+}
+
+fn saving(saving: Option<ebb_telemetry::money::Usd>) -> String {
+    saving.map_or_else(String::new, |saving| format!("{saving} a month"))
+}
+
+fn trust(advice: &GroupAdvice) -> String {
+    let Some(ppm) = advice.seen_by_replayed_ppm else {
+        return String::new();
+    };
+    let percent = f64::from(ppm) / 10_000.0;
+    let level = advice.confidence;
+    format!("{level}; what was seen is {percent:.0} % of a replay of the very same")
+}
+
+fn used(used: Used) -> String {
+    let cores = used.cores.map(|cores| format!("{cores} vCPU"));
+    let memory = used.memory.map(|memory| memory.to_string());
+    let known: Vec<String> = cores.into_iter().chain(memory).collect();
+    known.join(", ")
+}

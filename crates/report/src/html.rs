@@ -1,0 +1,188 @@
+//! The report as one page that needs nothing else: no script, no font, no image
+//! from elsewhere. The words come from `view`; the template escapes every one.
+
+use ebb_model::report::Report;
+use minijinja::Environment;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use crate::page::Page;
+use crate::page::card::Card;
+use crate::zone::Zone;
+
+/// Findings told in full; a page of all would be too large for a phone.
+const DETAILED: usize = 200;
+
+/// Findings told in a line each after those; the files beside the page have the rest.
+const IN_A_LINE: usize = 1_000;
+
+/// A report as words, as the page arranges them.
+#[derive(Serialize)]
+struct Arranged<'a> {
+    #[serde(flatten)]
+    page: &'a Page,
+    sections: Vec<Section<'a>>,
+    rows: &'a [Card],
+    left_out: usize,
+}
+
+/// The findings of one owner.
+#[derive(Serialize)]
+struct Section<'a> {
+    owner: &'a str,
+    cards: Vec<&'a Card>,
+}
+
+/// The report as a self-contained page, with times in a time zone.
+pub fn html(report: &Report, zone: &Zone) -> String {
+    let page = Page::of(report, zone);
+    let (detailed, others) = page.cards.split_at(page.cards.len().min(DETAILED));
+    let rows = others.get(..IN_A_LINE).unwrap_or(others);
+    let arranged = Arranged {
+        sections: sections(detailed),
+        rows,
+        left_out: others.len() - rows.len(),
+        page: &page,
+    };
+    fill("report.html", &arranged)
+}
+
+/// By owner, whose dearest finding is dearest first.
+fn sections(cards: &[Card]) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for card in cards {
+        let owner = card.owner.as_deref().unwrap_or("no owner");
+        match sections.iter_mut().find(|section| section.owner == owner) {
+            Some(section) => section.cards.push(card),
+            None => sections.push(Section {
+                owner,
+                cards: vec![card],
+            }),
+        }
+    }
+    sections
+}
+
+/// The page as the HTML part of an email: no style sheet, because mail programs
+/// drop it, and no more findings than people read there.
+pub fn for_mail(page: &Page) -> String {
+    fill("email.html", page)
+}
+
+fn fill(template: &str, page: &impl Serialize) -> String {
+    let mut templates = Environment::new();
+    let sources = [
+        ("report.html", include_str!("html/report.html")),
+        ("style.css", include_str!("html/style.css")),
+        ("email.html", include_str!("html/email.html")),
+    ];
+    for (name, source) in sources {
+        templates
+            .add_template(name, source)
+            .expect("the templates are compiled in and tested");
+    }
+    templates
+        .get_template(template)
+        .and_then(|found| found.render(Serde(page)))
+        .expect("a page has every field that its template names")
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::report::bill_day::LedgerDay;
+    use ebb_telemetry::money::Usd;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_page_says_dollars_evidence_owner_and_what_to_do() {
+        let text = html(&testing::small(), &Zone::utc());
+        for expect in [
+            "$884.76 <small>a month",
+            "and at most $280.32 more",
+            "no workload for 3 h 05 min",
+            "ana",
+            "aws ec2 stop-instances",
+            "3 vCPU and 4.8 GiB",
+            "c6i.xlarge in eu-central-1 at $0.1940&#x2f;h",
+            "coverage 41 %",
+            "batch:DescribeJobs",
+            "SIMULATED",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        let text = html(&testing::small(), &Zone::utc());
+        for foreign in ["http:", "https:", "src=", "@import", "url(", "<script"] {
+            assert!(!text.contains(foreign), "{foreign}");
+        }
+        assert!(text.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_text_and_never_markup() {
+        let page = html(&testing::hostile(), &Zone::utc());
+        let mail = for_mail(&Page::of(&testing::hostile(), &Zone::utc()));
+        for text in [page, mail] {
+            assert!(!text.contains("<script"), "{text}");
+            assert!(text.contains("&lt;script&gt;"));
+        }
+    }
+
+    #[test]
+    fn any_number_of_findings_makes_a_page_of_bounded_size() {
+        assert!(html(&testing::empty(), &Zone::utc()).contains("No waste found"));
+        let text = html(&testing::many(1_000), &Zone::utc());
+        assert_eq!(text.matches("<article").count(), 200);
+        assert_eq!(text.matches("<tr><td").count(), 800);
+        let text = html(&testing::many(10_000), &Zone::utc());
+        assert!(text.contains("… and 8800 more, in report.csv"));
+        assert!(text.len() < 1_000_000, "{} bytes", text.len());
+        let text = html(&testing::many_hostile(2_000), &Zone::utc());
+        assert!(text.len() < 8_000_000, "{} bytes", text.len());
+        assert!(!text.contains("<script") && !text.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn a_page_draws_the_days_of_the_bill_and_says_what_their_parts_are() {
+        let day = |micros: i64| LedgerDay {
+            billed: Usd::from_micros(micros),
+            steps: Usd::from_micros(micros),
+            ..LedgerDay::default()
+        };
+        let mut report = testing::told();
+        report.ledger = vec![day(4_000_000), day(1_000_000)];
+        let text = html(&report, &Zone::utc());
+        for expect in [
+            "<i class=\"steps\"></i> steps</span>",
+            "<i class=\"rest\"></i> not allocated</span>",
+            "<rect class=\"steps\" x=\"0\" width=\"250\" height=\"10\"/>",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_page_tells_the_hours_of_nodes_the_trend_and_what_became_of_findings() {
+        let text = html(&testing::told(), &Zone::utc());
+        for expect in [
+            "<polyline points=\"0,0 500,50 1000,20\"",
+            "A day ago: $50.00 a month in 2 findings",
+            "at work in 1 of 3 hours seen; 1 not seen",
+            "<title>Wed 4 Mar: at work 02–03; at rest 01–02, 03–04; not seen 00–01</title>\
+             <path class=\"u\" d=\"M0 .5h1\"/><path class=\"a0\" d=\"M1 .5h1M3 .5h1\"/>",
+            "saves $884.76 a month (effective cost from the bill)",
+            "has saved $12.00 so far",
+            "snoozed by ana until 2026-04-01 00:00 UTC: a course",
+            "<span class=\"tag fresh\">new</span>",
+            "First found",
+            "with a probe",
+        ] {
+            assert!(text.contains(expect), "no {expect} in\n{text}");
+        }
+    }
+}

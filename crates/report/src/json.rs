@@ -1,0 +1,53 @@
+//! The report as JSON: the very values, in the order of their fields.
+
+use ebb_model::report::Report;
+
+/// Pretty JSON with a newline at its end; the same report gives the same bytes.
+pub fn json(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(report)
+        .expect("a report holds only values that JSON can express");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::inventory::instance::Market;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn what_is_written_reads_back_as_the_same_report() {
+        for report in [testing::empty(), testing::small(), testing::hostile()] {
+            let text = json(&report);
+            let back: Report = serde_json::from_str(&text).expect("it is a report");
+            assert_eq!(back, report);
+            assert_eq!(json(&back), text);
+        }
+    }
+
+    #[test]
+    fn the_schema_knows_every_way_to_buy_a_machine() {
+        let schema = include_str!("../schema/report.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).expect("it is JSON");
+        let check = |of: &str| {
+            let market = &schema["$defs"][of]["properties"]["market"]["anyOf"][0]["enum"];
+            let all = [Market::OnDemand, Market::Spot, Market::Reserved];
+            let all = serde_json::to_value(all).expect("it is JSON");
+            assert_eq!(*market, all, "{of}");
+        };
+        for of in ["Resource", "Node", "FargateJob"] {
+            check(of);
+        }
+    }
+
+    /// The schema's own test reads that file: this one has no validator.
+    #[test]
+    fn the_example_of_a_history_is_what_a_report_has() {
+        let example = include_str!("../schema/history.example.json");
+        let example: serde_json::Value = serde_json::from_str(example).expect("it is JSON");
+        let history = serde_json::to_value(testing::told().history).expect("it is JSON");
+        assert_eq!(example, history, "{history}");
+    }
+}

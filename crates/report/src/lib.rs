@@ -1,0 +1,22 @@
+//! A report as text for people and machines. Pure functions, no I/O.
+
+pub mod csv;
+pub mod focus;
+pub mod group_text;
+pub mod html;
+pub mod json;
+pub mod markdown;
+pub mod optimization_hub;
+pub mod page;
+pub mod reason_codes;
+pub mod remediation;
+pub mod report_file;
+pub mod sarif;
+pub mod step_advice;
+pub mod step_summary;
+pub mod step_table;
+pub mod table;
+pub mod terminal_style;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod zone;

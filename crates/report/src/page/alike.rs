@@ -1,0 +1,243 @@
+//! Findings that say the same about different resources, told together: "70 idle nodes".
+
+use std::collections::BTreeMap;
+
+use ebb_model::cost::PriceBasis;
+use ebb_model::finding_kind::FindingKind;
+use ebb_telemetry::money::{Usd, grouped};
+
+use crate::page::card::Card;
+use crate::page::money::bounded;
+
+/// So few are told one by one.
+const LEAST: usize = 3;
+
+/// One finding, or several that are alike.
+#[derive(Debug)]
+pub struct Alike<'a> {
+    cards: Vec<&'a Card>,
+}
+
+/// What findings that are told together have in common.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Common<'a> {
+    kind: &'a str,
+    owner: Option<&'a str>,
+    region: &'a str,
+    account: Option<&'a str>,
+    machine: Option<&'a str>,
+    controller: Option<&'a str>,
+    action: &'a str,
+    confidence: &'a str,
+    basis: Option<PriceBasis>,
+    change: Option<&'a str>,
+    simulated: Option<&'a str>,
+    advice: String,
+}
+
+impl<'a> Alike<'a> {
+    /// All findings, those that are alike together, the greatest saving first.
+    pub fn of(cards: impl IntoIterator<Item = &'a Card>) -> Vec<Self> {
+        let mut order: Vec<Self> = Vec::new();
+        let mut places: BTreeMap<Common<'a>, usize> = BTreeMap::new();
+        for card in cards {
+            if card.instead.is_some() {
+                order.push(Self { cards: vec![card] });
+                continue;
+            }
+            let place = *places.entry(common(card)).or_insert(order.len());
+            match order.get_mut(place) {
+                Some(alike) => alike.cards.push(card),
+                None => order.push(Self { cards: vec![card] }),
+            }
+        }
+        let mut all: Vec<Self> = Vec::with_capacity(order.len());
+        for alike in order {
+            match alike.cards.len() < LEAST {
+                true => all.extend(
+                    alike
+                        .cards
+                        .into_iter()
+                        .map(|card| Self { cards: vec![card] }),
+                ),
+                false => all.push(alike),
+            }
+        }
+        // Stable: of equal sums the order of the report holds.
+        all.sort_by_key(|alike| std::cmp::Reverse(alike.sum(|card| card.saving())));
+        all
+    }
+
+    /// The first of them, which stands for the others.
+    pub fn first(&self) -> &'a Card {
+        self.cards[0]
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// The title of several: `70 idle nodes`.
+    pub fn title(&self) -> Option<String> {
+        (self.count() > 1).then(|| {
+            let many = grouped(self.count() as u64);
+            format!("{many} {}", several(self.first().kind_of))
+        })
+    }
+
+    /// The name, or what several are.
+    pub fn resource(&self) -> String {
+        self.title().unwrap_or_else(|| self.first().resource())
+    }
+
+    /// What is saved a month; `None` without a price.
+    pub fn saving(&self) -> Option<String> {
+        self.amount(|card| card.saving())
+    }
+
+    /// What was spent so far; `None` without a price.
+    pub fn spent(&self) -> Option<String> {
+        self.amount(|card| card.spent())
+    }
+
+    /// Whether its amounts are upper bounds.
+    pub fn is_bound(&self) -> bool {
+        self.first()
+            .cost
+            .as_ref()
+            .is_some_and(|cost| cost.basis.is_bound())
+    }
+
+    /// Their names, so many at most; of one alone its own.
+    pub fn names(&self, most: usize) -> String {
+        let named = self.cards.iter().take(most);
+        let mut names: Vec<String> = named.map(|card| card.resource()).collect();
+        let more = self.count().saturating_sub(most);
+        if more > 0 {
+            names.push(format!("and {} more", grouped(more as u64)));
+        }
+        names.join(", ")
+    }
+
+    fn amount(&self, of: impl Fn(&Card) -> Option<Usd>) -> Option<String> {
+        let sum = self.sum(of)?;
+        Some(bounded(sum, self.is_bound()))
+    }
+
+    fn sum(&self, of: impl Fn(&Card) -> Option<Usd>) -> Option<Usd> {
+        let amounts = self.cards.iter().filter_map(|card| of(card));
+        amounts.reduce(|a, b| a + b)
+    }
+}
+
+fn common(card: &Card) -> Common<'_> {
+    let mut advice = card.advice.clone();
+    // What names the resource itself is no difference.
+    let own = [card.id.as_ref(), Some(&card.title), card.node.as_ref()];
+    for name in own.into_iter().flatten().filter(|name| name.len() > 3) {
+        advice = advice.replace(name.as_str(), "…");
+    }
+    Common {
+        kind: card.slug,
+        owner: card.owner.as_deref(),
+        region: &card.region,
+        account: card.account.as_deref(),
+        machine: card.machine.as_deref(),
+        controller: card.controller.as_deref(),
+        action: &card.action,
+        confidence: &card.confidence,
+        basis: card.cost.as_ref().map(|cost| cost.basis),
+        change: card.change,
+        simulated: card.simulated,
+        advice,
+    }
+}
+
+/// What several findings of a kind are about.
+fn several(kind: FindingKind) -> String {
+    let words = match kind {
+        FindingKind::StuckBatchJob => "stuck Batch jobs or workers",
+        FindingKind::StoppedMachinesVolume => "volumes of stopped machines",
+        FindingKind::OldVolumeType => "volumes of an old type",
+        FindingKind::IdleAddress => "idle addresses",
+        FindingKind::IdleGpu => "machines with idle GPUs",
+        FindingKind::HeldGpuMemory => "machines whose GPU memory is held",
+        FindingKind::OffHoursNode => "nodes that run outside their hours",
+        FindingKind::OldGeneration => "machines of an old generation",
+        FindingKind::SpotWouldCarry => "spot candidates",
+        FindingKind::UnusedCommitment => "unused commitments",
+        FindingKind::LongQueuedJob => "jobs queued for long",
+        FindingKind::OutOfMemoryStep => "steps out of memory",
+        FindingKind::StarvedStep => "steps starved of CPU",
+        FindingKind::SpinningStep => "steps that may be spinning",
+        FindingKind::MemoryPressure => "steps under memory pressure",
+        kind => {
+            let label = kind.to_string();
+            let mut chars = label.chars();
+            let first = chars.next().into_iter().flat_map(char::to_lowercase);
+            return first.chain(chars).chain(['s']).collect();
+        }
+    };
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    use crate::page::Page;
+    use crate::zone::Zone;
+
+    fn titles(report: &ebb_model::report::Report) -> Vec<(String, Option<String>)> {
+        let page = Page::of(report, &Zone::utc());
+        let all = Alike::of(&page.cards);
+        all.iter()
+            .map(|one| (one.resource(), one.saving()))
+            .collect()
+    }
+
+    #[test]
+    fn findings_that_differ_in_their_resource_alone_are_told_together() {
+        let mut report = testing::many(70);
+        for finding in &mut report.findings {
+            finding.resource.owner = Some("ana".into());
+            finding.cost.clone_from(&testing::small().findings[0].cost);
+        }
+        assert_eq!(
+            titles(&report),
+            [("70 idle nodes".to_owned(), Some("$61,933.20".to_owned()))]
+        );
+        report.findings[0].resource.owner = Some("ben".into());
+        report.findings[1].cost = None;
+        let shown = titles(&report);
+        assert_eq!((shown.len(), shown[0].0.as_str()), (3, "68 idle nodes"));
+        report.findings.truncate(4);
+        assert_eq!(titles(&report).len(), 4, "two of a kind stay apart");
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let mut report = testing::many(9);
+        for finding in &mut report.findings {
+            finding.resource.owner = None;
+            finding.cost.clone_from(&testing::small().findings[0].cost);
+        }
+        let page = Page::of(&report, &Zone::utc());
+        let all = Alike::of(&page.cards);
+        let names = all[0].names(2);
+        assert!(names.ends_with(", and 7 more"), "{names}");
+    }
+
+    #[test]
+    fn every_kind_has_words_for_several() {
+        for kind in FindingKind::ALL {
+            let words = several(*kind);
+            assert!(
+                words.contains('s') && words.starts_with(char::is_lowercase),
+                "{words}"
+            );
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Where each day of the bill went: in words for all days together, and as parts of a bar
+//! for a page.
+
+use std::{array, iter};
+
+use ebb_model::report::bill_day::LedgerDay;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::one_line;
+use jiff::civil::Date;
+use serde::Serialize;
+
+/// Days that are drawn, the newest; a bill is asked for by resource for as many.
+const MAX_DAYS: usize = 14;
+
+/// What a day's bill is divided into, as [`LedgerDay::parts`] has it: its class on a page
+/// and its words. Money that bought work comes first.
+const PARTS: [(&str, &str); 5] = [
+    ("steps", "steps"),
+    ("other", "other work"),
+    ("found", "findings"),
+    ("idle", "idle"),
+    ("rest", "not allocated"),
+];
+
+/// Days as bars.
+#[derive(Debug, Serialize)]
+pub struct Bars {
+    /// Class and words of each part that a bar may have.
+    key: [(&'static str, &'static str); 5],
+    days: Vec<BillDay>,
+}
+
+/// One day as a bar.
+#[derive(Debug, Serialize)]
+pub struct BillDay {
+    /// The day, as `Mon 2 Mar`, and whether the cloud may still change it.
+    label: String,
+    /// All of it in words.
+    words: String,
+    /// What was billed.
+    billed: String,
+    /// Class, begin and length of each part, in thousandths of the dearest day.
+    parts: Vec<(&'static str, i64, i64)>,
+}
+
+/// Closed days together, and those that the cloud still changes together.
+pub fn lines(days: &[LedgerDay]) -> Vec<String> {
+    let together = |open: bool| {
+        let of_it = || days.iter().filter(move |day| day.estimated == open);
+        let sum = |part: fn(&LedgerDay) -> Usd| of_it().map(part).sum::<Usd>();
+        let (first, last) = (of_it().next()?, of_it().next_back()?);
+        let span = match first.day == last.day {
+            true => one_line(&first.day),
+            false => format!("{} to {}", one_line(&first.day), one_line(&last.day)),
+        };
+        let unwatched = match sum(|day| day.unwatched) {
+            Usd::ZERO => String::new(),
+            usd => format!(" ({usd} of it on machines while no probe watched)"),
+        };
+        let open = if open {
+            ", estimated: the bill is open"
+        } else {
+            ""
+        };
+        Some(format!(
+            "{span}: {} billed = {}{unwatched}{open}",
+            sum(|day| day.billed),
+            divided(of_it().map(LedgerDay::parts)),
+        ))
+    };
+    [false, true].into_iter().filter_map(together).collect()
+}
+
+fn divided(days: impl Iterator<Item = [Usd; 5]>) -> String {
+    let none = [Usd::ZERO; 5];
+    let sums = days.fold(none, |sum, day| array::from_fn(|n| sum[n] + day[n]));
+    let parts = PARTS.iter().zip(sums);
+    let parts: Vec<_> = parts
+        .map(|((_, words), usd)| format!("{usd} {words}"))
+        .collect();
+    parts.join(" + ")
+}
+
+/// The newest days, each as long as it was dear; none of a single day, which its line says.
+pub fn bars(days: &[LedgerDay]) -> Option<Bars> {
+    let days = &days[days.len().saturating_sub(MAX_DAYS)..];
+    let dearest = days.iter().map(|day| day.billed.micros()).max();
+    let dearest = dearest.filter(|micros| *micros > 0 && days.len() > 1)?;
+    Some(Bars {
+        key: PARTS,
+        days: days.iter().map(|day| drawn(day, dearest)).collect(),
+    })
+}
+
+fn drawn(day: &LedgerDay, dearest: i64) -> BillDay {
+    let thousandths = |usd: Usd| {
+        // A credit makes a part negative, which has no length.
+        let part = i128::from(usd.micros().max(0)) * 1_000 / i128::from(dearest);
+        i64::try_from(part).unwrap_or(1_000).min(1_000)
+    };
+    let mut begin = 0;
+    let mut parts = Vec::new();
+    for ((class, _), amount) in PARTS.into_iter().zip(day.parts()) {
+        let length = thousandths(amount);
+        if length > 0 {
+            parts.push((class, begin, length));
+        }
+        begin += length;
+    }
+    let date: Option<Date> = day.day.parse().ok();
+    let label = date.map(|date| date.strftime("%a %-d %b").to_string());
+    let open = if day.estimated { ", estimated" } else { "" };
+    let label = label.unwrap_or_else(|| one_line(&day.day));
+    BillDay {
+        // Beside the sum it would take the width of every bar on a phone.
+        label: format!("{label}{open}"),
+        words: divided(iter::once(day.parts())),
+        billed: day.billed.to_string(),
+        parts,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(day: &str, micros: i64) -> LedgerDay {
+        let usd = Usd::from_micros;
+        LedgerDay {
+            day: day.to_owned(),
+            billed: usd(micros),
+            steps: usd(micros / 2),
+            other_work: usd(micros / 4),
+            elsewhere: usd(micros - micros / 2 - micros / 4),
+            ..LedgerDay::default()
+        }
+    }
+
+    fn days(days: &[LedgerDay]) -> Vec<BillDay> {
+        bars(days).map(|bars| bars.days).unwrap_or_default()
+    }
+
+    #[test]
+    fn closed_days_are_one_line_and_open_ones_another() {
+        let open = LedgerDay {
+            estimated: true,
+            ..day("2026-03-03", 1_000_000)
+        };
+        let days = [
+            day("2026-03-01", 3_000_000),
+            day("2026-03-02", 1_000_000),
+            open,
+        ];
+        let shown = lines(&days);
+        insta::assert_snapshot!(shown[0], @"2026-03-01 to 2026-03-02: $4.00 billed = $2.00 steps + $1.00 other work + $0.00 findings + $0.00 idle + $1.00 not allocated");
+        insta::assert_snapshot!(shown[1], @"2026-03-03: $1.00 billed = $0.50 steps + $0.25 other work + $0.00 findings + $0.00 idle + $0.25 not allocated, estimated: the bill is open");
+    }
+
+    #[test]
+    fn a_bar_is_as_long_as_its_day_was_dear() {
+        let shown = days(&[day("2026-03-01", 4_000_000), day("2026-03-02", 1_000_000)]);
+        let parts = |n: usize| shown[n].parts.as_slice();
+        assert_eq!(
+            parts(0),
+            [("steps", 0, 500), ("other", 500, 250), ("rest", 750, 250)]
+        );
+        assert_eq!(
+            parts(1),
+            [("steps", 0, 125), ("other", 125, 62), ("rest", 187, 62)]
+        );
+        assert_eq!(
+            (&*shown[1].label, &*shown[1].billed),
+            ("Mon 2 Mar", "$1.00")
+        );
+        let mut open = [day("2026-03-01", 4_000_000), day("2026-03-02", 1_000_000)];
+        open[1].estimated = true;
+        assert_eq!(days(&open)[1].label, "Mon 2 Mar, estimated");
+    }
+
+    #[test]
+    fn what_has_no_length_is_not_drawn() {
+        let credit = LedgerDay {
+            elsewhere: Usd::from_micros(-500_000),
+            ..day("2026-03-02", 1_000_000)
+        };
+        let shown = days(&[day("2026-03-01", 1_000_000), credit]);
+        assert_eq!(shown[1].parts, [("steps", 0, 500), ("other", 500, 250)]);
+        assert!(days(&[day("2026-03-01", 1_000_000)]).is_empty());
+        assert!(days(&[day("2026-03-01", 0), day("2026-03-02", 0)]).is_empty());
+        let many: Vec<_> = (0..40).map(|_| day("not a day", 7)).collect();
+        assert_eq!(days(&many).len(), MAX_DAYS);
+    }
+}

@@ -1,0 +1,170 @@
+//! The hours of nodes as days of cells, drawn and in words.
+
+use ebb_model::report::Report;
+use ebb_model::report::timeline::NodeHours;
+use ebb_telemetry::safe_text::{clip, counted, one_line};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::page::history::NAME_CHARS;
+
+/// Hours of a day.
+const DAY: usize = 24;
+
+/// The classes of cells in the style sheet: not seen, at rest, and four levels of work.
+const CLASSES: [&str; 6] = ["u", "a0", "a1", "a2", "a3", "a4"];
+
+/// A node's hours.
+#[derive(Debug, Serialize)]
+pub struct HoursRow {
+    /// Name or id.
+    pub name: String,
+    /// All of it in words.
+    pub words: String,
+    /// One after the other.
+    pub days: Vec<Day>,
+}
+
+/// One day of a node, in UTC.
+#[derive(Debug, Serialize)]
+pub struct Day {
+    /// Which.
+    pub label: String,
+    /// Its hours in words, for who does not see the cells.
+    pub words: String,
+    /// Its cells in a box of 24 by 1: a path for each class that occurs.
+    pub paths: Vec<(&'static str, String)>,
+}
+
+pub fn rows(report: &Report) -> Vec<HoursRow> {
+    let Some(from) = report.timeline.from else {
+        return Vec::new();
+    };
+    let nodes = report.timeline.nodes.iter();
+    nodes.map(|node| row(node, from)).collect()
+}
+
+fn row(node: &NodeHours, from: Timestamp) -> HoursRow {
+    let seen = node.hours.iter().flatten();
+    let busy = seen.clone().filter(|percent| **percent > 0).count();
+    let seen = seen.count();
+    let unseen = node.hours.len() - seen;
+    let mut words = format!(
+        "at work in {busy} of {} seen",
+        counted(seen, "hour", "hours")
+    );
+    if unseen > 0 {
+        words.push_str(&format!("; {unseen} not seen"));
+    }
+    let name = node.name.as_deref().unwrap_or(node.node.as_str());
+    let days = node.hours.chunks(DAY).zip(0..);
+    HoursRow {
+        name: clip(&one_line(name), NAME_CHARS).into_owned(),
+        words,
+        days: days.map(|(hours, n)| day(hours, from, n)).collect(),
+    }
+}
+
+fn day(hours: &[Option<u8>], from: Timestamp, n: i64) -> Day {
+    let begin = from.checked_add(SignedDuration::from_hours(24 * n));
+    let begin = begin.unwrap_or(from);
+    let classes: Vec<usize> = hours.iter().map(|hour| class(*hour)).collect();
+    let runs = |of: &dyn Fn(usize) -> bool| -> Vec<(usize, usize)> {
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        for at in (0..classes.len()).filter(|at| of(classes[*at])) {
+            match runs.last_mut() {
+                Some((_, end)) if *end == at => *end += 1,
+                _ => runs.push((at, at + 1)),
+            }
+        }
+        runs
+    };
+    let spoken = |what: &str, of: &dyn Fn(usize) -> bool| {
+        let runs = runs(of);
+        let spans = runs.iter().map(|(from, to)| format!("{from:02}–{to:02}"));
+        let spans: Vec<_> = spans.collect();
+        (!spans.is_empty()).then(|| format!("{what} {}", spans.join(", ")))
+    };
+    let parts = [
+        spoken("at work", &|class| class > 1),
+        spoken("at rest", &|class| class == 1),
+        spoken("not seen", &|class| class == 0),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    let label = begin.strftime("%a %-d %b").to_string();
+    let path = |(n, class): (usize, &'static str)| {
+        let cells: Vec<_> = runs(&|other| other == n)
+            .into_iter()
+            .map(|(from, to)| format!("M{from} .5h{}", to - from))
+            .collect();
+        (!cells.is_empty()).then(|| (class, cells.concat()))
+    };
+    Day {
+        words: format!("{label}: {}", parts.join("; ")),
+        label,
+        paths: CLASSES.into_iter().enumerate().filter_map(path).collect(),
+    }
+}
+
+/// The class of an hour, by the share of it in which something worked.
+fn class(hour: Option<u8>) -> usize {
+    match hour {
+        None => 0,
+        Some(0) => 1,
+        Some(percent) => 2 + usize::from(percent.min(99) / 25),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_day_is_told_in_words_and_what_was_not_seen_is_not_at_rest() {
+        let check = |hours: &[Option<u8>], words: &str, paths: &[(&str, &str)]| {
+            let day = day(hours, testing::empty().at, 0);
+            let told: Vec<_> = day.paths.iter().map(|(c, d)| (*c, d.as_str())).collect();
+            assert_eq!((day.words.as_str(), told.as_slice()), (words, paths));
+        };
+        check(
+            &[None, Some(0), Some(1), Some(100)],
+            "Wed 4 Mar: at work 02–04; at rest 01–02; not seen 00–01",
+            &[
+                ("u", "M0 .5h1"),
+                ("a0", "M1 .5h1"),
+                ("a1", "M2 .5h1"),
+                ("a4", "M3 .5h1"),
+            ],
+        );
+        check(
+            &[Some(60), Some(70), None, Some(60)],
+            "Wed 4 Mar: at work 00–02, 03–04; not seen 02–03",
+            &[("u", "M2 .5h1"), ("a3", "M0 .5h2M3 .5h1")],
+        );
+        check(
+            &[None; 24],
+            "Wed 4 Mar: not seen 00–24",
+            &[("u", "M0 .5h24")],
+        );
+    }
+
+    #[test]
+    fn days_follow_each_other_and_the_last_is_not_over() {
+        let mut report = testing::told();
+        report.timeline.from = Some("2026-02-27T00:00:00Z".parse().expect("a time"));
+        report.timeline.nodes[0].hours = vec![None; 24 * 2 + 3];
+        let rows = rows(&report);
+        let days = rows[0].days.iter();
+        let days: Vec<_> = days.map(|d| d.words.as_str()).collect();
+        assert_eq!(
+            days,
+            [
+                "Fri 27 Feb: not seen 00–24",
+                "Sat 28 Feb: not seen 00–24",
+                "Sun 1 Mar: not seen 00–03"
+            ]
+        );
+        assert_eq!(rows[0].words, "at work in 0 of 0 hours seen; 51 not seen");
+    }
+}

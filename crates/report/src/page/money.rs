@@ -1,0 +1,146 @@
+//! Money as words: what is saved, at which price, and of when that price is.
+
+#[cfg(test)]
+mod tests;
+
+use ebb_model::cost::{Cost, PriceBasis};
+use ebb_model::report::Totals;
+use ebb_model::report::price_age::PricedBy;
+use ebb_model::savings::Sums;
+use ebb_telemetry::money::Usd;
+use ebb_telemetry::safe_text::counted;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::zone::Zone;
+
+/// The money of a finding as words.
+#[derive(Debug, Serialize)]
+pub struct CostWords {
+    /// A month of it; begins with "at most" where only an upper bound is known.
+    pub saving: String,
+    /// So far, likewise.
+    pub spent: String,
+    /// What is wasted an hour, and the one price that this rests on, with its age.
+    pub price: String,
+    /// The list price next to that; `None` where the price is the list price.
+    pub list: Option<String>,
+    /// What of it the totals contain, and which finding counts the rest; `None` where they
+    /// contain all of it.
+    pub counted: Option<String>,
+    /// The amounts, for sums.
+    #[serde(skip)]
+    pub whole: Sums,
+    /// Where the price comes from.
+    #[serde(skip)]
+    pub basis: PriceBasis,
+}
+
+impl CostWords {
+    pub fn of(cost: &Cost, now: Timestamp, zone: &Zone) -> Self {
+        let is_bound = cost.basis.is_bound();
+        let amount = |usd: Usd| bounded(usd, is_bound);
+        let as_of = |at: Option<Timestamp>| age(at, now);
+        let paid = as_of(cost.price_as_of);
+        let price = match cost.basis {
+            PriceBasis::Bill => format!("by the bill{}", of_day(cost.price_as_of)),
+            PriceBasis::Stated => "at the price that you state".to_owned(),
+            PriceBasis::ListPrice => format!("at the list price {paid}"),
+            PriceBasis::SpotPrice => format!(
+                "at the spot price{} in the cheapest zone",
+                of_minute(cost.price_as_of, zone)
+            ),
+            PriceBasis::ListPriceAsUpperBound => {
+                format!("at the on-demand price {paid}; spot costs less")
+            }
+        };
+        let at_most = if is_bound { "at most " } else { "" };
+        let list = cost.list_per_hour.filter(|_| !cost.basis.is_of_the_list());
+        Self {
+            saving: amount(cost.saving_a_month),
+            spent: amount(cost.spent),
+            price: match cost.per_hour.0 == Usd::ZERO {
+                true => format!("wastes nothing now, {price}"),
+                false => format!("wastes {at_most}{} {price}", cost.per_hour),
+            },
+            list: list.map(|list| format!("{list} {}", as_of(cost.list_as_of))),
+            counted: not_counted(cost),
+            whole: cost.whole(),
+            basis: cost.basis,
+        }
+    }
+}
+
+/// An amount, or that it is at most that.
+pub fn bounded(usd: Usd, is_bound: bool) -> String {
+    match is_bound {
+        true => format!("at most {usd}"),
+        false => usd.to_string(),
+    }
+}
+
+fn not_counted(cost: &Cost) -> Option<String> {
+    let counted = cost.counted.as_ref()?;
+    let in_totals = counted.sums.saving_a_month;
+    if in_totals >= cost.saving_a_month {
+        return None;
+    }
+    Some(match &counted.rest_counted_by {
+        Some(other) => format!("the totals contain {in_totals} of it; {other} counts the rest"),
+        None => format!("the totals contain {in_totals} of it: the resource costs no more"),
+    })
+}
+
+/// A sum that may have a part of which only an upper bound is known.
+pub fn sum(known: Usd, at_most: Usd) -> String {
+    match (known, at_most) {
+        (known, Usd::ZERO) => known.to_string(),
+        (Usd::ZERO, at_most) => format!("at most {at_most}"),
+        (known, at_most) => format!("{known} and at most {at_most} more"),
+    }
+}
+
+/// The first line of every form.
+pub fn headline(totals: &Totals, findings: &str) -> String {
+    let (known, at_most) = (totals.saving_a_month, totals.at_most.saving_a_month);
+    match (known, at_most) {
+        (known, Usd::ZERO) => format!("{known} a month in {findings}"),
+        (Usd::ZERO, at_most) => format!("at most {at_most} a month in {findings}"),
+        (known, at_most) => format!("{known} a month, and at most {at_most} more, in {findings}"),
+    }
+}
+
+/// What the savings are a part of; `None` for a part of a report.
+pub fn evaluated(totals: &Totals) -> Option<String> {
+    let known = totals.cost_a_month?;
+    let at_most = totals.cost_at_most_a_month.unwrap_or_default();
+    (known > Usd::ZERO || at_most > Usd::ZERO).then(|| {
+        let cost = sum(known, at_most);
+        format!("Running machines, volumes and what findings are about cost {cost} a month")
+    })
+}
+
+/// Of when a price is, and how old where that is too old to be believed without a word.
+pub fn age(at: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(at) = at else {
+        return "of unknown date".to_owned();
+    };
+    let days = now.duration_since(at).as_hours() / 24;
+    let stale = PricedBy::BuiltIn.stale_after().as_secs() / 86_400;
+    // A list is of a day, whatever the reader's zone.
+    let day = Zone::utc().day(at);
+    match usize::try_from(days) {
+        Ok(days) if days as u64 >= stale => {
+            format!("of {day} ({} old)", counted(days, "day", "days"))
+        }
+        _ => format!("of {day}"),
+    }
+}
+
+fn of_day(at: Option<Timestamp>) -> String {
+    at.map_or_else(String::new, |at| format!(" of {}", Zone::utc().day(at)))
+}
+
+fn of_minute(at: Option<Timestamp>, zone: &Zone) -> String {
+    at.map_or_else(String::new, |at| format!(" of {}", zone.minute(at)))
+}

@@ -1,0 +1,84 @@
+use ebb_model::finding::Finding;
+use ebb_telemetry::money::UsdPerHour;
+
+use crate::testing;
+use crate::zone::Zone;
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-03-04T12:00:00Z".parse().expect("a time")
+}
+
+#[test]
+fn a_price_has_its_basis_and_age_and_the_list_price_stands_next_to_it() {
+    let check = |basis: PriceBasis, days: Option<i64>, price: &str, list: Option<&str>| {
+        let ago = |days: i64| now() - jiff::SignedDuration::from_hours(24 * days);
+        let cost = Cost {
+            per_hour: UsdPerHour::from_micros(500_000),
+            basis,
+            list_per_hour: Some(UsdPerHour::from_micros(800_000)),
+            spent: Usd::from_micros(1_000_000),
+            saving_a_month: Usd::from_micros(365_000_000),
+            counted: None,
+            price_as_of: days.map(ago),
+            list_as_of: Some(ago(100)),
+        };
+        let words = CostWords::of(&cost, now(), &Zone::utc());
+        assert_eq!((words.price.as_str(), words.list.as_deref()), (price, list));
+        let at_most = words.saving.starts_with("at most $365.00");
+        assert_eq!(at_most, basis.is_bound());
+    };
+    let list = Some("$0.8000/h of 2025-11-24 (100 days old)");
+    check(
+        PriceBasis::Bill,
+        Some(2),
+        "wastes $0.5000/h by the bill of 2026-03-02",
+        list,
+    );
+    check(
+        PriceBasis::Stated,
+        None,
+        "wastes $0.5000/h at the price that you state",
+        list,
+    );
+    check(
+        PriceBasis::ListPrice,
+        Some(89),
+        "wastes $0.5000/h at the list price of 2025-12-05",
+        None,
+    );
+    check(
+        PriceBasis::ListPrice,
+        None,
+        "wastes $0.5000/h at the list price of unknown date",
+        None,
+    );
+    check(
+        PriceBasis::SpotPrice,
+        Some(0),
+        "wastes $0.5000/h at the spot price of 2026-03-04 12:00 UTC in the cheapest zone",
+        list,
+    );
+    check(
+        PriceBasis::ListPriceAsUpperBound,
+        Some(90),
+        "wastes at most $0.5000/h at the on-demand price of 2025-12-04 (90 days old); spot \
+         costs less",
+        None,
+    );
+}
+
+#[test]
+fn what_another_finding_counts_is_said() {
+    let report = testing::overlapping();
+    let said = |finding: &Finding| {
+        let cost = finding.cost.as_ref().expect("a price");
+        CostWords::of(cost, report.at, &Zone::utc()).counted
+    };
+    assert_eq!(said(&report.findings[0]), None);
+    assert_eq!(
+        said(&report.findings[3]).as_deref(),
+        Some("the totals contain $0.00 of it; idle_node/eu-central-1/i-0aaa counts the rest")
+    );
+}

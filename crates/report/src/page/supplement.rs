@@ -1,0 +1,244 @@
+//! What stands beside the findings, a line each: where the bill went, of which runs the
+//! steps are, what the cloud's own advisers say of the same machines, and of when prices are.
+
+use ebb_model::inventory::second_opinion::SecondOpinion;
+use ebb_model::report::Report;
+use ebb_model::report::workflow_runs::{HandedStep, RunSeen, Runs, UNASSIGNED};
+use ebb_telemetry::safe_text::{clip, counted, one_line};
+use serde::Serialize;
+
+use crate::page::bill::Bars;
+use crate::page::wording::LINE_CHARS;
+use crate::page::{bill, fargate_jobs, price_ages};
+use crate::zone::Zone;
+
+/// Opinions that are shown; the report as JSON has all.
+const MAX_OPINIONS: usize = 20;
+
+/// Runs that are shown, and as many steps with labels.
+const MAX_RUNS: usize = 5;
+
+/// A small section.
+#[derive(Debug, Serialize)]
+pub struct Beside {
+    /// Its title.
+    pub title: &'static str,
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// What a page draws above them; the other forms have the lines alone.
+    pub drawn: Option<Bars>,
+}
+
+impl Beside {
+    fn of_lines(title: &'static str, lines: Vec<String>) -> Self {
+        Self {
+            title,
+            lines,
+            drawn: None,
+        }
+    }
+}
+
+/// The sections that there is something to say in.
+pub fn of(report: &Report, zone: &Zone) -> Vec<Beside> {
+    let mut opinions: Vec<_> = report
+        .second_opinions
+        .iter()
+        .take(MAX_OPINIONS)
+        .map(opinion)
+        .collect();
+    let more = report.second_opinions.len().saturating_sub(MAX_OPINIONS);
+    if more > 0 {
+        opinions.push(format!("and {} more", counted(more, "opinion", "opinions")));
+    }
+    let sections = [
+        Beside {
+            title: "Where the bill went",
+            lines: bill::lines(&report.ledger),
+            drawn: bill::bars(&report.ledger),
+        },
+        Beside::of_lines("Runs", runs(&report.runs, zone)),
+        Beside::of_lines("Labels from schedulers", handed(&report.runs)),
+        Beside::of_lines("Second opinions", opinions),
+        Beside::of_lines("Jobs on Fargate", fargate_jobs::lines(report)),
+        Beside::of_lines("Age of prices", price_ages::lines(report, zone)),
+    ];
+    sections
+        .into_iter()
+        .filter(|section| !section.lines.is_empty())
+        .collect()
+}
+
+/// The share of steps that is joined to a run, and the newest runs.
+fn runs(told: &Runs, zone: &Zone) -> Vec<String> {
+    let Some(ppm) = told.joined_ppm() else {
+        return Vec::new();
+    };
+    let by = told
+        .joined
+        .iter()
+        .map(|(by, steps)| format!("{by} {steps}"));
+    let by: Vec<String> = by.collect();
+    let by = match by.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", by.join(", ")),
+    };
+    let steps = counted(told.steps, "step", "steps");
+    let joined = format!("{} % of {steps} joined to a run{by}", ppm / 10_000);
+    let known = || told.runs.iter().filter(|run| run.by.is_some());
+    let more = (known().count() + told.left_out).saturating_sub(MAX_RUNS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "run more", "runs more")));
+    let shown = known().take(MAX_RUNS).map(|one| run(one, zone));
+    let rest = told.runs.iter().find(|run| run.by.is_none());
+    let rest = rest.map(|one| run(one, zone));
+    let lines = [joined].into_iter().chain(shown).chain(more).chain(rest);
+    lines.collect()
+}
+
+fn run(run: &RunSeen, zone: &Zone) -> String {
+    let name = clip(&run.run, LINE_CHARS);
+    let mut line = match &run.pipeline {
+        Some(pipeline) => format!(
+            "{} of {}",
+            one_line(&name),
+            one_line(&clip(pipeline, LINE_CHARS))
+        ),
+        None => one_line(&name),
+    };
+    line.push_str(&format!(": {}", counted(run.steps, "step", "steps")));
+    let parts = [(run.running, "under way"), (run.failed, "failed")];
+    for (steps, how) in parts.into_iter().filter(|(steps, _)| *steps > 0) {
+        line.push_str(&format!(", {steps} {how}"));
+    }
+    let samples = run.samples.len() + run.samples_left_out;
+    if samples > 0 {
+        line.push_str(&format!(", {}", counted(samples, "sample", "samples")));
+    }
+    let span = zone.short_span(run.from, run.to);
+    line.push_str(&format!(", {} of CPU, {span}", run.cpu));
+    line
+}
+
+/// What schedulers handed to the newest steps.
+fn handed(told: &Runs) -> Vec<String> {
+    let shown = told.handed.iter().take(MAX_RUNS).map(labels);
+    let more = (told.handed.len() + told.handed_left_out).saturating_sub(MAX_RUNS);
+    let more = (more > 0).then(|| format!("and {}", counted(more, "step more", "steps more")));
+    shown.chain(more).collect()
+}
+
+fn labels(step: &HandedStep) -> String {
+    let mut line = format!("{} on {}", step.step, step.node);
+    if step.run != UNASSIGNED {
+        line.push_str(&format!(", run {}", step.run));
+    }
+    if let Some(trace_id) = &step.handed.trace_id {
+        line.push_str(&format!(", trace {trace_id}"));
+    }
+    for (key, value) in &step.handed.labels {
+        line.push_str(&format!(", {key}={value}"));
+    }
+    one_line(&clip(&line, LINE_CHARS))
+}
+
+fn opinion(said: &SecondOpinion) -> String {
+    let mut line = format!(
+        "{}: {} {}",
+        said.adviser,
+        one_line(&said.resource),
+        one_line(&said.finding)
+    );
+    if let Some(instead) = &said.instead {
+        line.push_str(&format!(", instead {}", one_line(instead)));
+    }
+    if let Some(saving) = said.saving_a_month {
+        line.push_str(&format!(", {saving} a month"));
+    }
+    line.push_str(match said.ours {
+        Some(_) => "; so do we",
+        None => "; we have no finding about it",
+    });
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::inventory::second_opinion::Adviser;
+    use ebb_model::report::workflow_runs::JoinedBy;
+    use ebb_telemetry::identity::NodeId;
+    use ebb_telemetry::money::Usd;
+    use ebb_telemetry::step::resource_usage::Handed;
+    use ebb_telemetry::units::CpuTime;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn second_opinions_are_a_line_each() {
+        assert!(of(&testing::small(), &Zone::utc()).is_empty());
+        let mut report = testing::small();
+        let said = SecondOpinion {
+            adviser: Adviser::ComputeOptimizer,
+            resource: "i-1".to_owned(),
+            finding: "Overprovisioned".to_owned(),
+            instead: Some("t3.large".to_owned()),
+            saving_a_month: Some(Usd::from_micros(9_250_000)),
+            ours: None,
+        };
+        report.second_opinions = vec![said; 22];
+        let shown = of(&report, &Zone::utc());
+        insta::assert_snapshot!(shown[0].lines[0], @"Compute Optimizer: i-1 Overprovisioned, instead t3.large, $9.25 a month; we have no finding about it");
+        assert_eq!(shown[0].lines[20], "and 2 opinions more");
+    }
+
+    #[test]
+    fn runs_are_told_with_the_share_that_is_joined_and_nothing_of_them_leaves_its_line() {
+        let mut report = testing::small();
+        let seen = |run: &str, by| RunSeen {
+            run: run.to_owned(),
+            by,
+            pipeline: by.map(|_| "rna".to_owned()),
+            steps: 3,
+            running: 1,
+            failed: 2,
+            cpu: CpuTime::from_millis(1_250),
+            from: report.at,
+            to: report.at,
+            samples: vec!["S1".to_owned()],
+            samples_left_out: 1,
+            origin: report.origin,
+        };
+        let by = Some(JoinedBy::Tag);
+        let mut runs = vec![seen("r7\nx\u{1b}", by); 12];
+        runs.push(seen(UNASSIGNED, None));
+        let label = ("<b>\u{1b}".to_owned(), "v\n".to_owned());
+        let step = HandedStep {
+            node: NodeId::new("i-1").expect("a node id"),
+            step: "align".to_owned(),
+            key: "t1".to_owned(),
+            at: report.at,
+            run: "r7".to_owned(),
+            sample: None,
+            handed: Handed {
+                trace_id: Some("4bf9".to_owned()),
+                labels: [label].into(),
+            },
+        };
+        report.runs = Runs {
+            steps: 39,
+            joined: [(JoinedBy::Tag, 36)].into(),
+            runs,
+            left_out: 5,
+            handed: vec![step; 11],
+            handed_left_out: 0,
+        };
+        let shown = of(&report, &Zone::utc());
+        let lines = &shown[0].lines;
+        insta::assert_snapshot!(lines[0], @"92 % of 39 steps joined to a run (tag 36)");
+        insta::assert_snapshot!(lines[1], @"r7 x� of rna: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(lines[6], @"and 12 runs more");
+        insta::assert_snapshot!(lines[7], @"unassigned: 3 steps, 1 under way, 2 failed, 2 samples, 1.25 s of CPU, 4 Mar 12:00 to 4 Mar 12:00 UTC");
+        insta::assert_snapshot!(shown[1].lines[0], @"align on i-1, run r7, trace 4bf9, <b>�=v");
+        assert_eq!(shown[1].lines[5], "and 6 steps more");
+    }
+}

@@ -1,0 +1,277 @@
+//! Why a step should ask for something else, in the codes of AWS Compute Optimizer,
+//! how likely that is to go wrong, and what was taken for granted. Pure.
+
+use std::collections::BTreeSet;
+
+use ebb_model::advice::bottleneck::Binding;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::confidence::Level;
+use ebb_telemetry::step::StepKind;
+use ebb_telemetry::units::Share;
+use serde::Serialize;
+
+/// Why a request does not fit.
+///
+/// Source: Compute Optimizer's `findingReasonCodes` of an instance, those that a step
+/// can give evidence for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum ReasonCode {
+    /// It asks for more cores than it keeps busy.
+    #[serde(rename = "CPUOverprovisioned")]
+    CpuOverprovisioned,
+    /// It could keep more cores busy than it asks for.
+    #[serde(rename = "CPUUnderprovisioned")]
+    CpuUnderprovisioned,
+    /// It asks for more memory than it holds.
+    MemoryOverprovisioned,
+    /// It needs more memory than it asks for.
+    MemoryUnderprovisioned,
+    /// What its machine sustains to disks holds it up.
+    #[serde(rename = "EBSThroughputUnderprovisioned")]
+    EbsThroughputUnderprovisioned,
+}
+
+impl ReasonCode {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::CpuOverprovisioned,
+        Self::CpuUnderprovisioned,
+        Self::MemoryOverprovisioned,
+        Self::MemoryUnderprovisioned,
+        Self::EbsThroughputUnderprovisioned,
+    ];
+
+    /// The same for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::CpuOverprovisioned => "more cores than it uses",
+            Self::CpuUnderprovisioned => "too few cores",
+            Self::MemoryOverprovisioned => "more memory than it holds",
+            Self::MemoryUnderprovisioned => "too little memory",
+            Self::EbsThroughputUnderprovisioned => "held up by its disk",
+        }
+    }
+}
+
+/// Why, with how much trust.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reasons {
+    /// Why the request does not fit; empty where it does.
+    pub reason_codes: Vec<ReasonCode>,
+    /// From 0, very low, to 4, very high: how likely a run would want more memory than
+    /// recommended. `None` while too few runs were seen to tell.
+    pub performance_risk: Option<u8>,
+    /// How much the advice is to be trusted.
+    pub confidence: Level,
+    /// What was seen, each in one line.
+    pub evidence: Vec<String>,
+    /// What was taken for granted, each in one line.
+    pub assumed: Vec<String>,
+}
+
+impl Reasons {
+    /// Of one step.
+    pub fn of(step: &StepAdvice) -> Self {
+        Self {
+            reason_codes: codes(step),
+            performance_risk: step.risk.oom_ppm.map(performance_risk),
+            confidence: confidence(step),
+            evidence: evidence(step),
+            assumed: assumed(step),
+        }
+    }
+}
+
+fn codes(step: &StepAdvice) -> Vec<ReasonCode> {
+    use ReasonCode as Code;
+    let cores = step.asks.cores.zip(step.should_ask.cores);
+    let memory = step.asks.memory.zip(step.should_ask.memory);
+    let found = [
+        (
+            cores.is_some_and(|(now, then)| then < now),
+            Code::CpuOverprovisioned,
+        ),
+        (
+            cores.is_some_and(|(now, then)| then > now),
+            Code::CpuUnderprovisioned,
+        ),
+        (
+            memory.is_some_and(|(now, then)| then < now),
+            Code::MemoryOverprovisioned,
+        ),
+        (
+            memory.is_some_and(|(now, then)| then > now),
+            Code::MemoryUnderprovisioned,
+        ),
+        (
+            step.bound.by == Some(Binding::Disk),
+            Code::EbsThroughputUnderprovisioned,
+        ),
+    ];
+    let held = found.into_iter().filter(|(holds, _)| *holds);
+    held.map(|(_, code)| code).collect()
+}
+
+/// Compute Optimizer's scale over the chance that a run wants more memory; its bounds
+/// are ours. 1 % is what the policy allows by default, so what it allows is low.
+pub(crate) fn performance_risk(oom_ppm: u32) -> u8 {
+    match oom_ppm {
+        0..=1_000 => 0,
+        1_001..=10_000 => 1,
+        10_001..=50_000 => 2,
+        50_001..=200_000 => 3,
+        _ => 4,
+    }
+}
+
+/// How far the estimate of memory is to be trusted, by how many independent tasks it rests
+/// on. Reports of earlier releases hold only how many tasks are missing.
+fn confidence(step: &StepAdvice) -> Level {
+    match (step.risk.basis, step.risk.samples_needed) {
+        (Some(basis), _) => basis.confidence(),
+        (None, 0) if step.samples > 0 && step.risk.oom_ppm.is_some() => Level::High,
+        (None, _) if step.samples >= 3 => Level::Medium,
+        (None, _) => Level::Low,
+    }
+}
+
+fn evidence(step: &StepAdvice) -> Vec<String> {
+    let mut all = vec![format!(
+        "{} of {} attempts show what it needs; {} failed, {} of them for want of memory",
+        step.samples, step.runs, step.failed, step.oom_kills
+    )];
+    all.extend(crate::step_table::first_attempts(&step.present));
+    let used = |what: &str, share: Option<Share>| {
+        Some(format!(
+            "it used at most {} of the {what} requested",
+            share?
+        ))
+    };
+    all.extend(used("cores", step.bound.cores_used));
+    all.extend(used("memory", step.bound.memory_used));
+    if let Some(by) = step.bound.by {
+        let share = match by {
+            Binding::Compute => step.bound.computing,
+            Binding::Waiting => step.bound.waiting,
+            Binding::Disk => step.bound.disk,
+            Binding::Network => step.bound.network,
+            Binding::Memory => None,
+        };
+        let for_share = share.map(|share| format!(" for {share} of its time"));
+        all.push(format!("{by} limits it{}", for_share.unwrap_or_default()));
+    }
+    all
+}
+
+fn assumed(step: &StepAdvice) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(basis) = step.risk.basis.filter(|_| step.should_ask.memory.is_some()) {
+        all.push(match basis.runs {
+            0 | 1 => "later runs differ from this one no more than runs usually do".to_owned(),
+            runs => format!("later runs differ no more than these {runs} do"),
+        });
+    }
+    if step.slowdown_ppm.is_some() {
+        all.push("fewer cores change neither the work nor its memory".to_owned());
+    }
+    if let Some(tool) = step
+        .self_sizing
+        .as_ref()
+        .filter(|_| step.should_ask.memory.is_some())
+    {
+        all.push(format!(
+            "{} takes its memory from the request ({}): its peak is counted as 80 % of what it \
+             needs",
+            tool.tool, tool.option
+        ));
+    }
+    if step.kind == StepKind::NextflowTask && step.usage.is_some() {
+        all.push(
+            "the trace's peak leaves out files in memory (tmpfs, page cache) and what Nextflow \
+             stages in the same container"
+                .to_owned(),
+        );
+    }
+    if step.bound.by == Some(Binding::Compute) {
+        all.push("the step is CPU-bound; memory bandwidth is not measured".to_owned());
+    }
+    let offers = &step.offers;
+    let told = offers
+        .best
+        .iter()
+        .chain(&offers.spot)
+        .chain(&offers.elsewhere);
+    let told: BTreeSet<_> = told.flat_map(|offer| &offer.assumed).collect();
+    all.extend(told.into_iter().map(ToString::to_string));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_model::advice::sized_request::EstimateBasis;
+    use ebb_telemetry::units::{Bytes, MilliCores};
+    use ebb_workflows::testing::step;
+
+    #[test]
+    fn reasons_follow_from_what_is_asked_and_what_should_be() {
+        let check = |cores, mib, expect: &[ReasonCode]| {
+            let mut step = step("align");
+            step.asks.cores = Some(MilliCores::cores(4));
+            step.asks.memory = Some(Bytes::mib(1024));
+            step.should_ask.cores = cores;
+            step.should_ask.memory = mib;
+            assert_eq!(Reasons::of(&step).reason_codes, expect);
+        };
+        use crate::reason_codes::ReasonCode as Code;
+        let cores = |n| Some(MilliCores::cores(n));
+        let mib = |n| Some(Bytes::mib(n));
+        check(cores(4), mib(1024), &[]);
+        check(None, None, &[]);
+        check(
+            cores(1),
+            mib(512),
+            &[Code::CpuOverprovisioned, Code::MemoryOverprovisioned],
+        );
+        check(
+            cores(8),
+            mib(2048),
+            &[Code::CpuUnderprovisioned, Code::MemoryUnderprovisioned],
+        );
+    }
+
+    #[test]
+    fn a_risk_grows_with_the_chance_and_is_unknown_without_one() {
+        for (ppm, expect) in [(0, 0), (1_000, 0), (10_000, 1), (10_001, 2), (200_001, 4)] {
+            assert_eq!(performance_risk(ppm), expect, "{ppm}");
+        }
+        let mut few = step("align");
+        few.risk.oom_ppm = None;
+        few.risk.samples_needed = 18;
+        few.samples = 2;
+        let reasons = Reasons::of(&few);
+        assert_eq!(
+            (reasons.performance_risk, reasons.confidence),
+            (None, Level::Low)
+        );
+    }
+
+    #[test]
+    fn confidence_follows_from_independent_tasks() {
+        let check = |tasks: u32, runs: u32, effective: u32, expect: Level| {
+            let mut one = step("align");
+            one.risk.basis = Some(EstimateBasis {
+                tasks,
+                samples: tasks,
+                runs,
+                effective_tasks_millis: effective * 1_000,
+            });
+            assert_eq!(Reasons::of(&one).confidence, expect, "{tasks} {runs}");
+        };
+        check(21, 1, 1, Level::Low);
+        check(300, 1, 5, Level::Medium);
+        check(8, 1, 3, Level::Medium);
+        check(40, 5, 16, Level::High);
+        check(19, 19, 19, Level::Medium);
+    }
+}

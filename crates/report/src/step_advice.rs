@@ -1,0 +1,82 @@
+//! Advice on single steps as a table, as text that can be pasted and over HTTP, from a
+//! report or from files of a workflow system. Pure, but for the API's reading of the
+//! report.
+
+use std::borrow::Cow;
+
+use ebb_model::advice::bottleneck::Boundness;
+use ebb_model::advice::step::{NameForm, StepAdvice};
+use ebb_model::finding::Finding;
+use ebb_model::report::Report;
+use ebb_model::step_profile::tasks::PresentRequest;
+use ebb_telemetry::step::StepKind;
+use serde::Serialize;
+
+use crate::reason_codes::Reasons;
+
+/// A step with why it should ask for something else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reasoned<'a> {
+    /// The step.
+    #[serde(flatten)]
+    pub step: &'a StepAdvice,
+    /// Why.
+    #[serde(flatten)]
+    pub reasons: Reasons,
+}
+
+impl<'a> From<&'a StepAdvice> for Reasoned<'a> {
+    fn from(step: &'a StepAdvice) -> Self {
+        let reasons = Reasons::of(step);
+        Self { step, reasons }
+    }
+}
+
+/// What a report tells of steps. A report of an earlier release tells of steps only in
+/// its findings.
+pub fn steps(report: &Report) -> Cow<'_, [StepAdvice]> {
+    match report.steps.is_empty() {
+        false => Cow::Borrowed(&report.steps),
+        true => report.findings.iter().filter_map(of_finding).collect(),
+    }
+}
+
+fn of_finding(finding: &Finding) -> Option<StepAdvice> {
+    let told = finding.recommendation.as_ref()?;
+    let resource = &finding.resource;
+    Some(StepAdvice {
+        step: resource.id.clone(),
+        name_form: NameForm::Exact,
+        region: Some(resource.region.clone()),
+        account: resource.account.clone(),
+        kind: StepKind::EcsTask,
+        owner: resource.owner.clone(),
+        origin: resource.origin,
+        last_seen: finding.window.to,
+        runs: told.samples,
+        samples: told.samples,
+        failed: 0,
+        oom_kills: 0,
+        mean_wall: None,
+        machines: resource.instance_type.iter().cloned().collect(),
+        mean_cores: None,
+        peak_memory: None,
+        peak_is_upper_bound: false,
+        parallel_tasks: 0,
+        asks: told.current,
+        present: PresentRequest::default(),
+        should_ask: told.recommended,
+        risk: told.risk.clone(),
+        slowdown_ppm: None,
+        time_limit: None,
+        self_sizing: None,
+        failures: Vec::new(),
+        usage: None,
+        by_input: Vec::new(),
+        on_fargate: None,
+        bound: Boundness::default(),
+        offers: told.offers.clone(),
+        saving_a_month: finding.known_saving(),
+        finding: Some(finding.id.clone()),
+    })
+}

@@ -1,0 +1,369 @@
+//! Steps of imported records as one table: sums first, then what would save most, then a
+//! line for each step.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::{StepAdvice, StepTotals};
+use ebb_model::step_profile::failure::FailureCount;
+use ebb_telemetry::money::grouped;
+use ebb_telemetry::safe_text::{counted, one_line};
+use ebb_telemetry::units::{MilliCores, Share};
+use serde_json::json;
+
+use crate::step_advice::Reasoned;
+use crate::step_table::{advice, chance, end_of, request};
+
+/// Steps that are named as those that would save most.
+const TOP: usize = 10;
+
+/// The most that a step's name takes.
+const NAME_WIDTH: usize = 48;
+
+/// What a core costs next to a GiB of memory, for an order of steps: Fargate's prices, of
+/// which the ratio is about the same everywhere.
+const CORE_IN_GIB: f64 = 9.1;
+
+/// What the records of all steps amount to.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    /// The pipeline runs, or days where no run is known.
+    pub runs: &'a [String],
+    /// Sums over all steps.
+    pub totals: StepTotals,
+    /// How attempts failed.
+    pub failures: Vec<FailureCount>,
+    /// Lines that were skipped.
+    pub skipped: u64,
+}
+
+/// The order of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The greatest saving first.
+    Saving,
+    /// By name.
+    Name,
+    /// The most core hours asked for first.
+    Cpu,
+    /// The most memory hours asked for first.
+    Memory,
+    /// The most time lost first.
+    Failures,
+}
+
+/// Sorts steps; equal ones by name.
+pub fn sort(steps: &mut [StepAdvice], by: Order) {
+    let usage = |step: &StepAdvice| step.usage.unwrap_or_default();
+    steps.sort_by(|a, b| {
+        let order = match by {
+            Order::Saving => Saving::of(b).weight().total_cmp(&Saving::of(a).weight()),
+            Order::Name => std::cmp::Ordering::Equal,
+            Order::Cpu => {
+                Reverse(usage(a).asked_core_seconds).cmp(&Reverse(usage(b).asked_core_seconds))
+            }
+            Order::Memory => {
+                Reverse(usage(a).asked_gib_seconds).cmp(&Reverse(usage(b).asked_gib_seconds))
+            }
+            Order::Failures => Reverse(usage(a).lost_seconds).cmp(&Reverse(usage(b).lost_seconds)),
+        };
+        order.then_with(|| a.step.cmp(&b.step))
+    });
+}
+
+/// What asking for what is advised would have reserved less, in hours.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Saving {
+    core_hours: f64,
+    gib_hours: f64,
+}
+
+impl Saving {
+    fn of(step: &StepAdvice) -> Self {
+        let Some(usage) = step.usage else {
+            return Self::default();
+        };
+        let cores = |request: &SizedRequest| Some(request.cores?.as_cores());
+        let memory = |request: &SizedRequest| Some(request.memory?.0 as f64);
+        Self {
+            core_hours: hours(usage.asked_core_seconds) * saved_part(step, cores),
+            gib_hours: hours(usage.asked_gib_seconds) * saved_part(step, memory),
+        }
+    }
+
+    /// What smaller requests reserve less.
+    fn gain(self) -> Self {
+        Self {
+            core_hours: self.core_hours.max(0.0),
+            gib_hours: self.gib_hours.max(0.0),
+        }
+    }
+
+    /// What larger requests reserve more.
+    fn loss(self) -> Self {
+        Self {
+            core_hours: (-self.core_hours).max(0.0),
+            gib_hours: (-self.gib_hours).max(0.0),
+        }
+    }
+
+    fn weight(self) -> f64 {
+        self.core_hours * CORE_IN_GIB + self.gib_hours
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            core_hours: self.core_hours + other.core_hours,
+            gib_hours: self.gib_hours + other.gib_hours,
+        }
+    }
+}
+
+/// Which part of what tasks asked for the advice saves; negative where it adds. First
+/// attempts may ask for different things, of which the mean counts.
+fn saved_part(step: &StepAdvice, of: impl Fn(&SizedRequest) -> Option<f64>) -> f64 {
+    let (Some(now), Some(then)) = (of(&step.asks), of(&step.should_ask)) else {
+        return 0.0;
+    };
+    let counts = step.present.counts.iter();
+    let (mut sum, mut tasks) = (0.0, 0.0);
+    for count in counts {
+        if let Some(asked) = of(&count.request) {
+            sum += asked * f64::from(count.tasks);
+            tasks += f64::from(count.tasks);
+        }
+    }
+    let mean = if tasks > 0.0 { sum / tasks } else { now };
+    if now == then || mean <= 0.0 {
+        return 0.0;
+    }
+    1.0 - then / mean
+}
+
+fn hours(seconds: u64) -> f64 {
+    seconds as f64 / 3600.0
+}
+
+/// Sums, the steps that would save most, and a line for each step.
+pub fn table(summary: &Summary<'_>, steps: &[StepAdvice], columns: Option<usize>) -> String {
+    let mut out = String::new();
+    head(&mut out, summary, steps.len());
+    sums(&mut out, summary, steps);
+    failures(&mut out, summary);
+    top(&mut out, steps);
+    out.push_str(&lines(steps, columns));
+    out.push_str("\nReasons for one step: add --step NAME\n");
+    out
+}
+
+fn head(out: &mut String, summary: &Summary<'_>, steps: usize) {
+    let totals = &summary.totals;
+    let _ = writeln!(
+        out,
+        "{} in {} of {}; {}",
+        counted(totals.tasks as usize, "task", "tasks"),
+        counted(steps, "step", "steps"),
+        counted(summary.runs.len(), "run", "runs"),
+        match totals.failed {
+            0 => "no attempt failed".to_owned(),
+            failed => format!(
+                "{} of {} failed",
+                grouped(failed),
+                counted(totals.attempts as usize, "attempt", "attempts")
+            ),
+        }
+    );
+    if summary.skipped > 0 {
+        let skipped = counted(summary.skipped as usize, "line was", "lines were");
+        let _ = writeln!(out, "{skipped} skipped");
+    }
+}
+
+fn sums(out: &mut String, summary: &Summary<'_>, steps: &[StepAdvice]) {
+    let totals = &summary.totals;
+    let all = || steps.iter().map(Saving::of);
+    let saved = all()
+        .map(Saving::gain)
+        .fold(Saving::default(), Saving::plus);
+    let more = all()
+        .map(Saving::loss)
+        .fold(Saving::default(), Saving::plus);
+    let mut table = plain(&["", "ASKED", "USED", "SHARE", "SAVED", "ADDED"]);
+    let rows = [
+        (
+            "CPU",
+            "core-h",
+            totals.asked_core_seconds,
+            totals.used_core_seconds,
+            [saved.core_hours, more.core_hours],
+        ),
+        (
+            "memory",
+            "GiB-h",
+            totals.asked_gib_seconds,
+            totals.used_gib_seconds,
+            [saved.gib_hours, more.gib_hours],
+        ),
+    ];
+    for (what, unit, asked, used, [saved, added]) in rows {
+        if asked == 0 {
+            table.add_row([what, "unknown", "", "", "", ""]);
+            continue;
+        }
+        let share = Share::of(used, asked).map_or_else(String::new, |share| share.to_string());
+        table.add_row([
+            what.to_owned(),
+            format!("{} {unit}", amount(hours(asked))),
+            format!("{} {unit}", amount(hours(used))),
+            share,
+            format!("{} {unit}", amount(saved)),
+            format!("{} {unit}", amount(added)),
+        ]);
+    }
+    let _ = writeln!(out, "\n{}", trimmed(&table));
+}
+
+fn failures(out: &mut String, summary: &Summary<'_>) {
+    if summary.failures.is_empty() {
+        return;
+    }
+    let kinds: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
+    let _ = writeln!(
+        out,
+        "Failed attempts: {}; {} h lost\n",
+        kinds.join(", "),
+        amount(hours(summary.totals.lost_seconds))
+    );
+}
+
+fn top(out: &mut String, steps: &[StepAdvice]) {
+    let mut saving: Vec<(Saving, &StepAdvice)> = steps
+        .iter()
+        .map(|step| (Saving::of(step), step))
+        .filter(|(saving, _)| saving.weight() > 0.0)
+        .collect();
+    saving.sort_by(|a, b| {
+        b.0.weight()
+            .total_cmp(&a.0.weight())
+            .then_with(|| a.1.step.cmp(&b.1.step))
+    });
+    if saving.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "Steps that would save most:");
+    for (saving, step) in saving.iter().take(TOP) {
+        let _ = writeln!(
+            out,
+            "  {}: {} instead of {} saves {}",
+            end_of(&one_line(&step.step), NAME_WIDTH),
+            request(step.should_ask),
+            request(step.asks),
+            saved(*saving)
+        );
+    }
+    out.push('\n');
+}
+
+fn saved(saving: Saving) -> String {
+    let cores = (saving.core_hours > 0.0).then(|| format!("{} core-h", amount(saving.core_hours)));
+    let memory = (saving.gib_hours > 0.0).then(|| format!("{} GiB-h", amount(saving.gib_hours)));
+    let all: Vec<String> = cores.into_iter().chain(memory).collect();
+    match all.is_empty() {
+        true => "-".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+fn lines(steps: &[StepAdvice], columns: Option<usize>) -> String {
+    let head = [
+        "STEP",
+        "TASKS",
+        "FAILED",
+        "CORES",
+        "USED",
+        "MEMORY",
+        "PEAK",
+        "ADVICE",
+        "OOM CHANCE",
+    ];
+    let mut table = plain(&head);
+    if let Some(columns) = columns.and_then(|columns| u16::try_from(columns).ok()) {
+        table.set_width(columns);
+    }
+    for step in steps {
+        let usage = step.usage.unwrap_or_default();
+        let unknown = || "-".to_owned();
+        table.add_row([
+            end_of(&one_line(&step.step), NAME_WIDTH),
+            grouped(usage.tasks),
+            grouped(usage.failed),
+            step.asks
+                .cores
+                .map_or_else(unknown, |cores| cores.to_string()),
+            step.mean_cores.map_or_else(unknown, shown_cores),
+            step.asks
+                .memory
+                .map_or_else(unknown, |memory| memory.to_string()),
+            step.peak_memory
+                .map_or_else(unknown, |peak| match step.peak_is_upper_bound {
+                    true => format!("at most {peak}"),
+                    false => peak.to_string(),
+                }),
+            advice(step),
+            chance(step),
+        ]);
+    }
+    trimmed(&table)
+}
+
+/// Cores busy on average, to a tenth.
+fn shown_cores(cores: MilliCores) -> String {
+    format!("{:.1}", cores.as_cores())
+}
+
+fn plain(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(head.iter().copied());
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if (1..=6).contains(&index) && head.len() > 6 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Without blanks at the ends of lines.
+fn trimmed(table: &Table) -> String {
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
+}
+
+/// Hours to three digits: small amounts keep a decimal.
+fn amount(hours: f64) -> String {
+    match hours {
+        hours if hours < 10.0 => format!("{hours:.1}"),
+        hours => grouped(hours.round() as u64),
+    }
+}
+
+/// The same as JSON.
+pub fn json(summary: &Summary<'_>, steps: &[StepAdvice]) -> String {
+    let steps: Vec<Reasoned<'_>> = steps.iter().map(Reasoned::from).collect();
+    let value = json!({
+        "schema": "ebb.tune/2",
+        "runs": summary.runs,
+        "totals": summary.totals,
+        "failures": summary.failures,
+        "skipped_lines": summary.skipped,
+        "steps": steps,
+    });
+    format!("{value:#}\n")
+}

@@ -1,0 +1,353 @@
+//! Advice on steps for a terminal: a line of figures for each step, and below it the
+//! reasons, failures, risk, evidence, machine types and assumptions.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::time::Duration;
+
+use ebb_model::advice::offer::{Offered, Offers};
+use ebb_model::advice::sized_request::SizedRequest;
+use ebb_model::advice::step::StepAdvice;
+use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis};
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::safe_text::{counted, one_line, wrap};
+use ebb_telemetry::units::{Share, Spoken};
+
+use crate::reason_codes::Reasons;
+
+const HEAD: [&str; 5] = ["STEP", "ASKS", "SHOULD ASK", "OOM CHANCE", "SAVES/MONTH"];
+
+/// The least that a name is cut to on a narrow terminal, and the most that it takes
+/// anywhere.
+const NAME: std::ops::RangeInclusive<usize> = 12..=60;
+
+/// Where the text of a line below a step begins: behind `  elsewhere `.
+const INDENT: usize = 12;
+
+/// Different requests of first attempts that are listed.
+const SHOWN_REQUESTS: usize = 5;
+
+/// Steps as a table; `terminal` is its columns, `None` where nothing is to be cut.
+pub fn table(steps: &[StepAdvice], terminal: Option<usize>) -> String {
+    if steps.is_empty() {
+        return "No step was seen.\n".to_owned();
+    }
+    let rows: Vec<[String; 5]> = steps.iter().map(row).collect();
+    let mut widths = HEAD.map(|name| name.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+    let room = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(others));
+    widths[0] = widths[0].min(room.clamp(*NAME.start(), *NAME.end()));
+    let mut out = String::new();
+    if steps.iter().any(|step| step.origin == Origin::Simulated) {
+        out.push_str("SIMULATED: a generator made runs of these steps.\n\n");
+    }
+    line(&mut out, &HEAD.map(str::to_owned), &widths);
+    let mut names = BTreeSet::new();
+    let again = steps
+        .iter()
+        .filter(|step| !names.insert(step.step.as_str()));
+    let many: BTreeSet<&str> = again.map(|step| step.step.as_str()).collect();
+    for (row, step) in rows.iter().zip(steps) {
+        line(&mut out, row, &widths);
+        let is_one_of_many = many.contains(step.step.as_str());
+        let there = is_one_of_many.then(|| ("where", place(step)));
+        for (head, text) in there.into_iter().chain(told(step)) {
+            paragraph(&mut out, head, &text, terminal);
+        }
+    }
+    out
+}
+
+fn line(out: &mut String, cells: &[String; 5], widths: &[usize; 5]) {
+    let mut text = String::new();
+    for (cell, width) in cells.iter().zip(widths) {
+        let cell = end_of(cell, *width);
+        let _ = write!(text, "{cell:<width$}  ");
+    }
+    out.push_str(text.trim_end());
+    out.push('\n');
+}
+
+pub(crate) fn paragraph(out: &mut String, head: &str, text: &str, terminal: Option<usize>) {
+    let width = terminal.map_or(usize::MAX, |columns| columns.saturating_sub(INDENT));
+    for (at, line) in wrap(&one_line(text), width).into_iter().enumerate() {
+        let head = if at == 0 { head } else { "" };
+        let _ = writeln!(out, "  {head:<10}{line}");
+    }
+}
+
+/// At most `max` characters, the last ones: what sets a process of a pipeline apart
+/// stands at the end of its name.
+pub(crate) fn end_of(text: &str, max: usize) -> String {
+    let all = text.chars().count();
+    match all <= max {
+        true => text.to_owned(),
+        false => {
+            let rest = text.chars().skip(all + 1 - max);
+            std::iter::once('…').chain(rest).collect()
+        }
+    }
+}
+
+fn row(step: &StepAdvice) -> [String; 5] {
+    [
+        one_line(&step.step),
+        request(step.asks),
+        advice(step),
+        chance(step),
+        step.saving_a_month
+            .map_or_else(|| "-".to_owned(), |saving| saving.to_string()),
+    ]
+}
+
+/// What to ask for, in the words of a table.
+pub(crate) fn advice(step: &StepAdvice) -> String {
+    match step.should_ask {
+        advised if advised == SizedRequest::default() => "unknown".to_owned(),
+        advised if advised == step.asks => "the same".to_owned(),
+        advised => request(advised),
+    }
+}
+
+pub(crate) fn request(request: SizedRequest) -> String {
+    let cores = request.cores.map(|cores| format!("{cores} vCPU"));
+    let memory = request.memory.map(|memory| memory.to_string());
+    match (cores, memory) {
+        (None, None) => "unknown".to_owned(),
+        (Some(one), None) | (None, Some(one)) => one,
+        (Some(cores), Some(memory)) => format!("{cores}, {memory}"),
+    }
+}
+
+/// A range whose upper bound is beyond this shows only that too little is known, unless its
+/// lower bound shows that tasks do fail.
+const WIDEST_SHOWN: u32 = 200_000;
+
+/// The chance that a task is killed with what is advised: one figure only where it is known
+/// well, else a range, else why there is none.
+pub(crate) fn chance(step: &StepAdvice) -> String {
+    if let Some(ppm) = step.risk.oom_ppm {
+        return percent(ppm);
+    }
+    match step.risk.oom_between {
+        None => "unknown".to_owned(),
+        Some(range) if range.from_ppm >= 5_000 => {
+            format!("{} to {}", percent(range.from_ppm), percent(range.to_ppm))
+        }
+        Some(range) if range.to_ppm <= WIDEST_SHOWN => {
+            format!("at most {}", percent(range.to_ppm))
+        }
+        Some(_) => "not enough runs".to_owned(),
+    }
+}
+
+/// Parts per million with as many digits as say something.
+fn percent(ppm: u32) -> String {
+    match ppm {
+        0..10_000 => format!("{:.1} %", f64::from(ppm) / 10_000.0),
+        _ => format!("{:.0} %", f64::from(ppm) / 10_000.0),
+    }
+}
+
+/// The lines below a step's figures, with their heads.
+fn told(step: &StepAdvice) -> Vec<(&'static str, String)> {
+    let reasons = Reasons::of(step);
+    let changes = step.should_ask != step.asks;
+    let mut all = vec![
+        ("why", why(step, &reasons)),
+        ("requests", requests(step)),
+        ("failed", failures(step)),
+        ("time", time(step)),
+    ];
+    if changes {
+        all.push(("risk", risk(step)));
+    }
+    all.push(("by input", by_input(step)));
+    all.push(("based on", based_on(step, &reasons)));
+    let offers = &step.offers;
+    let each = |offers: &[Offered]| offers.iter().map(offer).collect::<Vec<_>>().join("; ");
+    all.push(("now on", each(offers.now.as_slice())));
+    all.push(("runs on", each(&offers.best)));
+    all.push(("on spot", on_spot(offers)));
+    all.push(("elsewhere", elsewhere(&offers.elsewhere)));
+    all.push(("try next", each(offers.try_next.as_slice())));
+    all.push(("no Arm", offers.in_the_way_of_arm.join("; ")));
+    if changes {
+        all.push(("assumes", reasons.assumed.join("; ")));
+    }
+    all.retain(|(_, text)| !text.is_empty());
+    all
+}
+
+/// What tells it from others of its name.
+fn place(step: &StepAdvice) -> String {
+    let region = step.region.as_ref().map(ToString::to_string);
+    let account = step.account.as_ref().map(|id| format!("account {id}"));
+    let all: Vec<String> = region.into_iter().chain(account).collect();
+    all.join(", ")
+}
+
+fn why(step: &StepAdvice, reasons: &Reasons) -> String {
+    let codes = reasons.reason_codes.iter().map(|code| code.words());
+    let mut all: Vec<String> = codes.map(str::to_owned).collect();
+    all.extend(first_attempts(&step.present));
+    let used = |share: Option<_>, what: &str| share.map(|share| format!("{share} of its {what}"));
+    let cores = used(step.bound.cores_used, "cores");
+    let memory = used(step.bound.memory_used, "memory");
+    let used: Vec<String> = cores.into_iter().chain(memory).collect();
+    if !used.is_empty() {
+        all.push(format!("used at most {}", used.join(" and ")));
+    }
+    if let Some(by) = step.bound.by {
+        all.push(format!("limited by {by}"));
+    }
+    all.join("; ")
+}
+
+/// `8.0 GiB fails in 33 % of first attempts (10 of 30)`.
+pub(crate) fn first_attempts(present: &PresentRequest) -> Option<String> {
+    let (tasks, failed) = (present.tasks(), present.out_of_memory());
+    let share = Share::of(failed.into(), tasks.into()).filter(|_| failed > 0)?;
+    let request = match (present.basis, present.request.memory) {
+        (RequestBasis::Median, _) | (_, None) => "the present request".to_owned(),
+        (_, Some(memory)) => memory.to_string(),
+    };
+    Some(format!(
+        "{request} fails in {share} of first attempts ({failed} of {tasks})"
+    ))
+}
+
+/// What first attempts ask for, where they differ.
+fn requests(step: &StepAdvice) -> String {
+    let basis = match step.present.basis {
+        RequestBasis::Same => return String::new(),
+        RequestBasis::Most => "the advice is for the most frequent one",
+        RequestBasis::Median => "the advice is for the median",
+    };
+    let counts = step.present.counts.iter().take(SHOWN_REQUESTS);
+    let mut counts: Vec<String> = counts
+        .map(|count| {
+            let tasks = counted(count.tasks as usize, "task", "tasks");
+            format!("{} ({tasks})", request(count.request))
+        })
+        .collect();
+    let more = step.present.counts.len().saturating_sub(SHOWN_REQUESTS);
+    if more > 0 {
+        counts.push(format!("{more} others"));
+    }
+    format!("first attempts ask for {}; {basis}", counts.join(", "))
+}
+
+fn failures(step: &StepAdvice) -> String {
+    let kinds: Vec<String> = step
+        .failures
+        .iter()
+        .map(|count| {
+            let lost = Spoken(Duration::from_secs(count.lost_seconds));
+            let retried = match count.retried {
+                0 => String::new(),
+                retried => format!(", {retried} tried again"),
+            };
+            format!("{count}{retried}, {lost} lost")
+        })
+        .collect();
+    kinds.join("; ")
+}
+
+/// What it did at how many of the samples, the most first; what is less than a
+/// hundredth is left out.
+fn time(step: &StepAdvice) -> String {
+    let mut doing: Vec<_> = step.bound.doing.iter().collect();
+    doing.retain(|(_, share)| share.ppm() >= 10_000);
+    doing.sort_by_key(|(state, share)| (Reverse(share.ppm()), *state));
+    let each = doing
+        .iter()
+        .map(|(state, share)| format!("{share} {state}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn risk(step: &StepAdvice) -> String {
+    let mut all = vec![format!("OOM kill: {}", chance(step))];
+    let sizes: Vec<String> = step.risk.attempts.iter().map(ToString::to_string).collect();
+    if !sizes.is_empty() {
+        all.push(format!("after a kill ask for {}", sizes.join(", then ")));
+    }
+    if let Some(ppm) = step.slowdown_ppm {
+        all.push(format!("with fewer cores at most {} slower", percent(ppm)));
+    }
+    all.join("; ")
+}
+
+/// Memory by the size of the input, where that explains the need.
+fn by_input(step: &StepAdvice) -> String {
+    let sizes = step.by_input.iter();
+    let sizes: Vec<String> = sizes
+        .map(|sized| format!("{} for inputs up to {}", sized.memory, sized.input))
+        .collect();
+    sizes.join(", ")
+}
+
+fn based_on(step: &StepAdvice, reasons: &Reasons) -> String {
+    let all = counted(step.runs as usize, "attempt", "attempts");
+    let open = step.runs.saturating_sub(step.samples + step.failed);
+    let others = [(step.failed, "failed"), (open, "just begun or hanging")];
+    let others: Vec<String> = others
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{n} {words}"))
+        .collect();
+    let mut text = match others.is_empty() {
+        true => all,
+        false => format!("{} of {all} ({})", step.samples, others.join(", ")),
+    };
+    if let Some(basis) = step.risk.basis {
+        text.push_str(&format!(
+            "; {} of {} in {}",
+            counted(basis.tasks as usize, "task", "tasks"),
+            counted(basis.samples as usize, "sample", "samples"),
+            counted(basis.runs as usize, "run", "runs"),
+        ));
+    }
+    format!("{text}; {} confidence", reasons.confidence)
+}
+
+/// The types, and what AWS says of the chance to get them.
+fn on_spot(offers: &Offers) -> String {
+    let each = offers.spot.iter().map(offer);
+    let mut each = each.collect::<Vec<_>>().join("; ");
+    if let Some(told) = &offers.spot_score {
+        each.push_str(&format!("; {told}"));
+    }
+    each
+}
+
+fn elsewhere(offers: &[Offered]) -> String {
+    let each = offers
+        .iter()
+        .map(|there| format!("{}: {}", there.region, offer(there)));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn offer(offer: &Offered) -> String {
+    format!(
+        "{} {}/run in {}",
+        offer.instance_type,
+        cents(offer.usd_a_run.micros()),
+        // Seconds of an estimate that is hours long say nothing.
+        Spoken(Duration::from_secs(offer.wall.as_secs()))
+    )
+}
+
+/// A run costs cents and less.
+fn cents(micros: i64) -> String {
+    format!("${}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
+}

@@ -1,0 +1,106 @@
+//! The table, with names that anyone may have written.
+
+use ebb_model::advice::sized_request::{ChanceRange, EstimateBasis, Risk, SizedRequest};
+use ebb_model::step_profile::failure::{FailureCount, FailureKind};
+use ebb_model::step_profile::tasks::{PresentRequest, RequestBasis, RequestCount};
+use ebb_telemetry::identity::AccountId;
+use ebb_telemetry::units::Bytes;
+use ebb_workflows::testing::{HOSTILE, offers, step};
+
+use super::*;
+
+#[test]
+fn the_table_shows_request_advice_and_risk() {
+    let mut few = step("fastqc");
+    few.risk = Risk {
+        samples_needed: 15,
+        oom_between: Some(ChanceRange {
+            from_ppm: 0,
+            to_ppm: 450_000,
+        }),
+        ..Risk::default()
+    };
+    few.samples = 5;
+    few.saving_a_month = None;
+    let mut killed = step("sort");
+    let request = |gib| SizedRequest {
+        cores: None,
+        memory: Some(Bytes::gib(gib)),
+    };
+    killed.asks = request(8);
+    killed.should_ask = request(12);
+    killed.present = PresentRequest {
+        request: request(8),
+        basis: RequestBasis::Most,
+        counts: vec![
+            RequestCount {
+                request: request(8),
+                tasks: 30,
+                out_of_memory: 10,
+            },
+            RequestCount {
+                request: request(16),
+                tasks: 1,
+                out_of_memory: 0,
+            },
+        ],
+    };
+    killed.failures = vec![FailureCount {
+        kind: FailureKind::OutOfMemory,
+        exit_status: Some(137),
+        attempts: 10,
+        retried: 10,
+        lost_seconds: 9_000,
+    }];
+    killed.risk.oom_ppm = None;
+    killed.risk.oom_between = Some(ChanceRange {
+        from_ppm: 0,
+        to_ppm: 83_000,
+    });
+    killed.risk.basis = Some(EstimateBasis {
+        tasks: 31,
+        samples: 31,
+        runs: 4,
+        effective_tasks_millis: 12_000,
+    });
+    insta::assert_snapshot!(table(&[step("align"), few, killed], None));
+}
+
+#[test]
+fn a_narrow_terminal_cuts_names_only() {
+    let wide = table(&[step(&"long".repeat(40))], None);
+    let narrow = table(&[step(&"long".repeat(40))], Some(80));
+    let longest = |text: &str| text.lines().map(|l| l.chars().count()).max();
+    assert!(longest(&narrow) < longest(&wide));
+    assert!(narrow.contains("longlong  ") && narrow.contains("$12.00"));
+    assert!(longest(&narrow) <= Some(80), "{narrow}");
+    assert_eq!(table(&[], None), "No step was seen.\n");
+}
+
+#[test]
+fn names_move_no_cursor_in_the_table() {
+    let shown = table(&[step(HOSTILE)], None);
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+    assert!(
+        shown.lines().skip(2).all(|line| line.starts_with("  ")),
+        "{shown}"
+    );
+}
+
+#[test]
+fn steps_of_one_name_are_told_apart_by_where_they_run() {
+    let mut more = step("star");
+    more.account = AccountId::new("000000000001").ok();
+    let all = [step("star"), more];
+    let shown = table(&all, None);
+    assert!(shown.contains("us-east-1, account 000000000001"), "{shown}");
+    assert!(!table(&all[..1], None).contains("where"));
+}
+
+#[test]
+fn spot_offers_are_shown_in_a_line_of_their_own() {
+    let mut step = step("align");
+    step.offers.spot = offers(&["c6a.large", "c6i.large", "m6a.large"]).best;
+    let shown = table(&[step], None);
+    assert!(shown.contains("  on spot   c6a.large $"), "{shown}");
+}

@@ -1,0 +1,361 @@
+//! The report as a table for a terminal: dollars first, then one line of
+//! evidence and one of advice for each finding.
+
+pub mod columns;
+
+use ebb_model::report::Report;
+use ebb_telemetry::money::grouped;
+use ebb_telemetry::safe_text::wrap;
+
+use crate::page::Page;
+use crate::page::alike::Alike;
+use crate::page::card::Card;
+use crate::page::money::CostWords;
+use crate::table::columns::{Columns, INDENT};
+use crate::terminal_style::{Colour, Look};
+use crate::zone::Zone;
+
+const BOLD: &str = "\x1b[1m";
+
+const DIM: &str = "\x1b[2m";
+
+const GREEN: &str = "\x1b[32m";
+
+const YELLOW: &str = "\x1b[33m";
+
+const ALL_SIMULATED: &str =
+    "SIMULATED: all findings come from input that a generator made; nothing was measured.";
+
+/// Below this nothing can be read in columns.
+const NARROWEST: usize = 40;
+
+/// A table without a terminal is as wide as its longest names, up to this.
+const WIDEST: usize = 120;
+
+/// Resources of findings that are alike named on a line.
+const NAMED: usize = 5;
+
+/// What the sign in a column means.
+const AT_MOST: &str = "≤: at most, at the on-demand price of spot machines; not in the total";
+
+/// The report as a table, with times in a time zone.
+pub fn table(report: &Report, look: &Look, zone: &Zone) -> String {
+    of_page(&Page::of(report, zone), look, usize::MAX)
+}
+
+/// A prepared report as a table with so many rows of findings at most.
+pub fn of_page(page: &Page, look: &Look, most: usize) -> String {
+    let mut sheet = Sheet::new(look);
+    sheet.head(page);
+    if !page.cards.is_empty() {
+        sheet.findings(&page.cards, most);
+    }
+    sheet.totals(page);
+    sheet.not_judged(page);
+    sheet.beside(page);
+    sheet.gaps(page);
+    sheet.out
+}
+
+struct Sheet {
+    out: String,
+    terminal: Option<usize>,
+    width: usize,
+    colour: Colour,
+}
+
+/// Whether findings were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origins {
+    AllSimulated,
+    Mixed,
+}
+
+impl Origins {
+    fn of(cards: &[Card]) -> Self {
+        match cards.iter().all(|card| card.simulated.is_some()) {
+            true => Self::AllSimulated,
+            false => Self::Mixed,
+        }
+    }
+}
+
+impl Sheet {
+    fn new(look: &Look) -> Self {
+        let terminal = look.columns.map(|columns| columns.max(NARROWEST));
+        Self {
+            out: String::new(),
+            terminal,
+            width: terminal.unwrap_or(WIDEST),
+            colour: look.colour,
+        }
+    }
+
+    fn head(&mut self, page: &Page) {
+        if let Some(simulated) = page.simulated_means {
+            let all = !page.cards.is_empty() && Origins::of(&page.cards) == Origins::AllSimulated;
+            self.paragraph(YELLOW, if all { ALL_SIMULATED } else { simulated }, 0);
+        }
+        self.paragraph("", &format!("{} · {}", page.at, page.looked_at), 0);
+        if let Some(weaker) = page.weaker {
+            self.paragraph(YELLOW, weaker, 0);
+        }
+        if let Some(selected) = &page.selected {
+            self.paragraph(YELLOW, &format!("{selected}."), 0);
+        }
+        match (page.cards.is_empty(), &page.selected) {
+            (true, None) => self.line(GREEN, "No waste found in what was judged."),
+            (true, Some(_)) => self.line("", "No finding was selected."),
+            (false, _) => {}
+        }
+        self.out.push('\n');
+    }
+
+    fn findings(&mut self, cards: &[Card], most: usize) {
+        let mut rows = Alike::of(cards);
+        rows.truncate(most);
+        let columns = Columns::of(&rows, self.terminal);
+        self.line(DIM, &columns.head());
+        let origins = Origins::of(cards);
+        for row in &rows {
+            let (line, id) = columns.row(row);
+            self.line(BOLD, &line);
+            let id = id.map_or(String::new(), |id| format!("{id} · "));
+            self.paragraph("", &format!("{id}{}", evidence(row, origins)), INDENT);
+            self.paragraph(DIM, &advice(row.first()), INDENT);
+            if let Some(cost) = &row.first().cost {
+                self.paragraph(DIM, &price(row, cost), INDENT);
+            }
+        }
+        if rows.iter().any(Alike::is_bound) {
+            self.paragraph(DIM, AT_MOST, 0);
+        }
+        let left = cards.len() - rows.iter().map(Alike::count).sum::<usize>();
+        if left > 0 {
+            let text = format!("… and {} more, in the report.", grouped(left as u64));
+            self.paragraph("", &text, 0);
+        }
+        self.out.push('\n');
+    }
+
+    fn totals(&mut self, page: &Page) {
+        if !page.cards.is_empty() {
+            let mut text = page.headline.clone();
+            if page.saving.is_some() {
+                text.push_str(&format!(
+                    "; {} wasted so far, {} now",
+                    page.spent, page.per_hour
+                ));
+            }
+            self.paragraph(BOLD, &text, 0);
+        }
+        if let Some(evaluated) = &page.evaluated {
+            self.paragraph(DIM, &format!("{evaluated}."), 0);
+        }
+        if let Some(basis) = &page.basis {
+            self.paragraph(DIM, &format!("Prices: {basis}."), 0);
+        }
+        if let Some(without) = page
+            .without_price
+            .as_ref()
+            .filter(|_| page.saving.is_some())
+        {
+            self.paragraph(DIM, &format!("{without}."), 0);
+        }
+    }
+
+    fn not_judged(&mut self, page: &Page) {
+        if page.not_judged.is_empty() {
+            return;
+        }
+        self.out.push('\n');
+        self.line(BOLD, "Not judged");
+        for group in &page.not_judged {
+            let more = group.more.map(|more| format!(" and {more} more"));
+            let text = format!(
+                "{} · {} ({}): {}{}",
+                group.count,
+                group.reason,
+                group.rule,
+                group.named.join(", "),
+                more.unwrap_or_default()
+            );
+            self.paragraph("", &text, 2);
+        }
+    }
+
+    fn beside(&mut self, page: &Page) {
+        for section in &page.beside {
+            self.out.push('\n');
+            self.line(BOLD, section.title);
+            for line in &section.lines {
+                self.paragraph("", line, 2);
+            }
+        }
+    }
+
+    fn gaps(&mut self, page: &Page) {
+        if page.gaps.is_empty() {
+            return;
+        }
+        self.out.push('\n');
+        self.line(BOLD, "Not seen");
+        for gap in &page.gaps {
+            self.paragraph(YELLOW, &format!("{}: {}", gap.scope, gap.reason), 2);
+        }
+    }
+
+    /// Text in lines of the sheet's width, behind `indent` spaces.
+    fn paragraph(&mut self, style: &str, text: &str, indent: usize) {
+        for line in wrap(text, self.width.saturating_sub(indent)) {
+            self.out.push_str(&" ".repeat(indent));
+            self.line(style, &line);
+        }
+    }
+
+    fn line(&mut self, style: &str, text: &str) {
+        let text = text.trim_end();
+        if self.colour == Colour::Plain || style.is_empty() {
+            self.out.push_str(text);
+        } else {
+            self.out.push_str(&format!("{style}{text}\x1b[0m"));
+        }
+        self.out.push('\n');
+    }
+}
+
+/// The kind, the machine and what was seen. Where every finding is simulated the
+/// head says so once, and what is as sure as can be needs no word.
+fn evidence(row: &Alike<'_>, origins: Origins) -> String {
+    let card = row.first();
+    let tag = card.simulated.filter(|_| origins == Origins::Mixed);
+    let tag = tag.map_or(String::new(), |s| format!("[{s}] "));
+    let machine = card.machine.as_deref().map(|m| format!(" on {m}"));
+    let machine = machine.unwrap_or_default();
+    let doubt = match card.confidence.as_str() {
+        "high" => String::new(),
+        level => format!(" [{level} confidence: {}]", card.because),
+    };
+    let names = match row.count() {
+        1 => String::new(),
+        _ => format!("{}; the first: ", row.names(NAMED)),
+    };
+    format!(
+        "{tag}{}{machine}: {names}{}{doubt}",
+        card.kind, card.evidence
+    )
+}
+
+/// What it wastes an hour and at which price, and what of it is counted elsewhere.
+fn price(row: &Alike<'_>, cost: &CostWords) -> String {
+    let first = if row.count() > 1 { "the first" } else { "it" };
+    let counted = cost.counted.as_deref();
+    let counted = counted.map_or(String::new(), |counted| format!("; {counted}"));
+    format!("Price: {first} {}{counted}.", cost.price)
+}
+
+fn advice(card: &Card) -> String {
+    match &card.instead {
+        Some(advice) => format!("{}: {}", card.action, advice.line()),
+        None => format!("{}: {}", card.action, card.advice),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_report_reads_as_dollars_evidence_and_advice() {
+        insta::assert_snapshot!(table(&testing::small(), &Look::PLAIN, &Zone::utc()), @r"
+        SIMULATED: at least a part of this input was made by a generator, not measured.
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
+
+        SAVING/MONTH   WASTED  RESOURCE                  OWNER  REGION
+             $884.76    $3.74  gpu-notebook (i-0aaa)     ana    eu-central-1
+                      [SIMULATED] Idle node on g5.2xlarge, on demand: no workload for 3 h 05 min; background used 0.02 cores;
+                      step session of ana is there and does nothing
+                      Stop: Stop it; its volumes stay.
+                      Price: it wastes $1.2120/h by the bill of 2026-02-27.
+           ≤ $280.32  ≤ $1.18  variant-call              ana    eu-central-1
+                      [SIMULATED] Overprovisioned step: asked for 16 vCPU and 64.0 GiB, used at most 2.1 cores and 3.9 GiB (seen
+                      1 time, 60 min in all)
+                      Rightsize: ask for 3 vCPU and 4.8 GiB; that fits c6i.xlarge in eu-central-1 at $0.1940/h, list price of
+                      2026-02-01
+                      Price: it wastes at most $0.3840/h at the on-demand price of 2026-02-27; spot costs less.
+             unknown  unknown  align-sample-17 (job-17)  -      eu-central-1
+                      Stuck in Batch: RUNNING, but no CPU, disk or new process for 42 min (1.25 s of CPU and 3 processes in all)
+                      Investigate: Look at what it waits for.
+        ≤: at most, at the on-demand price of spot machines; not in the total
+
+        $884.76 a month, and at most $280.32 more, in 3 findings; $3.74 wasted so far, $1.2120/h now
+        Prices: effective cost from the bill, $884.76 in 1 finding; on-demand price of spot machines of 2026-02-27, at most
+        $280.32 in 1 finding.
+        1 finding has no known price and so no part in the sums.
+
+        Not judged
+          2 · coverage 41 %, at least 95 % is needed (idle_node): db-1, i-0ddd
+          1 · tagged ebb:standby=true (idle_node): spare
+
+        Not seen
+          us-east-1: batch:DescribeJobs: AccessDenied: not authorized
+        ");
+    }
+
+    #[test]
+    fn a_report_without_findings_says_so() {
+        insta::assert_snapshot!(table(&testing::empty(), &Look::PLAIN, &Zone::utc()), @r#"
+        SIMULATED: at least a part of this input was made by a generator, not measured.
+        2026-03-04 12:00 UTC · 12 running instances (8 with a probe, 3 judged on metrics), 6 jobs
+        No waste found in what was judged.
+        "#);
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_not_zero() {
+        let mut report = testing::small();
+        for finding in &mut report.findings {
+            finding.cost = None;
+        }
+        let text = table(&report, &Look::PLAIN, &Zone::utc());
+        assert!(
+            text.contains("\n3 findings without a known price\n"),
+            "{text}"
+        );
+        assert!(!text.contains("$0.00"), "{text}");
+    }
+
+    #[test]
+    fn lines_keep_to_the_terminal_that_is_given() {
+        for columns in [60, 80, 100, 140] {
+            let look = Look {
+                columns: Some(columns),
+                colour: Colour::Plain,
+            };
+            for report in [testing::small(), testing::many(1_000)] {
+                let text = table(&report, &look, &Zone::utc());
+                let widest = text.lines().map(|line| line.chars().count()).max();
+                assert!(widest <= Some(columns.max(72)), "{columns}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_from_outside_bring_no_escape_and_no_line_of_their_own() {
+        let text = table(&testing::hostile(), &Look::PLAIN, &Zone::utc());
+        assert!(!text.contains('\x1b'));
+        assert!(!text.lines().any(|line| line.starts_with("second line")));
+    }
+
+    #[test]
+    fn colour_appears_only_when_told_so() {
+        let colour = |colour| Look {
+            colour,
+            ..Look::PLAIN
+        };
+        let small = testing::small();
+        assert!(table(&small, &colour(Colour::Ansi), &Zone::utc()).contains(BOLD));
+        assert!(!table(&small, &colour(Colour::Plain), &Zone::utc()).contains('\x1b'));
+    }
+}

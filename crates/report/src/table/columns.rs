@@ -1,0 +1,120 @@
+//! Widths of the table's columns, and the line of one row in them.
+
+use ebb_telemetry::safe_text::clip;
+
+use crate::page::alike::Alike;
+
+/// Under evidence and advice, so that the money stands alone at the left.
+pub(crate) const INDENT: usize = 14;
+
+/// The least that a name is cut to.
+const NARROWEST_NAME: usize = 12;
+
+/// The most that an owner takes of a terminal's line.
+const WIDEST_OWNER: usize = 16;
+
+/// Widths of the columns before the region, which is the last.
+pub(crate) struct Columns {
+    saving: usize,
+    spent: usize,
+    resource: usize,
+    owner: usize,
+}
+
+/// What a row says of money.
+struct Money {
+    saving: String,
+    spent: String,
+}
+
+impl Money {
+    fn of(row: &Alike<'_>) -> Self {
+        let amount = |usd: Option<String>| usd.map_or("unknown".to_owned(), |usd| short(&usd));
+        Self {
+            saving: amount(row.saving()),
+            spent: amount(row.spent()),
+        }
+    }
+}
+
+/// As a column has room for.
+fn short(amount: &str) -> String {
+    amount.replace("at most ", "≤ ")
+}
+
+impl Columns {
+    /// As wide as their values, and on a terminal no wider than it.
+    pub(crate) fn of(rows: &[Alike<'_>], terminal: Option<usize>) -> Self {
+        let widest = |least: usize, width: &dyn Fn(&Alike<'_>) -> usize| {
+            rows.iter().map(width).max().unwrap_or(0).max(least)
+        };
+        let saving = widest(7, &|row| chars(&Money::of(row).saving)).max(INDENT - 2);
+        let spent = widest(7, &|row| chars(&Money::of(row).spent));
+        let region = widest(6, &|row| chars(&row.first().region));
+        let owner = widest(5, &|row| row.first().owner.as_deref().map_or(1, chars));
+        let resource = widest(8, &|row| chars(&row.resource()));
+        let Some(terminal) = terminal else {
+            return Self {
+                saving,
+                spent,
+                resource,
+                owner,
+            };
+        };
+        let owner = owner.min(WIDEST_OWNER);
+        let rest = terminal.saturating_sub(saving + spent + owner + region + 8);
+        let rest = rest.max(NARROWEST_NAME);
+        let shown = |row: &Alike<'_>| match chars(&row.resource()) {
+            whole if whole <= rest => whole,
+            _ => chars(&row.first().title).min(rest),
+        };
+        Self {
+            saving,
+            spent,
+            resource: widest(8, &shown),
+            owner,
+        }
+    }
+
+    /// The line above all findings.
+    pub(crate) fn head(&self) -> String {
+        self.line(["SAVING/MONTH", "WASTED", "RESOURCE", "OWNER", "REGION"])
+    }
+
+    /// The line of one finding, or of several that are alike. An id that does not fit is
+    /// given back, for half an id is none.
+    pub(crate) fn row<'a>(&self, row: &Alike<'a>) -> (String, Option<&'a str>) {
+        let card = row.first();
+        let whole = row.resource();
+        let fits = chars(&whole) <= self.resource;
+        let title = row.title().unwrap_or_else(|| card.title.clone());
+        let resource = match fits {
+            true => whole.into(),
+            false => clip(&title, self.resource),
+        };
+        let money = Money::of(row);
+        let line = self.line([
+            &money.saving,
+            &money.spent,
+            &resource,
+            &clip(card.owner.as_deref().unwrap_or("-"), self.owner),
+            &card.region,
+        ]);
+        let id = card.id.as_deref().filter(|_| !fits && row.count() == 1);
+        (line, id)
+    }
+
+    fn line(&self, [saving, spent, resource, owner, region]: [&str; 5]) -> String {
+        format!(
+            "{saving:>a$}  {spent:>b$}  {resource:<c$}  {owner:<d$}  {region}",
+            a = self.saving,
+            b = self.spent,
+            c = self.resource,
+            d = self.owner,
+        )
+    }
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}

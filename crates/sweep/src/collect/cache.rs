@@ -1,0 +1,74 @@
+//! Keeps between sweeps what was paid for and what machines are sold for. Losing it costs
+//! a little money, never a sweep.
+
+use ebb_cloud::documents::inflate::inflate;
+use ebb_cloud::ports::{CloudError, Objects, PutOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::collect::metered_calls::Paid;
+use crate::collect::price_list::Listed;
+use crate::collect::spot_market::Sold;
+
+/// What is kept of earlier sweeps, because asking costs money or time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// What was paid for.
+    pub paid: Paid,
+    /// What machines are sold for.
+    pub sold: Sold,
+    /// Which lists were asked for.
+    pub listed: Listed,
+}
+
+const KEY: &str = "state/v1/paid.zst";
+
+const SCHEMA: &str = "ebb.paid/12\n";
+
+const ZSTD_LEVEL: i32 = 3;
+
+/// 100,000 nodes with twelve hours of metrics take 400 MB before they are packed, and 20,000 of
+/// them with a fortnight by the hour 80 MB more.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// Reads what earlier sweeps paid for; nothing when it cannot be read.
+pub async fn load(objects: &dyn Objects) -> Kept {
+    let object = match objects.get(KEY, MAX_BYTES).await {
+        Ok(object) => object,
+        Err(CloudError::Missing { .. }) => return Kept::default(),
+        Err(error) => {
+            tracing::warn!(%error, "what was paid for cannot be read");
+            return Kept::default();
+        }
+    };
+    unpack(&object.bytes).unwrap_or_else(|why| {
+        tracing::warn!(why, "what was paid for is asked for again");
+        Kept::default()
+    })
+}
+
+/// Keeps it for later sweeps.
+pub async fn save(objects: &dyn Objects, kept: &Kept) {
+    let bytes = match pack(kept) {
+        Ok(bytes) => bytes,
+        Err(why) => {
+            tracing::warn!(why, "what was paid for cannot be kept");
+            return;
+        }
+    };
+    if let Err(error) = objects.put(KEY, bytes, PutOptions::default()).await {
+        tracing::warn!(%error, "what was paid for cannot be kept");
+    }
+}
+
+fn unpack(bytes: &[u8]) -> Result<Kept, String> {
+    let packed = bytes
+        .strip_prefix(SCHEMA.as_bytes())
+        .ok_or("another schema")?;
+    postcard::from_bytes(&inflate(packed, MAX_BYTES)?).map_err(|e| e.to_string())
+}
+
+fn pack(kept: &Kept) -> Result<Vec<u8>, String> {
+    let plain = postcard::to_allocvec(kept).map_err(|e| e.to_string())?;
+    let packed = zstd::bulk::compress(&plain, ZSTD_LEVEL).map_err(|e| e.to_string())?;
+    Ok([SCHEMA.as_bytes(), &packed].concat())
+}

@@ -1,0 +1,83 @@
+//! Refreshes prices from the account.
+
+#[cfg(test)]
+mod tests;
+
+use ebb_catalog::refreshed_prices::{Refreshed, RegionPrices};
+use ebb_cloud::ports::{MarketSource, PriceSource};
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::Region;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+
+/// Regions asked at once; the Price List answers for all of them in one place.
+const AT_ONCE: usize = 4;
+
+/// Asks each region for its on-demand and, where there is who tells, spot prices, and for
+/// all machine types that it knows; tells what refused. A region whose list refuses is left
+/// out, and one whose spot prices do has none.
+pub async fn refresh(
+    prices: &dyn PriceSource,
+    markets: Option<&dyn MarketSource>,
+    regions: &[Region],
+    now: Timestamp,
+) -> (Refreshed, Vec<Gap>) {
+    // Their own, so that what is asked may be awaited on any thread.
+    let own: Vec<Region> = regions.to_vec();
+    let asked = own.into_iter().map(|region| async move {
+        let spot = async {
+            match markets {
+                Some(markets) => markets.spot_prices(&region).await,
+                None => Ok(Default::default()),
+            }
+        };
+        let all = futures::join!(
+            prices.on_demand(&region),
+            spot,
+            prices.types(&region, None),
+            prices.fargate(&region),
+            prices.storage(&region),
+        );
+        (region, all)
+    });
+    let (mut all, mut gaps) = (Refreshed::default(), Vec::new());
+    let mut answers = stream::iter(asked).buffered(AT_ONCE);
+    while let Some((region, (on_demand, spot, types, fargate, storage))) = answers.next().await {
+        let mut gap = |what: &str, reason: String| {
+            gaps.push(Gap::new(format!("{region}: {what}"), reason));
+        };
+        match types {
+            Ok(types) => all.describe(types, now),
+            Err(error) => gap("machine types", error.to_string()),
+        }
+        let on_demand = match on_demand {
+            Ok(told) if told.is_empty() => {
+                gap("list prices", "the Price List has none".to_owned());
+                continue;
+            }
+            Ok(told) => told,
+            Err(error) => {
+                gap("list prices", error.to_string());
+                continue;
+            }
+        };
+        let told = RegionPrices {
+            at: now,
+            on_demand,
+            spot: spot.unwrap_or_else(|error| {
+                gap("spot prices", error.to_string());
+                Default::default()
+            }),
+            fargate: fargate.unwrap_or_else(|error| {
+                gap("Fargate's prices", error.to_string());
+                Default::default()
+            }),
+            storage: storage.unwrap_or_else(|error| {
+                gap("prices of storage", error.to_string());
+                Default::default()
+            }),
+        };
+        all.regions.insert(region, told);
+    }
+    (all, gaps)
+}

@@ -1,0 +1,39 @@
+//! Reads the inventory of all accounts.
+
+use ebb_model::inventory::Inventory;
+use ebb_model::visibility_gap::{ALL_REGIONS, Refused};
+use futures::{StreamExt, stream};
+
+use crate::collect::account::{Account, REGIONS_AT_ONCE};
+
+/// Everything in the regions asked for; the same answers give the same inventory,
+/// whatever their order.
+pub async fn inventory(account: &Account<'_>) -> Inventory {
+    let mut all = Inventory::default();
+    let mut regions = account.regions.to_vec();
+    if regions.is_empty() {
+        match account.inventory.regions().await {
+            Ok(enabled) => regions = enabled,
+            Err(error) => all.gaps.push(Refused::from(error).gap(ALL_REGIONS)),
+        }
+    }
+    all.gaps.extend(account.inventory.not_entered());
+    regions.sort();
+    regions.dedup();
+    let asked = regions.into_iter().map(|region| async move {
+        let answer = account.inventory.gather(&region).await;
+        (region, answer)
+    });
+    let mut answers = stream::iter(asked).buffered(REGIONS_AT_ONCE);
+    while let Some((region, answer)) = answers.next().await {
+        match answer {
+            Ok(inventory) => all.absorb(inventory),
+            Err(error) => {
+                let gap = Refused::from(error).gap(format!("{region}: inventory"));
+                all.gaps.push(gap);
+            }
+        }
+    }
+    all.gaps.sort();
+    all
+}

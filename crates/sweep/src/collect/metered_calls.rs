@@ -1,0 +1,344 @@
+//! What every call is charged for: metrics and the bill. Answers are kept between
+//! sweeps, and a daily budget bounds what is asked; what was left out is said.
+
+pub mod budget;
+pub mod history;
+pub mod insights;
+pub mod plans;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ebb_cloud::ports::metrics::{METRICS_PER_NODE, MetricsSource, NodeMetrics, PRICE_PER_METRIC};
+use ebb_model::bill::{BilledDay, ResourceCost};
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::policy::metrics::MetricsPolicy;
+use ebb_model::visibility_gap::{Gap, Refused};
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::money::Usd;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::account::{Account, REGIONS_AT_ONCE, is_older};
+use crate::collect::metered_calls::budget::{
+    METRICS_PER_IDLE_TIME, Wanted, affordable, looked_back, nodes_without_probe, requests_for,
+    within,
+};
+use crate::collect::metered_calls::insights::Insights;
+use crate::collect::metered_calls::plans::Plans;
+
+/// Cost Explorer refreshes what it knows at least once a day.
+const BILL_AGE: Duration = Duration::from_secs(6 * 3600);
+
+/// How the opt-in is switched on.
+const OPT_IN: &str = "list prices are used; to see what each resource really costs, switch on \
+     Resource-level data at daily granularity under Billing and Cost Management > Cost \
+     Management preferences, and allow ce:GetCostAndUsageWithResources";
+
+/// What was paid for, and is kept between sweeps.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Paid {
+    /// The UTC day that `spent` counts.
+    day: String,
+    spent: Usd,
+    /// When each node's metrics were asked for last.
+    asked: BTreeMap<NodeId, Timestamp>,
+    metrics: BTreeMap<NodeId, MetricSeries>,
+    /// Nodes of which hourly metrics of the days before were requested: they are kept, and not
+    /// requested again.
+    with_history: BTreeSet<NodeId>,
+    /// What refused when metrics were asked for while the rest answered, and when: nothing
+    /// is asked for again at once.
+    refused: Vec<(Timestamp, Gap)>,
+    bill: Option<Bill>,
+    plans: Option<Plans>,
+    insights: Option<Insights>,
+}
+
+/// Nothing more may be asked today.
+fn spent() -> Refused {
+    Refused::because("today's budget for paid calls is spent")
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Bill {
+    at: Timestamp,
+    by_node: BTreeMap<NodeId, ResourceCost>,
+    days: Vec<BilledDay>,
+    /// Why there is nothing by resource.
+    refused: Option<Refused>,
+    /// Accounts whose bill refused where another's answered.
+    others: Vec<Gap>,
+    /// Requests that it took, each of which was paid for.
+    requests: u64,
+}
+
+impl Paid {
+    /// Asks for what is wanted, not fresh, and within the budget; tells what could
+    /// not be asked for.
+    pub async fn refresh(&mut self, account: &Account<'_>, wanted: &Wanted<'_>) -> Vec<Gap> {
+        let today = wanted.now.strftime("%Y-%m-%d").to_string();
+        if self.day != today {
+            self.day = today;
+            self.spent = Usd::ZERO;
+        }
+        let mut gaps = Vec::new();
+        self.refresh_bill(account, wanted, &mut gaps).await;
+        gaps.extend(self.refresh_plans(account, wanted).await);
+        self.refresh_metrics(account, wanted, &mut gaps).await;
+        gaps.extend(self.refresh_insights(account, wanted).await);
+        gaps
+    }
+
+    /// Series of the nodes that were last asked about.
+    pub fn series(&self) -> &BTreeMap<NodeId, MetricSeries> {
+        &self.metrics
+    }
+
+    /// Costs by resource; nothing without an opt-in.
+    pub fn costs(&self) -> &BTreeMap<NodeId, ResourceCost> {
+        static NOTHING: BTreeMap<NodeId, ResourceCost> = BTreeMap::new();
+        self.bill.as_ref().map_or(&NOTHING, |bill| &bill.by_node)
+    }
+
+    /// What whole days cost; nothing without a bill.
+    pub fn days(&self) -> &[BilledDay] {
+        self.bill.as_ref().map_or(&[], |bill| &bill.days)
+    }
+
+    fn left(&self, policy: &MetricsPolicy) -> Usd {
+        Usd::from_micros(policy.paid_calls_usd_micros_a_day) - self.spent
+    }
+
+    async fn refresh_bill(
+        &mut self,
+        account: &Account<'_>,
+        wanted: &Wanted<'_>,
+        gaps: &mut Vec<Gap>,
+    ) {
+        let Some(source) = account.bill else {
+            // What is not told anew is no longer known.
+            self.bill = None;
+            return;
+        };
+        let paid = source.is_charged_for();
+        let fresh = |bill: &Bill| paid && !is_older(bill.at, wanted.now, BILL_AGE);
+        let mut gap = |scope: &str, refused: Refused| gaps.push(refused.gap(scope));
+        if let Some(kept) = self.bill.as_ref().filter(|bill| fresh(bill)) {
+            // Asking again at every sweep would cost money for the same refusal.
+            if let Some(refused) = &kept.refused {
+                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
+            }
+            gaps.extend(kept.others.iter().cloned());
+            return;
+        }
+        let tags: Vec<String> = wanted.policy.cost_tags.iter().cloned().collect();
+        // By resource, by service and by each tag, a page each at least; as many as the
+        // last time where that is known.
+        let least = 2 + tags.len() as u64;
+        let likely = self.bill.as_ref().map_or(0, |bill| bill.requests);
+        if paid && self.left(wanted.policy) < requests_for(least.max(likely)) {
+            return gap(ebb_model::visibility_gap::BY_RESOURCE, spent());
+        }
+        let before = source.requests();
+        let by_node = source.by_resource(wanted.now).await;
+        let days = source.by_day(wanted.now, &tags).await;
+        let others = source.take_gaps();
+        let made = source.requests().saturating_sub(before);
+        self.spent = self.spent + requests_for(made);
+        let mut bill = Bill {
+            at: wanted.now,
+            by_node: BTreeMap::new(),
+            days: Vec::new(),
+            refused: None,
+            others,
+            requests: made,
+        };
+        match by_node {
+            Ok(by_node) => bill.by_node = by_node,
+            Err(error) => {
+                let refused = Refused::from(error).and("; ").and(OPT_IN);
+                gap(ebb_model::visibility_gap::BY_RESOURCE, refused.clone());
+                bill.refused = Some(refused);
+            }
+        }
+        match days {
+            Ok(days) => bill.days = days,
+            Err(error) => gap("bill by service", error.into()),
+        }
+        gaps.extend(source.gaps(wanted.now));
+        gaps.extend(bill.others.iter().cloned());
+        self.bill = Some(bill);
+    }
+
+    async fn refresh_metrics(
+        &mut self,
+        account: &Account<'_>,
+        wanted: &Wanted<'_>,
+        gaps: &mut Vec<Gap>,
+    ) {
+        let without_probe = nodes_without_probe(wanted);
+        let wanted_nodes: BTreeSet<&NodeId> = without_probe.iter().map(|(_, node)| node).collect();
+        self.asked.retain(|node, _| wanted_nodes.contains(node));
+        self.metrics.retain(|node, _| wanted_nodes.contains(node));
+        let metrics = &self.metrics;
+        self.with_history.retain(|node| metrics.contains_key(node));
+        let Some(source) = account.metrics else {
+            return;
+        };
+        let every = wanted.policy.idle_after() / METRICS_PER_IDLE_TIME;
+        let mut due: Vec<(Region, NodeId)> = without_probe
+            .into_iter()
+            .filter(|(_, node)| {
+                let asked = self.asked.get(node);
+                asked.is_none_or(|at| is_older(*at, wanted.now, every))
+            })
+            .collect();
+        // Who has waited longest is asked about first.
+        due.sort_by_key(|(region, node)| {
+            let asked = self.asked.get(node).copied();
+            (asked, region.clone(), node.clone())
+        });
+        let number = due.len();
+        let before = source.metrics_requested();
+        due.truncate(affordable(self.left(wanted.policy), METRICS_PER_NODE));
+        let beside = self.beside(source, wanted, &due, gaps).await;
+        self.pay(source, before);
+        let by_region = within(self.left(wanted.policy), due, beside);
+        let asked: usize = by_region.values().map(BTreeMap::len).sum();
+        if number > asked {
+            gaps.push(spent().gap(format!("metrics of {} nodes", number - asked)));
+        }
+        let before = source.metrics_requested();
+        let nodes = self.ask(source, wanted, by_region, gaps).await;
+        self.pay(source, before);
+        let before = source.metrics_requested();
+        self.ask_history(source, wanted, nodes, gaps).await;
+        self.pay(source, before);
+        let told = source.take_gaps();
+        self.refused.retain(|(at, old)| {
+            let again = told.iter().any(|new| new.scope == old.scope);
+            !again && !is_older(*at, wanted.now, every)
+        });
+        self.refused
+            .extend(told.into_iter().map(|gap| (wanted.now, gap)));
+        gaps.extend(self.refused.iter().map(|(_, gap)| gap.clone()));
+    }
+
+    fn pay(&mut self, source: &dyn MetricsSource, before: u64) {
+        let asked = source.metrics_requested().saturating_sub(before);
+        let price = i64::try_from(asked)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(PRICE_PER_METRIC.micros());
+        self.spent = self.spent + Usd::from_micros(price);
+    }
+
+    /// What these nodes have beside what all have: credits, and what an agent sends.
+    /// Without it they are judged on the rest.
+    async fn beside(
+        &self,
+        source: &dyn MetricsSource,
+        wanted: &Wanted<'_>,
+        due: &[(Region, NodeId)],
+        gaps: &mut Vec<Gap>,
+    ) -> NodeMetrics {
+        let mut by_region: BTreeMap<Region, Vec<NodeId>> = BTreeMap::new();
+        for (region, node) in due {
+            let nodes = by_region.entry(region.clone()).or_default();
+            nodes.push(node.clone());
+        }
+        let lists = affordable(self.left(wanted.policy), source.least_pages());
+        if lists < by_region.len() {
+            return NodeMetrics::new();
+        }
+        let calls = by_region.into_iter().map(|(region, nodes)| async move {
+            let answer = source.beside(&region, &nodes).await;
+            (region, answer)
+        });
+        let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+        let mut all = NodeMetrics::new();
+        while let Some((region, answer)) = answers.next().await {
+            match answer {
+                Ok(beside) => all.extend(beside),
+                Err(error) => {
+                    let scope = format!("{region}: metrics of credits and of agents");
+                    gaps.push(Refused::from(error).gap(scope));
+                }
+            }
+        }
+        all
+    }
+
+    /// Regions side by side; the nodes that answered, with what they have beside what all
+    /// have.
+    async fn ask(
+        &mut self,
+        source: &dyn MetricsSource,
+        wanted: &Wanted<'_>,
+        by_region: BTreeMap<Region, NodeMetrics>,
+        gaps: &mut Vec<Gap>,
+    ) -> BTreeMap<Region, NodeMetrics> {
+        let window = (looked_back(wanted), wanted.now);
+        let mut answers = utilization(source, by_region, window, gaps).await;
+        for answer in &mut answers {
+            for node in answer.nodes.keys() {
+                self.asked.insert(node.clone(), wanted.now);
+                // What is not told again is no longer known.
+                let before = self.metrics.remove(node);
+                let told = answer
+                    .series
+                    .remove(node)
+                    .filter(|series| !series.is_empty());
+                if let Some(told) = told {
+                    let series = self.with_kept_history(node, before, told, wanted);
+                    self.metrics.insert(node.clone(), series);
+                } else {
+                    self.with_history.remove(node);
+                }
+            }
+        }
+        let with_data = answers.into_iter().map(|mut answer| {
+            answer
+                .nodes
+                .retain(|node, _| self.metrics.contains_key(node));
+            (answer.region, answer.nodes)
+        });
+        with_data.collect()
+    }
+}
+
+/// What one region told of some nodes.
+struct Answer {
+    region: Region,
+    nodes: NodeMetrics,
+    series: BTreeMap<NodeId, MetricSeries>,
+}
+
+/// Regions side by side; one that refuses is a gap.
+async fn utilization(
+    source: &dyn MetricsSource,
+    by_region: BTreeMap<Region, NodeMetrics>,
+    (from, to): (Timestamp, Timestamp),
+    gaps: &mut Vec<Gap>,
+) -> Vec<Answer> {
+    let calls = by_region.into_iter().map(|(region, nodes)| async move {
+        let answer = source.utilization(&region, &nodes, from, to).await;
+        (region, nodes, answer)
+    });
+    let mut answers = stream::iter(calls).buffered(REGIONS_AT_ONCE);
+    let mut all = Vec::new();
+    while let Some((region, nodes, answer)) = answers.next().await {
+        match answer {
+            Ok(series) => all.push(Answer {
+                region,
+                nodes,
+                series,
+            }),
+            Err(error) => gaps.push(Refused::from(error).gap(format!("{region}: metrics"))),
+        }
+    }
+    all
+}

@@ -1,0 +1,95 @@
+//! Which metered calls the budget allows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_cloud::ports::PRICE_PER_BILL_REQUEST;
+use ebb_cloud::ports::metrics::{METRICS_PER_NODE, NodeMetrics, PRICE_PER_METRIC};
+use ebb_model::inventory::Inventory;
+use ebb_model::inventory::instance::InstanceState;
+use ebb_model::policy::metrics::MetricsPolicy;
+use ebb_node_state::fleet_state::FleetState;
+use ebb_telemetry::identity::{NodeId, Region};
+use ebb_telemetry::money::Usd;
+use jiff::Timestamp;
+
+use crate::collect::metered_calls::history;
+
+/// Metrics are asked for this often within the time that makes a node idle: hourly
+/// by the default policy of six hours.
+pub(crate) const METRICS_PER_IDLE_TIME: u32 = 6;
+
+/// Periods end late and are told later; looking back further costs nothing, because
+/// a metric is paid for whatever its length.
+const METRICS_SLACK: Duration = Duration::from_secs(15 * 60);
+
+/// Why something is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What is there.
+    pub inventory: &'a Inventory,
+    /// What probes see; such nodes need no metrics.
+    pub fleet: &'a FleetState,
+    /// Budget and times.
+    pub policy: &'a MetricsPolicy,
+    /// The time of the sweep.
+    pub now: Timestamp,
+}
+
+/// From when metrics by five minutes are asked for: a full hour, up to which those by the hour
+/// go. With those less than a day is enough.
+pub(crate) fn looked_back(wanted: &Wanted<'_>) -> Timestamp {
+    const LESS_THAN_A_DAY: Duration = Duration::from_secs(23 * 3600);
+    let back = wanted.policy.idle_after() * 2 + METRICS_SLACK;
+    let back = match wanted.policy.history_days {
+        0 => back,
+        _ => back.min(LESS_THAN_A_DAY),
+    };
+    let from = wanted.now.saturating_sub(back).unwrap_or(Timestamp::MIN);
+    history::full_hour(from)
+}
+
+/// Those that can be paid for, in their order.
+pub(crate) fn within(
+    left: Usd,
+    due: Vec<(Region, NodeId)>,
+    mut beside: NodeMetrics,
+) -> BTreeMap<Region, NodeMetrics> {
+    let mut by_region: BTreeMap<Region, NodeMetrics> = BTreeMap::new();
+    let mut metrics = affordable(left, 1) as u64;
+    for (region, node) in due {
+        let beside = beside.remove(&node).unwrap_or_default();
+        let takes = METRICS_PER_NODE + beside.len() as u64;
+        let Some(rest) = metrics.checked_sub(takes) else {
+            break;
+        };
+        metrics = rest;
+        by_region.entry(region).or_default().insert(node, beside);
+    }
+    by_region
+}
+
+pub(crate) fn nodes_without_probe(wanted: &Wanted<'_>) -> Vec<(Region, NodeId)> {
+    let instances = wanted.inventory.instances.values();
+    instances
+        .filter(|i| i.state == InstanceState::Running)
+        .filter(|i| {
+            let node = wanted.fleet.nodes.get(&i.id);
+            node.is_none_or(|node| node.latest.is_none())
+        })
+        .map(|i| (i.region.clone(), i.id.clone()))
+        .collect()
+}
+
+pub(crate) fn requests_for(number: u64) -> Usd {
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    Usd::from_micros(number.saturating_mul(PRICE_PER_BILL_REQUEST.micros()))
+}
+
+/// How often so many metrics can be paid for.
+pub(crate) fn affordable(left: Usd, metrics: u64) -> usize {
+    let price = i64::try_from(metrics)
+        .unwrap_or(i64::MAX)
+        .saturating_mul(PRICE_PER_METRIC.micros());
+    usize::try_from(left.micros().max(0) / price.max(1)).unwrap_or(usize::MAX)
+}

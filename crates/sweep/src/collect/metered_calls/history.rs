@@ -1,0 +1,136 @@
+//! A fortnight of hourly metrics, so that a pause can be told from the end of all work. They
+//! are requested once for each node and then kept: later answers are added to them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebb_cloud::ports::metrics::{MetricsSource, NodeMetrics};
+use ebb_model::metric_series::MetricSeries;
+use ebb_model::visibility_gap::Gap;
+use ebb_telemetry::identity::{NodeId, Region};
+use jiff::Timestamp;
+
+use crate::collect::metered_calls::budget::{Wanted, looked_back, within};
+use crate::collect::metered_calls::{Paid, utilization};
+
+/// Nodes of which so many hours are kept: each takes 14 KB of memory.
+const MAX_HISTORIES: usize = 20_000;
+
+const HOUR: i64 = 3600;
+
+impl Paid {
+    /// What was told now, with the hours before it. Where nothing was told for so long that
+    /// there is a gap between the two, they are requested again.
+    pub(crate) fn with_kept_history(
+        &mut self,
+        node: &NodeId,
+        before: Option<MetricSeries>,
+        told: MetricSeries,
+        wanted: &Wanted<'_>,
+    ) -> MetricSeries {
+        match joined(before, told, wanted) {
+            Joined::Both(series) => series,
+            Joined::NewOnly(series) => {
+                self.with_history.remove(node);
+                series
+            }
+        }
+    }
+
+    /// Requests the hours before what was told now, for nodes that lack them and as far as
+    /// the budget allows.
+    pub(crate) async fn ask_history(
+        &mut self,
+        source: &dyn MetricsSource,
+        wanted: &Wanted<'_>,
+        nodes: BTreeMap<Region, NodeMetrics>,
+        gaps: &mut Vec<Gap>,
+    ) {
+        let Some(window) = window(wanted) else {
+            return;
+        };
+        let mut lacking = Vec::new();
+        let mut beside = NodeMetrics::new();
+        for (region, nodes) in nodes {
+            for (node, streams) in nodes {
+                if !self.with_history.contains(&node) {
+                    lacking.push((region.clone(), node.clone()));
+                    beside.insert(node, streams);
+                }
+            }
+        }
+        lacking.truncate(MAX_HISTORIES.saturating_sub(self.with_history.len()));
+        let by_region = within(self.left(wanted.policy), lacking, beside);
+        for mut answer in utilization(source, by_region, window, gaps).await {
+            for node in answer.nodes.into_keys() {
+                let Some(newer) = self.metrics.remove(&node) else {
+                    continue;
+                };
+                let older = answer.series.remove(&node).unwrap_or_default();
+                let series = older.renewed(newer, kept(wanted));
+                self.metrics.insert(node.clone(), series);
+                self.with_history.insert(node);
+            }
+        }
+        gaps.extend(self.lacks_history(wanted));
+    }
+
+    fn lacks_history(&self, wanted: &Wanted<'_>) -> Option<Gap> {
+        let lacking = self.metrics.len().saturating_sub(self.with_history.len());
+        let reason = match self.with_history.len() >= MAX_HISTORIES {
+            true => format!("they are kept for {MAX_HISTORIES} nodes at most"),
+            false => "today's budget for paid calls is spent, or they were refused".to_owned(),
+        };
+        (lacking > 0).then(|| {
+            Gap::new(
+                format!(
+                    "metrics of {} days of {lacking} nodes",
+                    wanted.policy.history_days
+                ),
+                format!("{reason}: how long these nodes usually pause is not known"),
+            )
+        })
+    }
+}
+
+/// What is known after something was told.
+pub(crate) enum Joined {
+    Both(MetricSeries),
+    /// There was nothing before, or there is a gap between the two.
+    NewOnly(MetricSeries),
+}
+
+pub(crate) fn joined(
+    before: Option<MetricSeries>,
+    told: MetricSeries,
+    wanted: &Wanted<'_>,
+) -> Joined {
+    let newest = before
+        .as_ref()
+        .and_then(|series| series.points().next_back());
+    let has_gap = newest.is_none_or(|newest| newest.end < looked_back(wanted));
+    match before.filter(|_| !has_gap) {
+        Some(before) => Joined::Both(before.renewed(told, kept(wanted))),
+        None => Joined::NewOnly(told),
+    }
+}
+
+/// How long a point is kept.
+pub(crate) fn kept(wanted: &Wanted<'_>) -> Duration {
+    let slack = Duration::from_secs(HOUR.unsigned_abs());
+    wanted.policy.history().max(wanted.policy.idle_after() * 2) + slack
+}
+
+/// From a full hour to where metrics by five minutes begin; `None` where the policy requests
+/// no such days.
+pub(crate) fn window(wanted: &Wanted<'_>) -> Option<(Timestamp, Timestamp)> {
+    let from = wanted.now.checked_sub(wanted.policy.history()).ok()?;
+    let window = (full_hour(from), looked_back(wanted));
+    (window.0 < window.1).then_some(window)
+}
+
+/// The begin of the hour that holds a time.
+pub(crate) fn full_hour(at: Timestamp) -> Timestamp {
+    let second = at.as_second();
+    Timestamp::from_second(second - second.rem_euclid(HOUR)).unwrap_or(at)
+}

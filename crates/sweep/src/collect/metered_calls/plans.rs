@@ -1,0 +1,69 @@
+//! Savings Plans and how much of them is used: a request of a cent, once a day, of each
+//! account that is asked.
+
+use std::time::Duration;
+
+use ebb_model::inventory::commitments::Commitment;
+use ebb_model::visibility_gap::{Gap, Refused};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::account::{Account, is_older};
+use crate::collect::metered_calls::budget::{Wanted, requests_for};
+use crate::collect::metered_calls::{Paid, spent};
+
+/// They are bought for years, and a closed day changes seldom.
+const AGE: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plans {
+    /// When they were last asked for.
+    at: Timestamp,
+    /// What was told then, or before where that was refused.
+    told: Vec<Commitment>,
+    /// Who refused.
+    refused: Vec<Gap>,
+}
+
+impl Paid {
+    pub(crate) async fn refresh_plans(
+        &mut self,
+        account: &Account<'_>,
+        wanted: &Wanted<'_>,
+    ) -> Vec<Gap> {
+        let gap = |refused: Refused| vec![refused.gap("Savings Plans")];
+        // Only AWS has such plans, and its bill is charged for.
+        let Some(source) = account.bill.filter(|bill| bill.is_charged_for()) else {
+            self.plans = None;
+            return Vec::new();
+        };
+        let fresh = self
+            .plans
+            .as_ref()
+            .filter(|kept| !is_older(kept.at, wanted.now, AGE));
+        if let Some(kept) = fresh {
+            return kept.refused.clone();
+        }
+        if self.left(wanted.policy) < requests_for(source.least_plan_requests()) {
+            return gap(spent());
+        }
+        let before = source.requests();
+        let answer = source.plans(wanted.now).await;
+        let made = source.requests().saturating_sub(before);
+        self.spent = self.spent + requests_for(made);
+        let kept = self.plans.take().map(|kept| kept.told);
+        let (told, refused) = match answer {
+            Ok(told) => (told, source.take_gaps()),
+            Err(error) => (kept.unwrap_or_default(), gap(error.into())),
+        };
+        let at = wanted.now;
+        let plans = self.plans.insert(Plans { at, told, refused });
+        plans.refused.clone()
+    }
+
+    /// The plans that last.
+    pub fn plans(&self, now: Timestamp) -> impl Iterator<Item = &Commitment> {
+        let told = self.plans.iter().flat_map(|kept| &kept.told);
+        told.filter(move |plan| plan.until.is_none_or(|until| now < until))
+    }
+}

@@ -1,0 +1,75 @@
+//! What is stored of the spot market.
+
+use std::time::Duration;
+
+use ebb_cloud::ports::CloudResult;
+use ebb_model::visibility_gap::{Gap, Refused};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::account::is_older;
+
+/// Spot prices follow long-term trends of supply and demand, not the minute.
+///
+/// Source: EC2 user guide, "Spot Instance pricing history".
+pub(crate) const SPOT_AGE: Duration = Duration::from_secs(3600);
+
+/// Zones, reservations and the advisor's file, which is made anew once a day at most.
+pub(crate) const DAILY: Duration = Duration::from_secs(24 * 3600);
+
+/// What was told, when, and why it was not told anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asked<T> {
+    /// When it was last asked for.
+    at: Timestamp,
+    pub(crate) told: Option<(Timestamp, T)>,
+    refused: Option<Refused>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Self {
+        Self {
+            at: Timestamp::UNIX_EPOCH,
+            told: None,
+            refused: None,
+        }
+    }
+}
+
+impl<T> Asked<T> {
+    /// After a refusal no sooner than after an hour: it is not cured in minutes, and every
+    /// region would be asked at every sweep.
+    pub(crate) async fn renew(
+        &mut self,
+        every: Duration,
+        now: Timestamp,
+        ask: impl Future<Output = CloudResult<T>>,
+    ) {
+        let every = match self.refused {
+            Some(_) => every.min(SPOT_AGE),
+            None => every,
+        };
+        if !is_older(self.at, now, every) {
+            return;
+        }
+        self.at = now;
+        match ask.await {
+            Ok(told) => (self.told, self.refused) = (Some((now, told)), None),
+            Err(error) => self.refused = Some(error.into()),
+        }
+    }
+
+    pub(crate) fn within(&self, age: Duration, now: Timestamp) -> Option<&T> {
+        let (at, told) = self.told.as_ref()?;
+        (!is_older(*at, now, age)).then_some(told)
+    }
+
+    pub(crate) fn gap(&self, scope: impl FnOnce() -> String) -> Option<Gap> {
+        let refused = self.refused.clone()?;
+        let last = match &self.told {
+            Some((at, _)) => format!("; told last at {}", at.strftime("%Y-%m-%d %H:%M UTC")),
+            None => String::new(),
+        };
+        Some(refused.and(&last).gap(scope()))
+    }
+}
