@@ -31,7 +31,7 @@ use ebb_telemetry::identity::{InstanceType, NodeId, Region};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::targets::block_on;
+use crate::support::block_on;
 use ebb_notify::welcome;
 use ebb_report::report_file;
 

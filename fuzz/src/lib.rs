@@ -5,7 +5,8 @@
 pub mod evaluate;
 pub mod limits;
 mod story;
-pub mod targets;
+pub mod support;
+mod targets;
 
 /// What a reader did with an input. A panic, too much memory or too much time is a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,18 +1,10 @@
 //! The targets, by who writes the bytes.
 
-mod api;
-mod files;
-mod node;
-mod objects;
-mod wire;
-
-use std::cell::RefCell;
-use std::future::Future;
-use std::io::Write;
-use std::path::Path;
-
-use tempfile::NamedTempFile;
-use tokio::runtime::Runtime;
+pub(crate) mod api;
+pub(crate) mod files;
+pub(crate) mod node;
+pub(crate) mod objects;
+pub(crate) mod wire;
 
 use crate::Target;
 
@@ -148,40 +140,3 @@ pub(crate) const ALL: &[Target] = &[
         seeds: api::requests,
     },
 ];
-
-/// Waits for a future on this thread's runtime.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    thread_local! {
-        static RUNTIME: Runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-    }
-    RUNTIME.with(|runtime| runtime.block_on(future))
-}
-
-/// Gives the input to a reader of files.
-fn with_file<T>(input: &[u8], reader: impl FnOnce(&Path) -> T) -> T {
-    thread_local! {
-        static FILE: RefCell<NamedTempFile> =
-            RefCell::new(NamedTempFile::new().expect("a temporary file"));
-    }
-    FILE.with_borrow_mut(|file| {
-        let path = file.path().to_owned();
-        let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(input));
-        written.expect("a temporary file is writable");
-        reader(&path)
-    })
-}
-
-/// The first line of an input, and the rest.
-fn first_line(input: &[u8]) -> (String, &[u8]) {
-    let end = input.iter().position(|byte| *byte == b'\n');
-    let (line, rest) = input.split_at(end.unwrap_or(input.len()));
-    let line = String::from_utf8_lossy(line).into_owned();
-    (line, rest.get(1..).unwrap_or_default())
-}
-
-fn zstd(plain: &[u8]) -> Vec<u8> {
-    zstd::bulk::compress(plain, 1).expect("memory to compress")
-}

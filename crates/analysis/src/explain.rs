@@ -14,9 +14,8 @@ use serde::Serialize;
 use crate::evaluate::judge;
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{
-    gpu_idle, idle, low_duty, off_hours, old_generation, oversized, undersized,
-};
+use crate::rules::node::{gpu_idle, low_duty, old_generation, oversized, undersized};
+use crate::rules::node::{idle, off_hours};
 use crate::rules::purchasing::{commitment, spot};
 use crate::rules::storage::{
     gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,

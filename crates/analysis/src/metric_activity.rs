@@ -7,6 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
+use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::inventory::instance::Instance;
 use ebb_model::metric_series::{MetricPoint, MetricSeries};
 use ebb_model::policy::metrics::MetricsPolicy;
@@ -18,7 +19,6 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::facts::Facts;
-use crate::rules::node::idle::by_metrics::{gpus, memory_in_use};
 
 /// What speaks against idleness although nothing moves.
 pub(crate) fn holds_back(
@@ -559,4 +559,21 @@ pub(crate) fn coverage(
         .map(|point| u64::from(point.period_seconds))
         .sum();
     Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)
+}
+
+/// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
+pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
+    let spec = facts.catalogue.spec(&instance.instance_type);
+    let by_type = spec.map(TypeSpec::gpu_count);
+    by_type.or_else(|| instance.hardware?.gpus)
+}
+
+/// The most memory in use, where that is more than a system without work uses.
+pub(crate) fn memory_in_use(
+    facts: &Facts<'_>,
+    series: &MetricSeries,
+    window: Window,
+) -> Option<Share> {
+    let memory = series.most_memory_since(window.from);
+    memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())
 }

@@ -25,6 +25,8 @@ use ebb_telemetry::units::{Bytes, MilliCores, Share, Spoken};
 use crate::advice::node::{MemoryNeeds, SizeNeeds, cheapest_alike};
 use crate::facts::Facts;
 use crate::metric_activity::{DAY, WEEK, begin};
+
+use crate::metric_activity;
 use crate::rules::node::idle;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::node::undersized::remedy as larger_remedy;
@@ -405,7 +407,7 @@ fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
     let late = facts.policy.metrics.idle_after();
     let controller = facts.controller(instance);
     let is_batchs = matches!(controller, Some(Controller::BatchEnvironment(_)));
-    let has_devices = by_metrics::gpus(facts, instance).is_some_and(|gpus| gpus > 0)
+    let has_devices = metric_activity::gpus(facts, instance).is_some_and(|gpus| gpus > 0)
         || machine.spec.is_some_and(|spec| spec.accelerators.is_some())
         || by_metrics::is_unknown_accelerator(facts, instance);
     let is_metal = instance.instance_type.as_str().contains(".metal");

@@ -12,7 +12,8 @@ pub mod verdict;
 
 use crate::facts::Facts;
 use crate::rules::batch::long_queued;
-use crate::rules::node::{gpu_idle, idle, low_duty, no_probe, off_hours, old_generation};
+use crate::rules::node::{gpu_idle, low_duty, no_probe, old_generation};
+use crate::rules::node::{idle, off_hours};
 use crate::rules::purchasing::commitment;
 use crate::rules::storage::{
     gp2_volume, idle_address, old_snapshot, stopped_volume, unattached_volume,

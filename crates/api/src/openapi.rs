@@ -12,8 +12,9 @@ use crate::decisions::Act;
 use crate::list::{Filter, List};
 use crate::openapi::schemas::schemas;
 use crate::openapi::write::reference;
+use crate::query::WITH_RETRY;
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::route::{ADVICE, FINDING, OPENAPI, RECOMMENDATION, TEXT, WITH_RETRY};
+use crate::route::{ADVICE, FINDING, OPENAPI, RECOMMENDATION, TEXT};
 use crate::targets::Target;
 
 /// The document.

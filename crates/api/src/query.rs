@@ -1,11 +1,11 @@
 //! Query parameters.
 
-use ebb_workflows::export::{RetryPolicy, TextOptions};
+use ebb_workflows::export::TextOptions;
+use ebb_workflows::export::request::RetryPolicy;
 use url::form_urlencoded;
 
 use crate::list::List;
 use crate::problem::Problem;
-use crate::route::WITH_RETRY;
 
 pub(crate) const DEFAULT_LIMIT: usize = 100;
 
@@ -120,3 +120,6 @@ impl Query {
         })
     }
 }
+
+/// Whether a text for Nextflow replaces the pipeline's own retry policy.
+pub(crate) const WITH_RETRY: &str = "with_retry";

@@ -6,7 +6,7 @@ use crate::decisions::Act;
 use crate::http::{Request, unescape};
 use crate::list::List;
 use crate::problem::Problem;
-use crate::query::{Only, PLACE, Page, Query};
+use crate::query::{Only, PLACE, Page, Query, WITH_RETRY};
 use crate::targets::Target;
 
 pub(crate) const OPENAPI: &str = "/v1/openapi.json";
@@ -17,9 +17,6 @@ pub(crate) const ADVICE: &str = "/recommendation";
 pub(crate) const RECOMMENDATION: &str = "/v1/steps/{step}/recommendation";
 
 pub(crate) const TEXT: &str = "/v1/texts/{form}";
-
-/// Whether a text for Nextflow replaces the pipeline's own retry policy.
-pub(crate) const WITH_RETRY: &str = "with_retry";
 
 pub(crate) const FINDING: &str = "/v1/findings/{finding}";
 

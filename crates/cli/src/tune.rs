@@ -18,7 +18,7 @@ use ebb_sweep::collect::account::Account;
 use ebb_report::step_advice::Reasoned;
 use ebb_telemetry::safe_text;
 use ebb_telemetry::safe_text::counted;
-use ebb_workflows::export as text;
+
 use serde_json::json;
 
 use crate::args::{Form, Source, TuneArgs, TuneFormat};
@@ -26,6 +26,7 @@ use crate::demo;
 use crate::output::{self, Outcome};
 use crate::text_file;
 use ebb_report::{report_file, step_advice, step_table};
+use ebb_workflows::export;
 
 /// 10,000 findings take about 30 MB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -85,7 +86,7 @@ fn write_aged(steps: &[StepAdvice], form: &Form, ages: &[String]) -> Result<()> 
         Some(_) => None,
         None => output::look().columns,
     };
-    if form.format.text().is_some_and(text::Form::is_of_machines) {
+    if form.format.text().is_some_and(export::Form::is_of_machines) {
         report_left_out(steps);
     }
     if let Some(folder) = output.filter(|output| output::is_folder(output)) {

@@ -2,52 +2,34 @@
 //! lies in the message, so that nothing is copied but what is kept. Of a field that is
 //! there twice the last one counts; no writer does that.
 
-mod fields;
-mod node;
-mod order;
-mod resource_usage;
-mod step;
+pub(crate) mod fields;
+pub(crate) mod node;
+pub(crate) mod order;
+pub(crate) mod resource_usage;
+pub(crate) mod step;
+pub(crate) mod values;
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use ebb_telemetry::arrival::Sent;
-use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, NodeDetail};
+use ebb_telemetry::heartbeat::node_signals::NodeDetail;
+use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat};
 use ebb_telemetry::identity::{BootId, IdentityError, NodeId, ProbeStart};
-use ebb_telemetry::origin::Origin;
 use ebb_telemetry::step::StepUsage;
 use ebb_telemetry::time::BootClock;
 use jiff::Timestamp;
 
-use self::fields::{Again, Fields, List};
-use crate::error::DecodeError;
-use crate::message::{
+use crate::contents::{
     HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, StepObject,
     allowed,
 };
-use crate::proto;
-
-/// Names from outside keep their first bytes; nothing real is longer.
-pub(crate) const MAX_TEXT_BYTES: usize = 256;
-
-fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeError {
-    DecodeError::Field {
-        field,
-        problem: problem.into(),
-    }
-}
+use crate::decode::fields::{Again, Fields, List};
+use crate::decode::values::{Room, named, origin, required, sent, wrong};
+use crate::error::DecodeError;
 
 fn utf8<'a>(field: &'static str, text: &'a [u8]) -> Result<&'a str, DecodeError> {
     std::str::from_utf8(text).map_err(|_| wrong(field, "it is not UTF-8"))
-}
-
-fn named<T: FromStr<Err = IdentityError>>(
-    field: &'static str,
-    name: &[u8],
-) -> Result<T, DecodeError> {
-    let name = utf8(field, name)?;
-    name.parse()
-        .map_err(|error: IdentityError| wrong(field, error.to_string()))
 }
 
 /// The same name as in the heartbeat before is the same copy of it: a message is of
@@ -64,52 +46,10 @@ fn again<T: Clone + FromStr<Err = IdentityError>>(
     }
 }
 
-/// A name of at most so many bytes. Writers clean and cut names; what another wrote is
-/// refused, and with it the step that it names, but nothing else.
-fn text_of(field: &'static str, value: &[u8], max_bytes: usize) -> Result<String, DecodeError> {
-    if value.len() > max_bytes {
-        return Err(wrong(field, format!("more than {max_bytes} bytes")));
-    }
-    let value = utf8(field, value)?;
-    let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    if !is_plain && value.chars().any(char::is_control) {
-        return Err(wrong(field, "it holds a control character"));
-    }
-    Ok(value.to_owned())
-}
-
-fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
-    text_of(field, value, MAX_TEXT_BYTES)
-}
-
-/// The same text as in the heartbeat before was found good there.
-fn text_again(
-    field: &'static str,
-    value: &[u8],
-    before: Option<&String>,
-) -> Result<String, DecodeError> {
-    match before.filter(|before| before.as_bytes() == value) {
-        Some(before) => Ok(before.clone()),
-        None => text(field, value),
-    }
-}
-
-fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> {
-    value.ok_or_else(|| wrong(field, "it is missing"))
-}
-
 /// The wire has a time in microseconds as the bits of a signed number.
 fn wall(field: &'static str, micros: u64) -> Result<Timestamp, DecodeError> {
     Timestamp::from_microsecond(micros.cast_signed())
         .map_err(|error| wrong(field, error.to_string()))
-}
-
-fn origin(origin: u32) -> Result<Origin, DecodeError> {
-    match proto::Origin::try_from(origin.cast_signed()) {
-        Ok(proto::Origin::Measured) => Ok(Origin::Measured),
-        Ok(proto::Origin::Simulated) => Ok(Origin::Simulated),
-        _ => Err(wrong("origin", format!("{origin} is not known here"))),
-    }
 }
 
 /// Reads what one queue message says.
@@ -139,17 +79,6 @@ fn heartbeats_in_order(bytes: &[u8]) -> Result<HeartbeatMessage, DecodeError> {
     };
     said.end(2)?;
     Ok(message)
-}
-
-fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
-    let mut said = Fields::of(bytes);
-    let told = Sent {
-        boot: named("sent.boot", said.text(1))?,
-        clock: BootClock::from_nanos(said.or_zero(2)),
-        wall: wall("sent.wall_us", said.or_zero(3))?,
-    };
-    said.end(3)?;
-    Ok(told)
 }
 
 /// What the heartbeats of a message have in common.
@@ -192,27 +121,6 @@ impl Shared<'_> {
             }
             Err(broken) => Err(broken),
         }
-    }
-}
-
-/// Memory that is left for what is read.
-pub(super) struct Room {
-    max: usize,
-    left: usize,
-}
-
-impl Room {
-    fn new(max: usize) -> Self {
-        Self { max, left: max }
-    }
-
-    fn take(&mut self, bytes: usize) -> Result<(), DecodeError> {
-        let left = self.left.checked_sub(bytes);
-        self.left = left.ok_or(DecodeError::TooLarge {
-            what: "the memory of its steps",
-            max: self.max,
-        })?;
-        Ok(())
     }
 }
 

@@ -1,40 +1,20 @@
 //! From the domain's words to the wire's.
 
-mod node_signals;
-mod resource_usage;
-mod step;
-
-pub(crate) use step::steps;
-
-use std::time::Duration;
+pub(crate) mod node_signals;
+pub(crate) mod resource_usage;
+pub(crate) mod step;
+pub(crate) mod values;
 
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::{Coverage, Hardware, Heartbeat, ProbeCost, Usage};
-use ebb_telemetry::origin::Origin;
-use ebb_telemetry::safe_text::clean;
 use ebb_telemetry::units::Share;
 
-use crate::decode::MAX_TEXT_BYTES;
+use crate::encode::values::{nanos, number, origin_out};
 use crate::proto;
 
 /// The lake stores signed numbers and refuses a heartbeat with a larger one, so larger counters
 /// are sent as this value.
 const LARGEST: u64 = i64::MAX.cast_unsigned();
-
-pub(crate) fn number(number: u64) -> u64 {
-    number.min(LARGEST)
-}
-
-/// More than 292 years are as many.
-pub(crate) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).map_or(LARGEST, number)
-}
-
-/// A name as readers take it: nothing of a node may be refused for what its users call
-/// their programs.
-pub(crate) fn name(name: &str) -> String {
-    clean(name, MAX_TEXT_BYTES).into_owned()
-}
 
 impl From<&Sent> for proto::Sent {
     fn from(sent: &Sent) -> Self {
@@ -44,14 +24,6 @@ impl From<&Sent> for proto::Sent {
             wall_us: sent.wall.as_microsecond(),
         }
     }
-}
-
-pub(crate) fn origin_out(origin: Origin) -> i32 {
-    match origin {
-        Origin::Measured => proto::Origin::Measured,
-        Origin::Simulated => proto::Origin::Simulated,
-    }
-    .into()
 }
 
 impl From<&Heartbeat> for proto::Heartbeat {

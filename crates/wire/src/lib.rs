@@ -9,6 +9,7 @@
 
 #![warn(missing_docs)]
 
+mod contents;
 mod decode;
 mod encode;
 mod error;
@@ -19,10 +20,12 @@ mod message;
 #[expect(unreachable_pub, reason = "the generator makes everything public")]
 mod proto;
 
-pub use error::{DecodeError, EncodeError};
-pub use message::{
+pub use crate::contents::{
     HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
-    MAX_HEARTBEATS, MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_STEPS_A_HEARTBEAT,
-    MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
-    StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
+    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject,
 };
+pub use crate::message::{
+    MAX_MESSAGE_BYTES, MAX_OBJECT_BYTES, MAX_UNPACKED_MESSAGE_BYTES, MAX_UNPACKED_OBJECT_BYTES,
+    decode_heartbeats, decode_steps, encode_heartbeats, encode_steps,
+};
+pub use error::{DecodeError, EncodeError};

@@ -9,34 +9,25 @@ use ebb_telemetry::step::{StepBatch, StepUsage};
 use prost::Message;
 use zstd::bulk::Decompressor;
 
-use crate::decode;
+use crate::contents::{
+    HeartbeatMessage, MAX_DECODED_MESSAGE_BYTES, MAX_DECODED_OBJECT_BYTES, MAX_GPUS,
+    MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject,
+};
 use crate::error::{DecodeError, EncodeError};
-use crate::header::{self, Schema};
-use crate::proto;
+use crate::header::Schema;
+use crate::{decode, header, proto};
 
-/// Heartbeats in one message at most.
-pub const MAX_HEARTBEATS: usize = 5;
 /// One message at most: 64 KiB, which is what SQS bills as one request.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
 /// What a message may unpack to; five full heartbeats take about a quarter.
 pub const MAX_UNPACKED_MESSAGE_BYTES: usize = 1 << 20;
-/// Memory that the steps of a message may take once they are read; five full heartbeats
-/// take about half. A few bytes on the wire may stand for much more in memory.
-pub const MAX_DECODED_MESSAGE_BYTES: usize = 4 << 20;
+
 /// One object at most.
 pub const MAX_OBJECT_BYTES: usize = 4 << 20;
+
 /// What an object may unpack to.
 pub const MAX_UNPACKED_OBJECT_BYTES: usize = 32 << 20;
-/// Memory that the steps of an object may take once they are read.
-pub const MAX_DECODED_OBJECT_BYTES: usize = 32 << 20;
-/// Running steps in one heartbeat at most.
-pub const MAX_STEPS_A_HEARTBEAT: usize = 128;
-/// Finished steps in one object at most.
-pub const MAX_STEPS_AN_OBJECT: usize = 10_000;
-/// Executables named for one step at most.
-pub const MAX_TOOLS_A_STEP: usize = 16;
-/// GPUs of one heartbeat at most; the largest machines have 16.
-pub const MAX_GPUS: usize = 64;
 
 /// Without entropy coding of the bytes themselves and with few matches. More of both costs
 /// node and sweep more than it saves for so little text: the messages of `make bench-sweep` are
@@ -65,28 +56,6 @@ impl Default for Workspace {
 
 thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
-}
-
-/// What one SQS message says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeartbeatMessage {
-    /// The sender's clocks at the send.
-    pub sent: Sent,
-    /// Its heartbeats, oldest first.
-    pub heartbeats: Vec<Heartbeat>,
-    /// Steps that were left out because a field of theirs cannot be what it says.
-    pub refused_steps: u32,
-}
-
-/// What one S3 object says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepObject {
-    /// The sender's clocks at the send.
-    pub sent: Sent,
-    /// Its steps.
-    pub batch: StepBatch,
-    /// Steps that were left out because a field of theirs cannot be what it says.
-    pub refused_steps: u32,
 }
 
 /// Encodes up to [`MAX_HEARTBEATS`] heartbeats as the body of one message.
@@ -156,7 +125,7 @@ pub fn encode_steps(sent: &Sent, batch: &StepBatch) -> Result<Vec<u8>, EncodeErr
     let memory = batch.steps.iter().map(StepUsage::memory_bytes).sum();
     small_enough("memory of its steps", memory, MAX_DECODED_OBJECT_BYTES)?;
     let packed = pack(
-        &crate::encode::steps(sent, batch),
+        &crate::encode::step::steps(sent, batch),
         MAX_UNPACKED_OBJECT_BYTES,
     )?;
     let mut object = format!("{}\n", header::STEPS.line).into_bytes();
@@ -217,14 +186,6 @@ fn fits(what: &'static str, count: usize, max: usize) -> Result<(), EncodeError>
 fn small_enough(what: &'static str, bytes: usize, max: usize) -> Result<(), EncodeError> {
     if bytes > max {
         Err(EncodeError::TooLarge { what, bytes, max })
-    } else {
-        Ok(())
-    }
-}
-
-pub(crate) fn allowed(what: &'static str, count: usize, max: usize) -> Result<(), DecodeError> {
-    if count > max {
-        Err(DecodeError::TooMany { what, count, max })
     } else {
         Ok(())
     }

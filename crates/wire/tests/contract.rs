@@ -26,7 +26,8 @@ use ebb_telemetry::step::{
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_wire::{MAX_GPUS, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_wire::MAX_GPUS;
+use ebb_wire::{decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use proptest::prelude::*;
 

@@ -11,12 +11,12 @@ use ebb_api::http::{Answer, Request};
 use ebb_api::service::Service;
 use jiff::Timestamp;
 
-use super::{block_on, first_line};
 use crate::Outcome;
+use crate::support::{block_on, first_line};
 use ebb_report::json;
 
 fn report() -> Report {
-    super::files::demo_report()
+    crate::targets::files::demo_report()
 }
 
 fn bucket(now: Timestamp) -> FakeObjects {

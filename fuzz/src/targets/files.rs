@@ -12,9 +12,9 @@ use ebb_workflows::import::snakefile::Snakefile;
 use ebb_workflows::import::{Import, Kind, Source};
 use jiff::Timestamp;
 
-use super::{block_on, first_line, with_file};
 use crate::Outcome;
 use crate::evaluate::{Before, render_all};
+use crate::support::{block_on, first_line, with_file};
 
 /// The report of the demo account.
 pub(super) fn demo_report() -> Report {

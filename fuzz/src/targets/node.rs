@@ -10,8 +10,8 @@ use ebb_probe::spool::Spool;
 use ebb_telemetry::step::resource_usage::Handed;
 use ebb_telemetry::units::Bytes;
 
-use super::with_file;
 use crate::Outcome;
+use crate::support::with_file;
 
 /// A request of the label socket.
 pub(super) fn label_request(input: &[u8]) -> Outcome {

@@ -16,9 +16,9 @@ use ebb_sweep::scan::Known;
 use ebb_telemetry::shard::Shard;
 use jiff::Timestamp;
 
-use super::{block_on, zstd};
 use crate::Outcome;
 use crate::evaluate::{Before, evaluate, render_all};
+use crate::support::{block_on, zstd};
 use ebb_cloud::documents::{decisions, prices};
 use ebb_ingest::state_store;
 use ebb_ingest::state_store::hourly_activity;
@@ -96,10 +96,10 @@ pub(super) fn state(input: &[u8]) -> Outcome {
 pub(super) fn states() -> Vec<Vec<u8>> {
     let with_nodes = |input: &Vec<u8>| {
         let mut stored = Stored::empty(&Policy::default().activity);
-        stored.fleet = super::wire::known_of_story(input).state;
+        stored.fleet = crate::targets::wire::known_of_story(input).state;
         unpacked(&stored.pack().expect("a small state").0)
     };
-    super::wire::stories()
+    crate::targets::wire::stories()
         .iter()
         .take(4)
         .map(with_nodes)
@@ -131,9 +131,12 @@ pub(super) fn hours(input: &[u8]) -> Outcome {
 }
 
 pub(super) fn all_hours() -> Vec<Vec<u8>> {
-    let of_story =
-        |input: &Vec<u8>| unpacked(&packed_hours(super::wire::known_of_story(input).hours));
-    super::wire::stories()
+    let of_story = |input: &Vec<u8>| {
+        unpacked(&packed_hours(
+            crate::targets::wire::known_of_story(input).hours,
+        ))
+    };
+    crate::targets::wire::stories()
         .iter()
         .take(4)
         .map(of_story)
@@ -166,7 +169,7 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
         lives: remembered.lives.clone(),
         decisions: remembered.decisions.clone(),
     };
-    render_all(&super::files::demo_report(), &before);
+    render_all(&crate::targets::files::demo_report(), &before);
     let stored = block_on(delivery_state::save(&objects, 0, &remembered, condition));
     assert!(
         matches!(stored, delivery_state::Stored::Done(_)),
@@ -177,7 +180,7 @@ pub(super) fn finding_memory(input: &[u8]) -> Outcome {
 
 pub(super) fn finding_memories() -> Vec<Vec<u8>> {
     let mut remembered = Remembered::default();
-    let mut report = super::files::demo_report();
+    let mut report = crate::targets::files::demo_report();
     let inventory = ebb_model::inventory::Inventory::default();
     let with = (&inventory, ebb_catalog::catalog::Catalogue::built_in());
     remembered
@@ -226,13 +229,13 @@ pub(super) fn decisions(input: &[u8]) -> Outcome {
             decisions: decisions.clone(),
             ..Before::default()
         };
-        render_all(&super::files::demo_report(), &before);
+        render_all(&crate::targets::files::demo_report(), &before);
     }
     Outcome::of(&loaded)
 }
 
 pub(super) fn all_decisions() -> Vec<Vec<u8>> {
-    let report = super::files::demo_report();
+    let report = crate::targets::files::demo_report();
     let finding = report.findings.first().expect("the demo has findings");
     let id = serde_json::to_string(&finding.id).expect("JSON");
     let decisions = format!(
@@ -249,7 +252,7 @@ pub(super) fn prices(input: &[u8]) -> Outcome {
     if let Ok(prices) = &loaded {
         let known = Known {
             prices: prices.clone(),
-            ..super::wire::known_of_story(&super::wire::stories()[0])
+            ..crate::targets::wire::known_of_story(&crate::targets::wire::stories()[0])
         };
         let report = evaluate(&known, &Policy::default(), now());
         render_all(&report, &Before::default());
@@ -272,7 +275,7 @@ pub(super) fn report(input: &[u8]) -> Outcome {
 }
 
 pub(super) fn reports() -> Vec<Vec<u8>> {
-    let mut report = super::files::demo_report();
+    let mut report = crate::targets::files::demo_report();
     let whole = json::json(&report).into_bytes();
     report.findings.truncate(2);
     report.nodes.truncate(2);
@@ -310,7 +313,7 @@ pub(super) fn lake_logs() -> Vec<Vec<u8>> {
     let url = format!("file://{}", folder.path().display());
     let commits = block_on(async {
         let lake = Lake::open(&url).await.expect("a lake");
-        let rows = super::wire::rows_of_story(&super::wire::stories()[0]);
+        let rows = crate::targets::wire::rows_of_story(&crate::targets::wire::stories()[0]);
         let batch = ebb_lake::Batch {
             shard: Shard::ONLY,
             number: 1,

@@ -13,13 +13,14 @@ use ebb_sweep::scan::Known;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::identity::attested;
 use ebb_telemetry::step::PlacedStep;
-use ebb_wire::{StepObject, decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
+use ebb_wire::StepObject;
+use ebb_wire::{decode_heartbeats, decode_steps, encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 
-use super::{first_line, zstd};
 use crate::Outcome;
 use crate::evaluate::{Before, evaluate, render_all};
 use crate::story::{GOLDEN_HEARTBEATS, Sending, golden_steps, story};
+use crate::support::{first_line, zstd};
 use ebb_ingest::{authenticate, object_key};
 
 const MESSAGE_SCHEMA: &str = "ebb.heartbeat/1.6\n";

@@ -3,8 +3,10 @@
 
 use ebb_telemetry::step::Namespaces;
 
-use super::processes::{Place, Stage};
-use super::{Fold, detail, side};
+use crate::interval::aggregator::Fold;
+use crate::interval::detail;
+use crate::interval::processes::side;
+use crate::interval::processes::{Place, Stage};
 use crate::kernel::{Finer, Process, ProcessKey, Start, TaskKind, TaskSample, Totals};
 
 /// When what a process used was used.

@@ -50,7 +50,7 @@ pub(super) fn since(now: &Finer, before: &mut Finer) -> Finer {
 
 /// The finer side of one step.
 #[derive(Debug, Default)]
-pub(super) struct Detail {
+pub(crate) struct Detail {
     /// `None` until a process told.
     finer: Option<Finer>,
     now: Option<TaskState>,

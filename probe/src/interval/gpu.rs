@@ -7,9 +7,9 @@ use ebb_telemetry::gpu_sample::GpuLook;
 use ebb_telemetry::step::StepGpu;
 use ebb_telemetry::units::{Bytes, Share};
 
-use super::Fold;
-use super::processes::Place;
-use super::steps::StepNumber;
+use crate::interval::aggregator::Fold;
+use crate::interval::processes::Place;
+use crate::interval::processes::StepNumber;
 
 /// What one step does on the GPUs at one look.
 #[derive(Debug, Clone, Copy)]

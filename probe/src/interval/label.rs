@@ -2,8 +2,8 @@
 
 use ebb_telemetry::step::Handed;
 
-use super::Fold;
-use super::processes::{Place, Stage};
+use crate::interval::aggregator::Fold;
+use crate::interval::processes::{Place, Stage};
 use crate::label::{Asker, MAX_BYTES_IN_ALL, Refusal, bytes_of, merge};
 
 impl Fold {

@@ -1,10 +1,11 @@
 //! Credits what sockets carried: to the step of the process that has each, and to
 //! its side of the node.
 
-use super::processes::Place;
-use super::sockets::Carried;
-use super::{Fold, side};
 use crate::attribute::path;
+use crate::interval::aggregator::Fold;
+use crate::interval::processes::Place;
+use crate::interval::processes::side;
+use crate::interval::sockets::Carried;
 use crate::kernel::{CgroupId, ProcessKey, Socket};
 
 impl Fold {

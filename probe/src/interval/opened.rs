@@ -1,66 +1,10 @@
 //! What is told of a step only where it is switched on: the arguments of its first
 //! process, and which files it had open.
 
-use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use ebb_telemetry::step;
-
-use super::Fold;
-use super::processes::{Place, Stage};
 use crate::attribute::arguments;
+use crate::interval::aggregator::Fold;
+use crate::interval::processes::{Place, Stage};
 use crate::kernel::{Comm, ProcessKey};
-use crate::rules::Rules;
-
-/// Files of a step that are told from each other at most.
-const MAX_FILES: usize = 1_024;
-
-/// What of it a step has.
-#[derive(Debug, Default)]
-pub(super) struct Opened {
-    arguments: Option<Vec<String>>,
-    /// Of the paths, so that one file that stays open counts once.
-    known: HashSet<u64>,
-    files: BTreeMap<String, u64>,
-    left_out: u64,
-}
-
-impl Opened {
-    /// Adds an open file; `rules` mask the names in its path.
-    fn file(&mut self, path: &str, depth: u8, rules: &Rules) {
-        let mut hasher = DefaultHasher::new();
-        path.hash(&mut hasher);
-        let file = hasher.finish();
-        if self.known.contains(&file) {
-            return;
-        }
-        let cut = rules.shown_path(cut(path, depth));
-        let has_room = self.files.len() < step::Opened::MAX_PATHS || self.files.contains_key(&cut);
-        if self.known.len() >= MAX_FILES || !has_room || cut.len() > step::Opened::MAX_PATH_BYTES {
-            self.left_out += 1;
-            return;
-        }
-        self.known.insert(file);
-        *self.files.entry(cut).or_default() += 1;
-    }
-
-    /// As it is told; `None` when there is nothing.
-    pub(super) fn told(&self) -> Option<Box<step::Opened>> {
-        let told = step::Opened {
-            arguments: self.arguments.clone().unwrap_or_default(),
-            files: self.files.clone(),
-            files_left_out: self.left_out,
-        };
-        (told != step::Opened::default()).then(|| Box::new(told))
-    }
-}
-
-/// A path up to so many of its parts.
-fn cut(path: &str, depth: u8) -> &str {
-    let ends = path.match_indices('/').map(|(at, _)| at);
-    let end = ends.skip(1).nth(usize::from(depth).saturating_sub(1));
-    &path[..end.unwrap_or(path.len())]
-}
 
 impl Fold {
     /// Takes in the arguments of the first process of each step, once; `read` reads those
@@ -104,7 +48,8 @@ impl Fold {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::interval::opt_in_detail::{Opened, cut};
+    use crate::rules::Rules;
 
     #[test]
     fn a_path_is_cut_to_so_many_parts() {

@@ -1,8 +1,9 @@
 //! Puts processes where they belong, and into the step that they are part of.
 
-use super::processes::{Entry, Place, Stage};
-use super::{Fold, side};
 use crate::attribute::{self, Facts, Parent, Placement};
+use crate::interval::aggregator::Fold;
+use crate::interval::processes::side;
+use crate::interval::processes::{Entry, Place, Stage};
 use crate::kernel::{Comm, Process, Start, TaskKind, ToolName};
 use crate::rules::MASKED;
 

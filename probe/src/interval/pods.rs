@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use ebb_telemetry::step::StepKind;
 
-use super::Fold;
-use super::steps::State;
 use crate::attribute::pod::LogFolder;
+use crate::interval::aggregator::Fold;
+use crate::interval::steps::State;
 
 /// Passes at which a pod's name is looked for: the kubelet makes the folder before it
 /// starts anything in the pod, so that one that is not there at first never will be.

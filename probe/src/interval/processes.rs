@@ -2,12 +2,19 @@
 
 use std::collections::HashMap;
 
-use ebb_telemetry::step::{MemorySource, PeakMemory, TaskState};
+use ebb_telemetry::step::resource_usage::TaskState;
+use ebb_telemetry::step::{MemorySource, PeakMemory};
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use super::steps::StepNumber;
 use crate::kernel::{CgroupId, Comm, DiskBytes, Finer, Process, ProcessKey, ToolName, Totals};
 use crate::rules::Children;
+
+pub(crate) const fn side(place: Place) -> Side {
+    match place {
+        Place::Step(_) => Side::Workload,
+        Place::Background(_) => Side::Background,
+    }
+}
 
 /// Limit of known processes, about 15 MB of the unit's 64 MB: any user can start more.
 const MAX_PROCESSES: usize = 32_768;
@@ -15,20 +22,21 @@ const MAX_PROCESSES: usize = 32_768;
 /// Passes that a process may be missing from before it is taken to be gone: its
 /// end can still wait in the ring at the first.
 const MISSED_PASSES: u8 = 2;
+
 /// Likewise once it has ended and was waited for: its last totals come when no processor
 /// looks at it any more, mostly within a second, unless they found no room in the ring.
 const MISSED_AFTER_END: u8 = 10;
 
 /// Where a process stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Background(Children),
     Step(StepNumber),
 }
 
 /// How far a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// Forked, still its parent's program.
     Forked,
     /// Runs a program of its own.
@@ -39,34 +47,34 @@ pub(super) enum Stage {
 
 /// One process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) key: ProcessKey,
-    pub(super) program: Comm,
+pub(crate) struct Entry {
+    pub(crate) key: ProcessKey,
+    pub(crate) program: Comm,
     /// What it is told as.
-    pub(super) tool: ToolName,
-    pub(super) cgroup: Option<CgroupId>,
-    pub(super) place: Place,
-    pub(super) stage: Stage,
+    pub(crate) tool: ToolName,
+    pub(crate) cgroup: Option<CgroupId>,
+    pub(crate) place: Place,
+    pub(crate) stage: Stage,
     /// What has been accounted for.
-    pub(super) counted: Totals,
-    pub(super) finer: Finer,
+    pub(crate) counted: Totals,
+    pub(crate) finer: Finer,
     /// `maxrss` when its program began: memory of the one before.
-    pub(super) maxrss_before: Bytes,
+    pub(crate) maxrss_before: Bytes,
     /// The greatest high-water mark that a pass saw.
-    pub(super) sampled_peak: Option<Bytes>,
+    pub(crate) sampled_peak: Option<Bytes>,
     /// Its own and its shared memory, when last told.
-    pub(super) held: Option<(Bytes, Bytes)>,
+    pub(crate) held: Option<(Bytes, Bytes)>,
     /// Its threads then.
-    pub(super) threads: u32,
+    pub(crate) threads: u32,
     /// What it did then.
-    pub(super) state: Option<TaskState>,
+    pub(crate) state: Option<TaskState>,
     /// The present pass has shown it.
     seen: bool,
     missed_passes: u8,
 }
 
 impl Entry {
-    pub(super) fn new(process: &Process, place: Place, stage: Stage, tool: ToolName) -> Self {
+    pub(crate) fn new(process: &Process, place: Place, stage: Stage, tool: ToolName) -> Self {
         Self {
             key: process.key,
             program: process.comm,
@@ -91,7 +99,7 @@ impl Entry {
 
     /// What was used since the last count. A counter that went backwards is
     /// unknown: nothing is counted until it passes its old mark.
-    pub(super) fn count(&mut self, totals: &Totals) -> Totals {
+    pub(crate) fn count(&mut self, totals: &Totals) -> Totals {
         let since = |now: u64, before: &mut u64| {
             let used = now.saturating_sub(*before);
             *before = now.max(*before);
@@ -110,7 +118,7 @@ impl Entry {
 
     /// The most memory it held, by the best source there is: its address space;
     /// `maxrss` where this program raised it; the last pass; else a bound.
-    pub(super) fn peak(&self, at_exit: Option<Bytes>, maxrss: Bytes) -> PeakMemory {
+    pub(crate) fn peak(&self, at_exit: Option<Bytes>, maxrss: Bytes) -> PeakMemory {
         let (bytes, source) = match (at_exit, self.sampled_peak) {
             (Some(bytes), _) => (bytes, MemorySource::HighWaterAtExit),
             (None, _) if maxrss > self.maxrss_before => (maxrss, MemorySource::HighWaterAtExit),
@@ -123,32 +131,32 @@ impl Entry {
 
 /// Processes by process id.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     /// A pass asks for each: by a cheap hash, of which numbers that the kernel gives need
     /// no stronger.
     by_pid: HashMap<u32, Entry, foldhash::fast::RandomState>,
 }
 
 impl Processes {
-    pub(super) fn get(&self, pid: u32) -> Option<&Entry> {
+    pub(crate) fn get(&self, pid: u32) -> Option<&Entry> {
         self.by_pid.get(&pid)
     }
 
     /// The entry of exactly this process; a later one of the same id is not it.
-    pub(super) fn exact(&mut self, key: ProcessKey) -> Option<&mut Entry> {
+    pub(crate) fn exact(&mut self, key: ProcessKey) -> Option<&mut Entry> {
         self.by_pid
             .get_mut(&key.pid)
             .filter(|entry| entry.key == key)
     }
 
     /// Whether there is room for a process with this PID.
-    pub(super) fn has_room_for(&self, pid: u32) -> bool {
+    pub(crate) fn has_room_for(&self, pid: u32) -> bool {
         self.by_pid.len() < MAX_PROCESSES || self.by_pid.contains_key(&pid)
     }
 
     /// Ends an incomplete pass: processes that it did not contain may still run. Returns their
     /// number.
-    pub(super) fn end_cut_pass(&mut self) -> u64 {
+    pub(crate) fn end_cut_pass(&mut self) -> u64 {
         let mut unseen = 0;
         for entry in self.by_pid.values_mut() {
             unseen += u64::from(!std::mem::take(&mut entry.seen));
@@ -158,21 +166,21 @@ impl Processes {
 
     /// Puts a process in and hands back the one of the same id whose end was
     /// never told.
-    pub(super) fn put(&mut self, entry: Entry) -> Option<Entry> {
+    pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
         self.by_pid.insert(entry.key.pid, entry)
     }
 
-    pub(super) fn remove(&mut self, key: ProcessKey) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: ProcessKey) -> Option<Entry> {
         self.exact(key)?;
         self.by_pid.remove(&key.pid)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.by_pid.values()
     }
 
     /// The entry of a process that the present pass shows.
-    pub(super) fn seen(&mut self, pid: u32) -> Option<&Entry> {
+    pub(crate) fn seen(&mut self, pid: u32) -> Option<&Entry> {
         let entry = self.by_pid.get_mut(&pid)?;
         entry.seen = true;
         Some(entry)
@@ -180,14 +188,14 @@ impl Processes {
 
     /// The present pass shows that the parent of an ended process has not waited for it. One
     /// whose end was not told is not there for it.
-    pub(super) fn still_zombie(&mut self, pid: u32) {
+    pub(crate) fn still_zombie(&mut self, pid: u32) {
         if let Some(entry) = self.by_pid.get_mut(&pid) {
             entry.seen |= entry.stage == Stage::Ended;
         }
     }
 
     /// Ends a pass: takes out what the last ones did not show.
-    pub(super) fn take_vanished(&mut self) -> Vec<Entry> {
+    pub(crate) fn take_vanished(&mut self) -> Vec<Entry> {
         let mut gone = Vec::new();
         for entry in self.by_pid.values_mut() {
             if std::mem::take(&mut entry.seen) {
@@ -266,4 +274,15 @@ mod tests {
         assert_eq!(processes.iter().count(), 100);
         assert!(processes.by_pid.capacity() < 1_000);
     }
+}
+
+/// A step's place in the table; never used again after its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StepNumber(pub(crate) u64);
+
+/// Whose use it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Workload,
+    Background,
 }

@@ -7,8 +7,8 @@ use ebb_telemetry::heartbeat::NetworkDetail;
 use ebb_telemetry::step::StepNetwork;
 use ebb_telemetry::units::Bytes;
 
-use super::processes::Place;
-use super::tally::Side;
+use crate::interval::processes::Place;
+use crate::interval::processes::Side;
 use crate::kernel::{ProcessKey, Socket, SocketId};
 
 /// Sockets that are followed while open; one beyond counts when it ends.
@@ -62,7 +62,7 @@ struct Open {
 
 /// The sockets of the node.
 #[derive(Debug, Default)]
-pub(super) struct Sockets {
+pub(crate) struct Sockets {
     open: HashMap<SocketId, Open>,
     gone: VecDeque<(ProcessKey, Place)>,
 }
@@ -136,7 +136,7 @@ impl Sockets {
 
 /// The sockets of one step since its start.
 #[derive(Debug, Default)]
-pub(super) struct Network {
+pub(crate) struct Network {
     sum: Option<StepNetwork>,
     moved: bool,
 }
@@ -175,7 +175,7 @@ impl Network {
 
 /// What TCP sockets carried in an interval.
 #[derive(Debug, Default)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     workload: Bytes,
     background: Bytes,
     unowned: Bytes,

@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use ebb_telemetry::step::resource_usage::{Handed, StepDetail, StepGpu};
 use ebb_telemetry::step::{
-    Handed, MemorySource, PeakMemory, Requested, StepDetail, StepEnd, StepGpu, StepId, StepKind,
-    StepUsage, ToolUsage,
+    MemorySource, PeakMemory, Requested, StepEnd, StepId, StepKind, StepUsage, ToolUsage,
 };
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 use ebb_wire::MAX_TOOLS_A_STEP;
 
-use super::detail::Detail;
-use super::opened::Opened;
-use super::sockets::Network;
-use super::tally::Since;
 use crate::attribute::Step;
 use crate::cgroup::reading::{Reading, Wanted};
+use crate::interval::detail::Detail;
+use crate::interval::opt_in_detail::Opened;
+use crate::interval::processes::StepNumber;
+use crate::interval::sockets::Network;
+use crate::interval::tally::Since;
 use crate::kernel::{DiskBytes, ExitStatus, ProcessKey, ToolName, Totals};
 use crate::label;
 
@@ -26,24 +27,22 @@ const LAST_TOTALS_WAIT: Duration = Duration::from_secs(2);
 
 /// Executables kept apart within a step; more are summed under one name.
 const MAX_TOOLS_KEPT: usize = 200;
+
 const OTHER_TOOLS: &str = "(others)";
 
 /// Limit of separate steps, about 6 MB; the rest is summed as one step. The largest nodes run
 /// 250 pods.
 const MAX_STEPS: usize = 2_048;
+
 const OTHER_STEPS: &str = "(others)";
 
 /// Less CPU than this share of a core is the idling of a process that waits,
 /// such as a virtual machine's timers; it is no progress.
 const PROGRESS_CPU_SHARE: f64 = 0.01;
 
-/// A step's place in the table; never used again after its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct StepNumber(u64);
-
 /// Steps by number and by identity.
 #[derive(Debug, Default)]
-pub(super) struct Steps {
+pub(crate) struct Steps {
     by_number: BTreeMap<StepNumber, State>,
     by_id: HashMap<StepId, StepNumber>,
     next: u64,
@@ -52,7 +51,7 @@ pub(super) struct Steps {
 impl Steps {
     /// The running step of that identity, or a new one whose first process is
     /// `root`.
-    pub(super) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
+    pub(crate) fn enter(&mut self, step: Step, root: ProcessKey) -> StepNumber {
         if let Some(number) = self.by_id.get(&step.id) {
             return *number;
         }
@@ -66,48 +65,48 @@ impl Steps {
         number
     }
 
-    pub(super) fn number(&self, id: &StepId) -> Option<StepNumber> {
+    pub(crate) fn number(&self, id: &StepId) -> Option<StepNumber> {
         self.by_id.get(id).copied()
     }
 
-    pub(super) fn get(&self, number: StepNumber) -> Option<&State> {
+    pub(crate) fn get(&self, number: StepNumber) -> Option<&State> {
         self.by_number.get(&number)
     }
 
     /// `None` once the step has been handed over as ended.
-    pub(super) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
+    pub(crate) fn get_mut(&mut self, number: StepNumber) -> Option<&mut State> {
         self.by_number.get_mut(&number)
     }
 
     /// What the labels of all running steps but one take.
-    pub(super) fn label_bytes(&self, but: StepNumber) -> usize {
+    pub(crate) fn label_bytes(&self, but: StepNumber) -> usize {
         let others = self.by_number.iter().filter(|(number, _)| **number != but);
         let handed = others.filter_map(|(_, step)| step.handed.as_deref());
         handed.map(label::bytes_of).sum()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut State> {
         self.by_number.values_mut()
     }
 
-    pub(super) fn running(&self, at: BootClock, tools: usize) -> Vec<StepUsage> {
+    pub(crate) fn running(&self, at: BootClock, tools: usize) -> Vec<StepUsage> {
         let live = self.by_number.values().filter(|step| step.living > 0);
         live.map(|step| step.usage(at, StepEnd::Running, tools))
             .collect()
     }
 
     /// Takes out the steps that are over.
-    pub(super) fn take_ended(&mut self, now: BootClock) -> Vec<StepUsage> {
+    pub(crate) fn take_ended(&mut self, now: BootClock) -> Vec<StepUsage> {
         self.take(|step| step.is_over(now))
     }
 
     /// Takes out every step without processes: no more totals are awaited.
-    pub(super) fn take_all_ended(&mut self) -> Vec<StepUsage> {
+    pub(crate) fn take_all_ended(&mut self) -> Vec<StepUsage> {
         self.take(|step| step.living == 0)
     }
 
     /// Whether any is new, or without processes.
-    pub(super) fn await_pass(&self) -> bool {
+    pub(crate) fn await_pass(&self) -> bool {
         let mut all = self.by_number.values();
         all.any(|step| step.windows == 0 || step.living == 0)
     }
@@ -138,9 +137,9 @@ fn others() -> Step {
 
 /// One running step.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) step: Step,
-    pub(super) root: ProcessKey,
+pub(crate) struct State {
+    pub(crate) step: Step,
+    pub(crate) root: ProcessKey,
     root_status: Option<ExitStatus>,
     out_of_memory: bool,
     oom_kills_before: Option<u64>,
@@ -152,7 +151,7 @@ pub(super) struct State {
     totals: Totals,
     disk_unseen: bool,
     window: Totals,
-    pub(super) windows: u32,
+    pub(crate) windows: u32,
     peak_cores: Option<MilliCores>,
     last_progress: BootClock,
     last_end: BootClock,
@@ -163,11 +162,11 @@ pub(super) struct State {
     now_anon: Bytes,
     now_shared: Bytes,
     tools: BTreeMap<String, ToolUsage>,
-    pub(super) detail: Detail,
-    pub(super) network: Network,
-    pub(super) gpu: Option<StepGpu>,
-    pub(super) handed: Option<Box<Handed>>,
-    pub(super) opened: Opened,
+    pub(crate) detail: Detail,
+    pub(crate) network: Network,
+    pub(crate) gpu: Option<StepGpu>,
+    pub(crate) handed: Option<Box<Handed>>,
+    pub(crate) opened: Opened,
 }
 
 impl State {
@@ -206,7 +205,7 @@ impl State {
         }
     }
 
-    pub(super) fn joined(&mut self, at: BootClock) {
+    pub(crate) fn joined(&mut self, at: BootClock) {
         self.living += 1;
         self.processes += 1;
         self.detail.moves();
@@ -214,13 +213,13 @@ impl State {
     }
 
     /// A process went to another step; it never counted here.
-    pub(super) fn left(&mut self, at: BootClock) {
+    pub(crate) fn left(&mut self, at: BootClock) {
         self.living = self.living.saturating_sub(1);
         self.processes = self.processes.saturating_sub(1);
         self.last_end = self.last_end.max(at);
     }
 
-    pub(super) fn ended(&mut self, key: ProcessKey, at: BootClock, status: Option<ExitStatus>) {
+    pub(crate) fn ended(&mut self, key: ProcessKey, at: BootClock, status: Option<ExitStatus>) {
         self.living = self.living.saturating_sub(1);
         self.unreaped += 1;
         self.detail.moves();
@@ -230,15 +229,15 @@ impl State {
         }
     }
 
-    pub(super) const fn reaped(&mut self) {
+    pub(crate) const fn reaped(&mut self) {
         self.unreaped = self.unreaped.saturating_sub(1);
     }
 
-    pub(super) const fn ran_out_of_memory(&mut self) {
+    pub(crate) const fn ran_out_of_memory(&mut self) {
         self.out_of_memory = true;
     }
 
-    pub(super) fn add(&mut self, program: ToolName, used: &Totals) {
+    pub(crate) fn add(&mut self, program: ToolName, used: &Totals) {
         self.totals.add(used);
         self.window.add(used);
         self.disk_unseen |= used.disk.is_none();
@@ -252,11 +251,11 @@ impl State {
         };
     }
 
-    pub(super) fn tool_started(&mut self, program: ToolName) {
+    pub(crate) fn tool_started(&mut self, program: ToolName) {
         self.tool(program).processes += 1;
     }
 
-    pub(super) fn process_peak(&mut self, program: ToolName, peak: PeakMemory) {
+    pub(crate) fn process_peak(&mut self, program: ToolName, peak: PeakMemory) {
         let tool = self.tool(program);
         tool.peak_memory = tool.peak_memory.max(Some(peak.bytes));
         // An upper bound is taken only while nothing better was seen.
@@ -283,14 +282,14 @@ impl State {
     }
 
     /// Counts a live process's memory towards this pass.
-    pub(super) fn holds(&mut self, own: Bytes, shared: Bytes) {
+    pub(crate) fn holds(&mut self, own: Bytes, shared: Bytes) {
         self.now_anon = self.now_anon.saturating_add(own);
         // Processes of one step mostly share the same segments: counted once.
         self.now_shared = self.now_shared.max(shared);
     }
 
     /// Ends a pass. The step's cgroup is read where anything can have come to it.
-    pub(super) fn pass(
+    pub(crate) fn pass(
         &mut self,
         at: BootClock,
         since: &Since,

@@ -6,36 +6,30 @@ use ebb_telemetry::heartbeat::{Coverage, Usage};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, Share};
 
-use super::sockets::Traffic;
+use crate::interval::processes::Side;
+use crate::interval::sockets::Traffic;
 use crate::kernel::Totals;
-
-/// Whose use it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Workload,
-    Background,
-}
 
 /// What lies between two passes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Since {
+pub(crate) struct Since {
     /// The time in which passes were left out, because next to nothing ran; it is first.
-    pub(super) quiet: Duration,
+    pub(crate) quiet: Duration,
     /// The rest of it.
-    pub(super) gap: Duration,
+    pub(crate) gap: Duration,
     /// The CPU time of all that ran in the rest, where that is known.
     busy: Option<CpuTime>,
 }
 
 impl Since {
     /// All of the time.
-    pub(super) fn whole(&self) -> Duration {
+    pub(crate) fn whole(&self) -> Duration {
         self.quiet.saturating_add(self.gap)
     }
 
     /// Divides a step's CPU time between the quiet time and the rest, which gets what it can
     /// have had at most: next to nothing ran in the quiet time.
-    pub(super) fn divided(&self, cpu: CpuTime) -> [(Duration, CpuTime); 2] {
+    pub(crate) fn divided(&self, cpu: CpuTime) -> [(Duration, CpuTime); 2] {
         let lately = match self.busy {
             Some(busy) if !self.quiet.is_zero() => cpu.min(busy),
             _ => cpu,
@@ -47,8 +41,8 @@ impl Since {
 
 /// Counters since the interval began.
 #[derive(Debug)]
-pub(super) struct Tally {
-    pub(super) start: BootClock,
+pub(crate) struct Tally {
+    pub(crate) start: BootClock,
     last_pass: BootClock,
     quiet: Duration,
     covered: Duration,
@@ -56,9 +50,9 @@ pub(super) struct Tally {
     background: Used,
     events: u64,
     disk_unseen: bool,
-    pub(super) traffic: Traffic,
+    pub(crate) traffic: Traffic,
     /// The kernel does not tell of births and ends.
-    pub(super) sampled: bool,
+    pub(crate) sampled: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -69,7 +63,7 @@ struct Used {
 }
 
 impl Tally {
-    pub(super) fn new(start: BootClock) -> Self {
+    pub(crate) fn new(start: BootClock) -> Self {
         Self {
             start,
             last_pass: start,
@@ -85,7 +79,7 @@ impl Tally {
     }
 
     /// The one that follows it.
-    pub(super) fn next(&self, start: BootClock) -> Self {
+    pub(crate) fn next(&self, start: BootClock) -> Self {
         let mut next = Self::new(start);
         next.traffic.watched = self.traffic.watched;
         next.sampled = self.sampled;
@@ -99,7 +93,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, side: Side, used: &Totals) {
+    pub(crate) fn add(&mut self, side: Side, used: &Totals) {
         let sum = self.side(side);
         sum.cpu = sum.cpu.saturating_add(used.cpu);
         match used.disk {
@@ -113,25 +107,25 @@ impl Tally {
         }
     }
 
-    pub(super) fn started(&mut self, side: Side) {
+    pub(crate) fn started(&mut self, side: Side) {
         self.side(side).started += 1;
     }
 
     /// A process counted on one side turned out to be of the other.
-    pub(super) fn changed_side(&mut self, from: Side, to: Side) {
+    pub(crate) fn changed_side(&mut self, from: Side, to: Side) {
         let old = self.side(from);
         old.started = old.started.saturating_sub(1);
         self.side(to).started += 1;
     }
 
-    pub(super) const fn event(&mut self) {
+    pub(crate) const fn event(&mut self) {
         self.events += 1;
     }
 
     /// Notes a pass of the iterator and tells what lies between it and the one before.
     /// A longer time than `expected` is seen only that far: the machine slept,
     /// or the probe did.
-    pub(super) fn pass(
+    pub(crate) fn pass(
         &mut self,
         at: BootClock,
         busy: Option<CpuTime>,
@@ -143,7 +137,7 @@ impl Tally {
     }
 
     /// Notes a pass that was left out.
-    pub(super) fn leave_out(&mut self, at: BootClock, expected: Duration) {
+    pub(crate) fn leave_out(&mut self, at: BootClock, expected: Duration) {
         let gap = self.moment(at, expected);
         self.quiet += gap;
     }
@@ -156,7 +150,7 @@ impl Tally {
     }
 
     /// What each side used; `network` is the node's sum.
-    pub(super) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
+    pub(crate) fn usage(&self, network: Option<Bytes>) -> (Usage, Usage) {
         let usage = |used: &Used, network| Usage {
             cpu: Some(used.cpu),
             disk: (!self.disk_unseen).then_some(used.disk),
@@ -172,7 +166,7 @@ impl Tally {
     }
 
     /// GPUs are asked elsewhere.
-    pub(super) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
+    pub(crate) fn coverage(&self, end: BootClock, lost: u64, network: Option<Bytes>) -> Coverage {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let whole = end.since(self.start).unwrap_or_default();
         let seen = Share::of(nanos(self.covered), nanos(whole)).unwrap_or(Share::NONE);

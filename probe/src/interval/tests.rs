@@ -5,9 +5,20 @@ mod quiet;
 use ebb_telemetry::step::{Handed, MemorySource, StepEnd, StepKind, TaskState};
 use ebb_telemetry::units::{CpuTime, MilliCores, Share};
 
+use std::time::Duration;
+
 use super::*;
+use crate::cgroup::Paths;
+use crate::cgroup::reading::Reading;
+use crate::interval::aggregator::Fold;
+use crate::kernel::{
+    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
+    TaskSample,
+};
 use crate::kernel::{Comm, DiskBytes, Finer, Resident, Totals};
 use crate::label::{self, Asker, Refusal};
+use crate::rules::Rules;
+use ebb_telemetry::units::Bytes;
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 const TASK_CGROUP: CgroupId = CgroupId(9);

@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::{Heartbeat, NodeDetail};
 use ebb_telemetry::step::{StepBatch, StepDetail, StepKind, StepUsage};
-use ebb_wire::{EncodeError, MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
+use ebb_wire::EncodeError;
+use ebb_wire::{MAX_GPUS, MAX_HEARTBEATS, MAX_STEPS_A_HEARTBEAT, MAX_TOOLS_A_STEP};
 
 /// What was left out of a message because it was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,7 +9,8 @@ use ebb_probe::config::Cloud;
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::heartbeat::Heartbeat;
 use ebb_telemetry::identity::{BootId, NodeId, ProbeStart};
-use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
+use ebb_wire::MAX_HEARTBEATS;
+use ebb_wire::{encode_heartbeats, encode_steps};
 use jiff::Timestamp;
 use tokio::time::Instant;
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use ebb_telemetry::units::Bytes;
-use ebb_workflows::export as text;
+use ebb_workflows::export;
+use ebb_workflows::export::request;
 
 const TUNE_MORE: &str = "\
 Examples:
@@ -107,11 +108,11 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    pub(crate) fn options(&self) -> text::TextOptions {
-        text::TextOptions {
+    pub(crate) fn options(&self) -> export::TextOptions {
+        export::TextOptions {
             retry: match self.with_retry {
-                true => text::RetryPolicy::Replaced,
-                false => text::RetryPolicy::Unchanged,
+                true => request::RetryPolicy::Replaced,
+                false => request::RetryPolicy::Unchanged,
             },
         }
     }
@@ -145,8 +146,8 @@ pub(crate) enum TuneFormat {
 
 impl TuneFormat {
     /// The text that it is; `None` for what only the terminal has.
-    pub(crate) fn text(self) -> Option<text::Form> {
-        use text::Form;
+    pub(crate) fn text(self) -> Option<export::Form> {
+        use ebb_workflows::export::Form;
         Some(match self {
             Self::Table | Self::Json => return None,
             Self::Nextflow => Form::Nextflow,

@@ -10,12 +10,13 @@ use ebb_model::advice::node::NodeAdvice;
 use ebb_report::zone::Zone;
 
 use ebb_telemetry::tags::PIPELINE_TAG;
-use ebb_workflows::export::{self as text, GroupSubject};
+use ebb_workflows::export::GroupSubject;
 use serde_json::{Value, json};
 
 use crate::args::{Form, TuneFormat};
 use crate::output::{self, Outcome};
 use ebb_report::{group_text, step_advice};
+use ebb_workflows::export;
 
 /// Names that are told where one is not there.
 const TOLD: usize = 20;
@@ -76,7 +77,7 @@ fn write_texts(
     report: &Report,
     what: &str,
     wanted: &[&GroupAdvice],
-    (text, form): (text::Form, &Form),
+    (text, form): (export::Form, &Form),
 ) -> Result<()> {
     let mut texts = Vec::new();
     for group in wanted {

@@ -21,7 +21,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::{GET_COST, GET_COST_WITH_RESOURCES};
 use crate::ports::{BillSource, CloudError, CloudResult};

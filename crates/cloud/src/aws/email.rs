@@ -6,7 +6,7 @@ use aws_sdk_sesv2::types::{
     Body, Content, Destination, EmailContent, ListManagementOptions, Message, MessageHeader,
 };
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::{GET_SES_ACCOUNT, SEND_EMAIL};
 use crate::ports::{CloudResult, Email, Mailer};

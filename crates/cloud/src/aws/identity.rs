@@ -4,8 +4,9 @@ use aws_config::imds;
 use aws_config::provider_config::ProviderConfig;
 use ebb_telemetry::identity::{AccountId, IdentityError, NodeId, Region};
 
+use super::config::AwsConfig;
+use super::config::transport;
 use super::error::cloud_error;
-use super::{AwsConfig, transport};
 use crate::http::chain;
 use crate::permissions::GET_CALLER_IDENTITY;
 use crate::ports::{CloudError, CloudResult, bounded};

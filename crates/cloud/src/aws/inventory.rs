@@ -21,6 +21,7 @@ mod batch;
 mod ecs;
 mod instances;
 mod jobs;
+mod region_part;
 mod storage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +37,11 @@ use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 
-use super::AwsConfig;
+use self::region_part::{Clients, Part, gap};
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::DESCRIBE_REGIONS;
-use crate::ports::{CloudError, CloudResult, InventorySource, bounded};
+use crate::ports::{CloudError, CloudResult, InventorySource};
 
 /// The inventory of the account that the credentials belong to.
 #[derive(Debug, Clone)]
@@ -192,92 +194,6 @@ fn name_controllers(inventory: &mut Inventory) {
     for instance in inventory.instances.values_mut() {
         let owner = batch.controller_of(&instance.id);
         instance.controller = owner.or_else(|| controller_from_tags(&instance.tags));
-    }
-}
-
-/// Clients of one region.
-#[derive(Debug, Clone)]
-struct Clients {
-    region: Region,
-    ec2: aws_sdk_ec2::Client,
-    batch: aws_sdk_batch::Client,
-    ecs: aws_sdk_ecs::Client,
-}
-
-impl Clients {
-    fn new(config: &AwsConfig, region: &Region) -> Self {
-        Self {
-            region: region.clone(),
-            ec2: client!(aws_sdk_ec2, config, region),
-            batch: client!(aws_sdk_batch, config, region),
-            ecs: client!(aws_sdk_ecs, config, region),
-        }
-    }
-}
-
-/// What one kind of call answered, and what it did not.
-#[derive(Debug)]
-struct Part<T> {
-    found: Vec<T>,
-    refused: Vec<CloudError>,
-}
-
-impl<T> Default for Part<T> {
-    fn default() -> Self {
-        Self {
-            found: Vec::new(),
-            refused: Vec::new(),
-        }
-    }
-}
-
-impl<T> Part<T> {
-    fn absorb(&mut self, other: Self) {
-        self.found.extend(other.found);
-        self.refused.extend(other.refused);
-    }
-
-    /// Takes in what was understood; what was not is a gap of its own.
-    fn take(&mut self, operation: &str, read: Result<T, String>) {
-        match read {
-            Ok(found) => self.found.push(found),
-            Err(message) => self.refused.push(unreadable(operation, &message)),
-        }
-    }
-
-    /// The refusal, when there was nothing but that.
-    fn silent(&self) -> Option<&CloudError> {
-        self.refused.first().filter(|_| self.found.is_empty())
-    }
-
-    fn into_found(self, region: &Region, gaps: &mut Vec<Gap>) -> Vec<T> {
-        gaps.extend(self.refused.iter().map(|error| gap(region, error)));
-        self.found
-    }
-}
-
-fn unreadable(operation: &str, message: &str) -> CloudError {
-    CloudError::Failed {
-        operation: operation.to_owned(),
-        message: bounded(message),
-    }
-}
-
-fn gap(region: &Region, error: &CloudError) -> Gap {
-    let (operation, reason) = match error {
-        CloudError::Denied { operation, message } => (operation, format!("denied: {message}")),
-        CloudError::Failed { operation, message } => (operation, message.clone()),
-        CloudError::Missing { operation, what } => (operation, format!("{what} does not exist")),
-        CloudError::Conflict { operation, what } => (operation, format!("{what} was changed")),
-    };
-    let denied = match error {
-        CloudError::Denied { operation, .. } => Some(operation.clone()),
-        _ => None,
-    };
-    Gap {
-        scope: format!("{region}: {operation}"),
-        reason,
-        denied,
     }
 }
 

@@ -19,7 +19,7 @@ use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::Timestamp;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
 use crate::http;

@@ -10,10 +10,11 @@ use aws_sdk_organizations::types::{Account, AccountState, AccountStatus};
 use ebb_model::visibility_gap::{ALL_ACCOUNTS, Gap, Refused};
 use ebb_telemetry::identity::AccountId;
 
+use super::Caller;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use super::{AwsBill, AwsInventory, AwsMarkets, AwsMetrics};
-use super::{AwsConfig, Caller};
 #[cfg(all(feature = "inventory", feature = "metrics", feature = "bill"))]
 use crate::accounts::{Accounts, Member};
 use crate::http::chain;

@@ -21,7 +21,7 @@ use ebb_telemetry::identity::{NodeId, Region};
 use ebb_telemetry::units::Share;
 use jiff::{SignedDuration, Timestamp};
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
 use crate::permissions::GET_METRIC_DATA;

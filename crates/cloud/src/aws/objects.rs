@@ -8,7 +8,7 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, Object as Entry, ObjectIdentifier};
 use aws_types::service_config::ServiceConfigKey;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use super::time::timestamp;
 use crate::permissions::{DELETE_OBJECT, GET_OBJECT, LIST_BUCKET, PUT_OBJECT};

@@ -7,7 +7,7 @@ use ebb_model::inventory::second_opinion::{Adviser, SecondOpinion};
 use ebb_telemetry::identity::Region;
 use ebb_telemetry::money::Usd;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::{GET_EC2_RECOMMENDATIONS, LIST_RECOMMENDATIONS};
 use crate::ports::{CloudError, CloudResult};

@@ -16,7 +16,7 @@ use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use serde_json::Value;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::GET_PRODUCTS;
 use crate::ports::{CloudError, CloudResult, PriceSource, bounded};

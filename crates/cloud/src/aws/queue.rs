@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
 };
 use jiff::Timestamp;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::{DELETE_MESSAGE, RECEIVE_MESSAGE, SEND_MESSAGE};
 use crate::ports::{CloudError, CloudResult, Queue, Received, bounded};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use aws_sdk_secretsmanager::Client;
 
-use super::AwsConfig;
+use super::config::AwsConfig;
 use super::error::cloud_error;
 use crate::permissions::GET_SECRET_VALUE;
 use crate::ports::{CloudError, CloudResult, Secrets};

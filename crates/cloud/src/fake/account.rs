@@ -12,7 +12,7 @@ use ebb_model::visibility_gap::Gap;
 use ebb_telemetry::identity::{NodeId, Region};
 use jiff::Timestamp;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::ports::{
     BillSource, CloudError, CloudResult, InventorySource, METRICS_PER_FAMILY, METRICS_PER_NODE,
     MetricsSource, NodeMetrics, period_seconds,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Shared;
+use super::shared::Shared;
 
 /// A clock that stands still until it is moved.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use ebb_model::inventory::spot_market::{Markets, SpotWish};
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::UsdPerHour;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::ports::{CloudError, CloudResult, MarketSource, PriceSource};
 
 /// A price list by region, and machine types that all of those regions know; a region that

@@ -7,7 +7,8 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{FakeClock, Shared};
+use super::FakeClock;
+use super::shared::Shared;
 use crate::ports::{
     CloudError, CloudResult, Etag, Listed, Object, Objects, PutIf, PutOptions, too_large,
 };

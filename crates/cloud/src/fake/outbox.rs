@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::ports::{Chat, ChatPost, ChatSearch, CloudResult, Email, Events, Mailer, Topic};
 
 /// Keeps every email.

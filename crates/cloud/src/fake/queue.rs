@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{FakeClock, Shared};
+use super::FakeClock;
+use super::shared::Shared;
 use crate::ports::{CloudError, CloudResult, MAX_MESSAGE_BYTES, Queue, Received};
 
 /// A message in the fake queue.

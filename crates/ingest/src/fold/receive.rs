@@ -9,7 +9,8 @@ use ebb_node_state::fleet_state::FleetState;
 use ebb_telemetry::arrival::Placed;
 use ebb_telemetry::shard::Shard;
 use ebb_telemetry::step::PlacedStep;
-use ebb_wire::{MAX_OBJECT_BYTES, MAX_STEPS_AN_OBJECT};
+use ebb_wire::MAX_OBJECT_BYTES;
+use ebb_wire::MAX_STEPS_AN_OBJECT;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 

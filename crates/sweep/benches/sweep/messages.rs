@@ -6,7 +6,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use ebb_cloud::ports::Received;
-use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats};
+use ebb_wire::MAX_HEARTBEATS;
+use ebb_wire::encode_heartbeats;
 
 use crate::fleet::{self, MINUTES};
 

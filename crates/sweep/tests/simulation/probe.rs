@@ -10,7 +10,8 @@ use ebb_telemetry::step::resource_usage::StepDetail;
 use ebb_telemetry::step::{Requested, StepBatch, StepEnd, StepId, StepKind, StepUsage};
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
-use ebb_wire::{MAX_HEARTBEATS, encode_heartbeats, encode_steps};
+use ebb_wire::MAX_HEARTBEATS;
+use ebb_wire::{encode_heartbeats, encode_steps};
 use jiff::{SignedDuration, Timestamp};
 
 /// The begin of every simulated week.

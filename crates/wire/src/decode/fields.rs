@@ -3,8 +3,8 @@
 
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
+use crate::contents::allowed;
 use crate::error::DecodeError;
-use crate::message::allowed;
 
 /// A message's fields, taken one after the other in the order of their tags. Each is looked
 /// for where writers have it, which takes a comparison; `order` puts right what has another

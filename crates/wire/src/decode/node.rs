@@ -7,10 +7,10 @@ use ebb_telemetry::heartbeat::{
 };
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores, Share};
 
-use super::fields::{Fields, List};
-use super::text;
+use crate::contents::MAX_GPUS;
+use crate::decode::fields::{Fields, List};
+use crate::decode::values::text;
 use crate::error::DecodeError;
-use crate::message::MAX_GPUS;
 
 pub(super) fn coverage(bytes: &[u8]) -> Result<Coverage, DecodeError> {
     let mut said = Fields::of(bytes);

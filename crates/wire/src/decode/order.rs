@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-use super::fields::{Value, any_field};
+use crate::decode::fields::{Value, any_field};
 use crate::error::DecodeError;
 
 /// What a message is made of.
@@ -133,8 +133,8 @@ impl Shape {
 mod tests {
     use base64_simd::STANDARD;
 
-    use super::super::fields::Fields;
     use super::*;
+    use crate::decode::fields::Fields;
 
     #[test]
     fn whatever_order_fields_have_they_are_read_and_what_is_of_another_kind_is_refused() {
@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(ordered, plain, "every field of it has its place");
             let other = backwards(&plain, &HEARTBEATS);
             assert_ne!(other, plain);
-            let [told, again] = [&plain, &other].map(|bytes| super::super::heartbeats(bytes).ok());
+            let [told, again] = [&plain, &other].map(|bytes| crate::decode::heartbeats(bytes).ok());
             assert!(told.is_some());
             assert_eq!(told, again);
         };

@@ -9,10 +9,10 @@ use ebb_telemetry::step::{
 };
 use ebb_telemetry::units::{Bytes, CpuTime};
 
-use super::fields::{Fields, List};
-use super::{text, text_of};
+use crate::contents::allowed;
+use crate::decode::fields::{Fields, List};
+use crate::decode::values::{text, text_of};
 use crate::error::DecodeError;
-use crate::message::allowed;
 use crate::proto;
 
 /// A state that a later version may have added is taken for `Other`: it is one of

@@ -7,12 +7,13 @@ use ebb_telemetry::step::{
 use ebb_telemetry::time::BootClock;
 use ebb_telemetry::units::{Bytes, CpuTime, MilliCores};
 
-use super::fields::{Fields, List};
-use super::{Room, named, origin, required, resource_usage, sent, text_again, wrong};
-use crate::error::DecodeError;
-use crate::message::{
+use crate::contents::{
     MAX_DECODED_OBJECT_BYTES, MAX_STEPS_AN_OBJECT, MAX_TOOLS_A_STEP, StepObject, allowed,
 };
+use crate::decode::fields::{Fields, List};
+use crate::decode::resource_usage;
+use crate::decode::values::{Room, named, origin, required, sent, text_again, wrong};
+use crate::error::DecodeError;
 use crate::proto;
 
 pub(super) fn steps(bytes: &[u8]) -> Result<StepObject, DecodeError> {

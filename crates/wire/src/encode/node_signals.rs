@@ -3,7 +3,7 @@
 use ebb_telemetry::heartbeat::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 use ebb_telemetry::units::Share;
 
-use super::{name, nanos, number};
+use crate::encode::values::{name, nanos, number};
 use crate::proto;
 
 /// `None` when nothing more is known, as before 1.2.

@@ -6,7 +6,7 @@ use ebb_telemetry::step::{
     StepNetwork, TaskState, Unmoved,
 };
 
-use super::{name, nanos, number};
+use crate::encode::values::{name, nanos, number};
 use crate::proto;
 
 /// `None` for a step of which nothing more is known, as before 1.1.
@@ -140,7 +140,7 @@ impl From<&Opened> for proto::Opened {
         Self {
             arguments: arguments
                 .map(|argument| {
-                    let argument = short(argument, room.min(crate::decode::MAX_TEXT_BYTES));
+                    let argument = short(argument, room.min(crate::contents::MAX_TEXT_BYTES));
                     room -= argument.len();
                     argument
                 })

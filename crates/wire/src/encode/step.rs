@@ -3,7 +3,8 @@
 use ebb_telemetry::arrival::Sent;
 use ebb_telemetry::step::{MemorySource, StepBatch, StepEnd, StepKind, StepUsage, ToolUsage};
 
-use super::{name, number, origin_out, resource_usage};
+use crate::encode::resource_usage;
+use crate::encode::values::{name, number, origin_out};
 use crate::proto;
 
 pub(crate) fn steps(sent: &Sent, batch: &StepBatch) -> proto::Steps {

@@ -12,7 +12,7 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::one_line;
 use ebb_telemetry::step::StepKind;
 
-use super::{Change, mib, nothing, simulated_note};
+use crate::export::request::{Change, mib, nothing, simulated_note};
 
 /// A job definition of one account and region.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +111,7 @@ fn resize(out: &mut String, definition: &Definition<'_>, change: &Change<'_>) {
         change
             .now
             .cores
-            .map(|n| format!("{} vCPU", super::whole(n))),
+            .map(|n| format!("{} vCPU", crate::export::request::whole(n))),
         change.now.memory.map(|n| format!("{} MiB", mib(n))),
     ];
     let now: Vec<String> = now.into_iter().flatten().collect();

@@ -6,8 +6,8 @@ use ebb_model::inventory::instance::Market;
 use ebb_telemetry::origin::Origin;
 use serde_json::{Value, json};
 
-use super::machines::Pool;
-use super::{NoAdvice, cheaper};
+use crate::export::machines::Pool;
+use crate::export::request::{NoAdvice, cheaper};
 
 /// What the console offers for a new environment.
 pub(super) const MAX_VCPUS: u64 = 256;

@@ -6,7 +6,7 @@
 use ebb_telemetry::origin::Origin;
 use serde_json::{Value, json};
 
-use super::machines::Pool;
+use crate::export::machines::Pool;
 
 const TEMPLATE: &str = "REPLACE-WITH-THE-LAUNCH-TEMPLATE";
 

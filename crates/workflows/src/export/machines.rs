@@ -24,7 +24,7 @@ const MAX_TYPES: usize = 40;
 
 /// Machine types to offer together.
 #[derive(Debug)]
-pub(super) struct Pool<'a> {
+pub(crate) struct Pool<'a> {
     pub(super) name: String,
     pub(super) architecture: Architecture,
     pub(super) market: Market,

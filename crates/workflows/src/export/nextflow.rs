@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use ebb_model::advice::step::{NameForm, StepAdvice};
 
-use super::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{Change, RetryPolicy, changes, mib, minutes, nothing, origin_note};
 
 /// Signals that end a task (128 and the signal's number), a reset connection and a failed
 /// file system.

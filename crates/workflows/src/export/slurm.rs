@@ -9,7 +9,7 @@ use std::time::Duration;
 use ebb_model::advice::step::{NameForm, StepAdvice};
 use ebb_telemetry::safe_text::{counted, one_line};
 
-use super::{Change, changes, mib, minutes, nothing, origin_note};
+use crate::export::request::{Change, changes, mib, minutes, nothing, origin_note};
 
 /// The lines of each step, under a comment with its name.
 pub(super) fn slurm(steps: &[StepAdvice]) -> String {

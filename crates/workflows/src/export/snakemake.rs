@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Change, changes, minutes, nothing, origin_note};
+use crate::export::request::{Change, changes, minutes, nothing, origin_note};
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::units::Bytes;
 

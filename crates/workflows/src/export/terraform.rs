@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
-use super::environment::{MAX_VCPUS, kind, strategy};
-use super::machines::Pool;
-use super::{Change, IMAGE, changes, mib, nothing, plain_name, simulated_note, whole};
+use crate::export::environment::{MAX_VCPUS, kind, strategy};
+use crate::export::machines::Pool;
+use crate::export::request::{
+    Change, IMAGE, changes, mib, nothing, plain_name, simulated_note, whole,
+};
 use ebb_model::advice::step::StepAdvice;
 use ebb_telemetry::origin::Origin;
 use ebb_telemetry::safe_text::one_line;

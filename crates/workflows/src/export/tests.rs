@@ -16,7 +16,9 @@ use ebb_telemetry::step::StepKind;
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 
-use super::{Form, GroupSubject, NoAdvice, RetryPolicy, TextOptions, environment_update};
+use crate::export::environment::update as environment_update;
+use crate::export::request::{NoAdvice, RetryPolicy};
+use crate::export::{Form, GroupSubject, TextOptions};
 use crate::testing::{HOSTILE, offers, step};
 
 fn text(form: Form, steps: &[StepAdvice]) -> String {

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use crate::activity_history::ActivityHistory;
 use crate::coverage;
 use crate::facts::Facts;
-use crate::rules::node::idle::idle_time::Quiet;
+use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::idle::keeper::{LastEnds, Patience};
 use crate::rules::node::recurring_idle;
 use crate::rules::node::recurring_idle::Usual;
@@ -162,15 +162,6 @@ pub(crate) fn standby_tag(facts: &Facts<'_>, instance: &Instance) -> Option<Stri
     let mut carried = instance.tags.iter();
     let (key, value) = carried.find(|(key, value)| is_wanted(key, value))?;
     Some(format!("{key}={value}"))
-}
-
-/// What a saving a month may be told from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Projection {
-    /// What was seen goes on for a month.
-    Month,
-    /// Too little was seen for that: the saving is what the window itself cost.
-    WindowOnly,
 }
 
 fn by_probe(

@@ -19,7 +19,8 @@ use ebb_telemetry::units::{Share, Spoken};
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
-use crate::rules::node::{idle, oversized};
+use crate::rules::node::idle;
+use crate::rules::node::oversized;
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 

@@ -22,32 +22,13 @@ use ebb_telemetry::units::Share;
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 use crate::rules::node::idle::by_metrics;
-use crate::rules::node::weekly_pattern::{ALMOST_A_FORTNIGHT, Schedule, many, of};
+use crate::rules::node::weekly_pattern::{Schedule, is_a_fortnight, many, of};
 use crate::rules::node::{idle, recurring_idle};
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
 const KIND: FindingKind = FindingKind::OffHoursNode;
-
-/// Whether almost a fortnight of the node's own life was seen.
-pub(crate) fn is_a_fortnight(
-    facts: &Facts<'_>,
-    instance: &Instance,
-    history: &ActivityHistory<'_>,
-) -> bool {
-    let Some((first, _)) = history.hours.hours().next() else {
-        return false;
-    };
-    // What ran before it was started anew, or under its id before, is not its own.
-    let is_its_own = match (instance.launched_at, history.seen_by) {
-        (Some(at), _) => at <= first,
-        // Whoever exports metrics of a machine knows which one it is.
-        (None, SeenBy::Metrics) => true,
-        (None, SeenBy::Probe) => false,
-    };
-    is_its_own && facts.now.duration_since(first) >= ALMOST_A_FORTNIGHT
-}
 
 /// Judges every running instance with a fortnight's history.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ebb_model::finding::evidence::idle::SeenBy;
 use ebb_model::inventory::instance::{Controller, Instance};
 use ebb_model::policy::gpu_and_hours::HoursPolicy;
 use ebb_node_state::hourly_activity::{WEEK_HOURS, WeekHour};
@@ -10,7 +11,25 @@ use jiff::Timestamp;
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
-use crate::rules::node::off_hours::is_a_fortnight;
+
+/// Whether almost a fortnight of the node's own life was seen.
+pub(crate) fn is_a_fortnight(
+    facts: &Facts<'_>,
+    instance: &Instance,
+    history: &ActivityHistory<'_>,
+) -> bool {
+    let Some((first, _)) = history.hours.hours().next() else {
+        return false;
+    };
+    // What ran before it was started anew, or under its id before, is not its own.
+    let is_its_own = match (instance.launched_at, history.seen_by) {
+        (Some(at), _) => at <= first,
+        // Whoever exports metrics of a machine knows which one it is.
+        (None, SeenBy::Metrics) => true,
+        (None, SeenBy::Probe) => false,
+    };
+    is_its_own && facts.now.duration_since(first) >= ALMOST_A_FORTNIGHT
+}
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 

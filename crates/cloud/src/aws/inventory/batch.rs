@@ -9,7 +9,7 @@ use ebb_telemetry::identity::{AccountId, Region};
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;
-use super::{Clients, Part};
+use super::region_part::{Clients, Part};
 use crate::permissions::{
     DESCRIBE_COMPUTE_ENVIRONMENTS, DESCRIBE_JOB_QUEUES, GET_JOB_QUEUE_SNAPSHOT,
 };

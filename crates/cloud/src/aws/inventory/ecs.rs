@@ -14,7 +14,7 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
-use super::{Clients, Part, unreadable};
+use super::region_part::{Clients, Part, unreadable};
 use crate::permissions::{
     DESCRIBE_CONTAINER_INSTANCES, DESCRIBE_TASKS, LIST_CLUSTERS, LIST_CONTAINER_INSTANCES,
     LIST_TASKS,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
-use super::{Clients, Part};
+use super::region_part::{Clients, Part};
 use crate::permissions::DESCRIBE_INSTANCES;
 
 /// The most that one call describes.

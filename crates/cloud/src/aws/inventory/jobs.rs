@@ -10,7 +10,7 @@ use ebb_model::inventory::batch::job::Job;
 use jiff::Timestamp;
 
 use super::super::error::cloud_error;
-use super::{Clients, Part, unreadable};
+use super::region_part::{Clients, Part, unreadable};
 use crate::permissions::{DESCRIBE_JOBS, LIST_JOBS};
 use crate::turns::in_turns;
 

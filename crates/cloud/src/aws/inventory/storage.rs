@@ -10,7 +10,7 @@ use ebb_telemetry::identity::{AccountId, NodeId, Region};
 
 use super::super::error::cloud_error;
 use super::super::time::timestamp;
-use super::{Clients, Part};
+use super::region_part::{Clients, Part};
 use crate::permissions::{
     DESCRIBE_ADDRESSES, DESCRIBE_IMAGES, DESCRIBE_SNAPSHOTS, DESCRIBE_VOLUMES,
 };

@@ -11,8 +11,10 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Spoken;
 
 use crate::facts::Facts;
-use crate::metric_activity;
+
 use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience};
+
+use crate::metric_activity;
 use crate::rules::node::idle::by_metrics;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
@@ -21,7 +23,7 @@ use crate::rules::verdict::Verdict;
 /// the idle rule says.
 pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
     let series = facts.metrics.get(&instance.id)?;
-    let gpus = by_metrics::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
+    let gpus = metric_activity::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
     let told = || series.points().filter(|point| point.gpu.is_some());
     let (first, last) = (told().next()?, told().next_back()?);
     let since = |from| Duration::try_from(last.end.duration_since(from)).unwrap_or_default();

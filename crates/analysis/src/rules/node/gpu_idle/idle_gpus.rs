@@ -17,6 +17,7 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{Bytes, Share, Spoken};
 
 use crate::facts::Facts;
+
 use crate::rules::node::idle;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::idle::IdleNode;
 use ebb_model::inventory::instance::Instance;
@@ -14,9 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
-use crate::metric_activity::{DAY, MetricActivity, Pause, Signal, WEEK, coverage, holds_back};
-use crate::rules::node::idle::Projection;
-use crate::rules::node::idle::idle_time::Quiet;
+use crate::metric_activity::{
+    DAY, MetricActivity, Pause, Signal, WEEK, coverage, gpus, holds_back, memory_in_use,
+};
+use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::recurring_idle;
 use crate::rules::trace::Questions;
 
@@ -262,13 +262,6 @@ fn covered(
     })
 }
 
-/// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
-pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
-    let spec = facts.catalogue.spec(&instance.instance_type);
-    let by_type = spec.map(TypeSpec::gpu_count);
-    by_type.or_else(|| instance.hardware?.gpus)
-}
-
 /// Hardware that it has and that its metrics say nothing of.
 fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
     let spec = facts.catalogue.spec(&instance.instance_type);
@@ -298,16 +291,6 @@ pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
     }
     let told = series.gpus.filter(|told| *told < gpus)?;
     Some(format!("its agent tells of {told} of its {gpus} GPUs"))
-}
-
-/// The most memory in use, where that is more than a system without work uses.
-pub(crate) fn memory_in_use(
-    facts: &Facts<'_>,
-    series: &MetricSeries,
-    window: Window,
-) -> Option<Share> {
-    let memory = series.most_memory_since(window.from);
-    memory.filter(|memory| *memory >= facts.policy.metrics.memory_floor())
 }
 
 fn reason(

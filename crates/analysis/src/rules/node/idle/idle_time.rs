@@ -6,7 +6,14 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Share;
 
-use crate::rules::node::idle::Projection;
+/// What a saving a month may be told from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Projection {
+    /// What was seen goes on for a month.
+    Month,
+    /// Too little was seen for that: the saving is what the window itself cost.
+    WindowOnly,
+}
 
 /// A quiet time that is long enough and was seen well enough.
 pub(crate) struct Quiet {

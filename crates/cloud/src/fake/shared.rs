@@ -1,0 +1,24 @@
+//! State that clones of a fake share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// State that clones of a fake share.
+#[derive(Debug, Default)]
+pub(super) struct Shared<T>(Arc<Mutex<T>>);
+
+impl<T> Shared<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self(Arc::new(Mutex::new(value)))
+    }
+
+    /// A test that panicked elsewhere must not hide what this one sees.
+    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}

@@ -1,0 +1,108 @@
+//! Values of fields, checked.
+
+use std::str::FromStr;
+
+use ebb_telemetry::arrival::Sent;
+use ebb_telemetry::identity::IdentityError;
+use ebb_telemetry::origin::Origin;
+use ebb_telemetry::time::BootClock;
+
+use crate::contents::MAX_TEXT_BYTES;
+use crate::decode::fields::Fields;
+use crate::decode::{utf8, wall};
+use crate::error::DecodeError;
+use crate::proto;
+
+pub(crate) fn wrong(field: &'static str, problem: impl Into<String>) -> DecodeError {
+    DecodeError::Field {
+        field,
+        problem: problem.into(),
+    }
+}
+
+pub(crate) fn named<T: FromStr<Err = IdentityError>>(
+    field: &'static str,
+    name: &[u8],
+) -> Result<T, DecodeError> {
+    let name = utf8(field, name)?;
+    name.parse()
+        .map_err(|error: IdentityError| wrong(field, error.to_string()))
+}
+
+/// A name of at most so many bytes. Writers clean and cut names; what another wrote is
+/// refused, and with it the step that it names, but nothing else.
+pub(crate) fn text_of(
+    field: &'static str,
+    value: &[u8],
+    max_bytes: usize,
+) -> Result<String, DecodeError> {
+    if value.len() > max_bytes {
+        return Err(wrong(field, format!("more than {max_bytes} bytes")));
+    }
+    let value = utf8(field, value)?;
+    let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if !is_plain && value.chars().any(char::is_control) {
+        return Err(wrong(field, "it holds a control character"));
+    }
+    Ok(value.to_owned())
+}
+
+pub(crate) fn text(field: &'static str, value: &[u8]) -> Result<String, DecodeError> {
+    text_of(field, value, MAX_TEXT_BYTES)
+}
+
+/// The same text as in the heartbeat before was found good there.
+pub(crate) fn text_again(
+    field: &'static str,
+    value: &[u8],
+    before: Option<&String>,
+) -> Result<String, DecodeError> {
+    match before.filter(|before| before.as_bytes() == value) {
+        Some(before) => Ok(before.clone()),
+        None => text(field, value),
+    }
+}
+
+pub(crate) fn required<T>(field: &'static str, value: Option<T>) -> Result<T, DecodeError> {
+    value.ok_or_else(|| wrong(field, "it is missing"))
+}
+
+pub(crate) fn origin(origin: u32) -> Result<Origin, DecodeError> {
+    match proto::Origin::try_from(origin.cast_signed()) {
+        Ok(proto::Origin::Measured) => Ok(Origin::Measured),
+        Ok(proto::Origin::Simulated) => Ok(Origin::Simulated),
+        _ => Err(wrong("origin", format!("{origin} is not known here"))),
+    }
+}
+
+pub(crate) fn sent(bytes: &[u8]) -> Result<Sent, DecodeError> {
+    let mut said = Fields::of(bytes);
+    let told = Sent {
+        boot: named("sent.boot", said.text(1))?,
+        clock: BootClock::from_nanos(said.or_zero(2)),
+        wall: wall("sent.wall_us", said.or_zero(3))?,
+    };
+    said.end(3)?;
+    Ok(told)
+}
+
+/// Memory that is left for what is read.
+pub(crate) struct Room {
+    max: usize,
+    left: usize,
+}
+
+impl Room {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, left: max }
+    }
+
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), DecodeError> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or(DecodeError::TooLarge {
+            what: "the memory of its steps",
+            max: self.max,
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,322 @@
+//! Everything that is known from one interval to the next.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebb_telemetry::heartbeat::node_signals::NodeDetail;
+use ebb_telemetry::step::{PeakMemory, StepUsage};
+use ebb_telemetry::time::BootClock;
+use ebb_telemetry::units::{Bytes, CpuTime};
+
+use crate::cgroup::Paths;
+use crate::cgroup::reading::{Reading, Wanted};
+use crate::interval::accounting::Used;
+use crate::interval::processes::{Entry, Place, Processes, Stage};
+use crate::interval::sockets::Sockets;
+use crate::interval::steps::Steps;
+use crate::interval::tally::Tally;
+use crate::interval::{Interval, PASS_TOLERANCE, TOOLS_WHILE_RUNNING, steps};
+use crate::kernel::{
+    CgroupId, ExitStatus, Extent, Process, ProcessEvent, ProcessKey, Samples, Start, TaskKind,
+    TaskSample,
+};
+use crate::rules::Rules;
+
+/// Everything that is known from one interval to the next.
+#[derive(Debug)]
+pub struct Fold {
+    pub(crate) rules: Rules,
+    pub(crate) paths: Paths,
+    pub(crate) processes: Processes,
+    pub(crate) steps: Steps,
+    pub(crate) sockets: Sockets,
+    pub(crate) tally: Tally,
+    pub(crate) began: BootClock,
+    sample_period: Duration,
+    lost_before: u64,
+    ended: Vec<StepUsage>,
+    /// Processes and samples of processes that were left out for lack of room.
+    pub(crate) left_out: u64,
+}
+
+impl Fold {
+    /// Begins at `now` with what runs already; `start_of` tells what the start of each
+    /// would have said.
+    pub fn begin(
+        rules: Rules,
+        paths: Paths,
+        sample_period: Duration,
+        now: BootClock,
+        running: &[TaskSample],
+        start_of: impl Fn(&Process) -> Start,
+    ) -> Self {
+        let mut fold = Self {
+            rules,
+            paths,
+            processes: Processes::default(),
+            steps: Steps::default(),
+            sockets: Sockets::default(),
+            tally: Tally::new(now),
+            began: now,
+            sample_period,
+            lost_before: 0,
+            ended: Vec::new(),
+            left_out: 0,
+        };
+        // Parents first, so that each is placed before what it started.
+        let mut oldest_first: Vec<&TaskSample> = running.iter().collect();
+        oldest_first.sort_by_key(|sample| sample.process.key.start);
+        for sample in oldest_first {
+            let start = match sample.kind {
+                TaskKind::User => start_of(&sample.process),
+                TaskKind::Kernel => Start::default(),
+            };
+            fold.first_seen(&sample.process, sample.kind, Stage::Executed, &start);
+            fold.account(sample.process.key, &sample.totals, Used::Before);
+            fold.account_finer(sample.process.key, sample.finer.as_ref());
+        }
+        fold
+    }
+
+    /// Takes other rules; they hold for what starts from now on.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// Says that the kernel tells of no births and ends: what a pass meets is all.
+    pub fn only_sampled(&mut self) {
+        self.tally.sampled = true;
+    }
+
+    /// The cgroups in which processes live.
+    pub fn cgroup_ids(&self) -> BTreeSet<CgroupId> {
+        self.processes
+            .iter()
+            .filter_map(|entry| entry.cgroup)
+            .collect()
+    }
+
+    /// The paths of cgroups, to be trimmed by who can look at the disk.
+    pub const fn paths_mut(&mut self) -> &mut Paths {
+        &mut self.paths
+    }
+
+    /// Takes in one event.
+    pub fn event(&mut self, event: ProcessEvent) {
+        self.tally.event();
+        match event {
+            ProcessEvent::SocketEnded(socket) => self.socket_ended(&socket),
+            ProcessEvent::CgroupMade { id, path } => self.paths.learn(id, path),
+            ProcessEvent::Forked(process) => self.forked(&process),
+            ProcessEvent::Executed {
+                process,
+                maxrss_before,
+                start,
+            } => {
+                self.executed(&process, maxrss_before, &start);
+                self.is_of_user(process.key, start.user);
+                self.is_apart(process.key, start.namespaces);
+            }
+            ProcessEvent::Ended {
+                process,
+                at,
+                status,
+                totals,
+                peak,
+                maxrss,
+            } => {
+                let used = self.known(&process, TaskKind::User);
+                self.account(process.key, &totals, used);
+                self.process_ended(process.key, at, Some(status), |entry| {
+                    entry.peak(peak, maxrss)
+                });
+            }
+            ProcessEvent::Reaped {
+                key,
+                at,
+                totals,
+                maxrss,
+                finer,
+            } => {
+                self.account(key, &totals, Used::Since);
+                self.account_finer(key, Some(&finer));
+                // Does nothing unless the end was lost.
+                self.process_ended(key, at, None, |entry| entry.peak(None, maxrss));
+                if let Some(entry) = self.processes.remove(key) {
+                    self.sockets.process_gone(key, entry.place);
+                    if let Some(step) = self.step_of(&entry) {
+                        step.reaped();
+                    }
+                }
+            }
+            ProcessEvent::OutOfMemory { pid } => {
+                if let Some(entry) = self.processes.get(pid).copied()
+                    && let Some(step) = self.step_of(&entry)
+                {
+                    step.ran_out_of_memory();
+                }
+            }
+        }
+    }
+
+    /// Whether there is a step that no pass has seen yet, or whose end the next one tells.
+    pub fn awaits_pass(&self) -> bool {
+        self.steps.await_pass()
+    }
+
+    /// A pass was left out, because next to nothing ran since the last.
+    pub fn leave_out(&mut self, at: BootClock) {
+        self.tally
+            .leave_out(at, self.sample_period * PASS_TOLERANCE);
+    }
+
+    /// Takes in one pass of the iterator, after the events that came before it. `busy` is
+    /// the CPU time of all that ran since the last one was taken or left out, where that is
+    /// known; `read` reads the cgroup at a path, and is asked only of steps that did anything.
+    pub fn pass(
+        &mut self,
+        at: BootClock,
+        busy: Option<CpuTime>,
+        samples: &Samples,
+        read: impl Fn(&str, Wanted) -> Reading,
+    ) {
+        let since = self
+            .tally
+            .pass(at, busy, self.sample_period * PASS_TOLERANCE);
+        for sample in &samples.told {
+            self.sampled(sample);
+        }
+        for pid in &samples.rested {
+            self.rested(*pid);
+        }
+        for pid in &samples.zombies {
+            self.processes.still_zombie(*pid);
+        }
+        match samples.extent {
+            Extent::Whole => {
+                for entry in self.processes.take_vanished() {
+                    self.vanished(&entry, at);
+                }
+            }
+            Extent::Cut => {
+                let unseen = self.processes.end_cut_pass();
+                self.left_out = self.left_out.saturating_add(unseen.max(1));
+            }
+        }
+        for step in self.steps.iter_mut() {
+            step.pass(at, &since, &read);
+        }
+        self.ended.extend(self.steps.take_ended(at));
+    }
+
+    /// Processes, samples of processes and cgroups that were left out for lack of room, since
+    /// the start. They count as lost events.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out.saturating_add(self.paths.left_out())
+    }
+
+    /// The steps that ended since they were last taken.
+    pub fn take_ended(&mut self) -> Vec<StepUsage> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Hands over every step without processes, those too whose last totals are
+    /// still awaited: the end of this program does not wait for them.
+    pub fn take_all_ended(&mut self) -> Vec<StepUsage> {
+        let mut ended = self.take_ended();
+        ended.extend(self.steps.take_all_ended());
+        ended
+    }
+
+    /// Closes the interval, right after a pass, and begins the next. `lost` is
+    /// the kernel's count of events without room since it started, `network` the
+    /// bytes that crossed it in this interval.
+    pub fn close(&mut self, end: BootClock, lost: u64, network: Option<Bytes>) -> Interval {
+        let next = self.tally.next(end);
+        let tally = std::mem::replace(&mut self.tally, next);
+        let (workload, background) = tally.usage(network);
+        let coverage = tally.coverage(end, lost.saturating_sub(self.lost_before), network);
+        self.lost_before = lost;
+        Interval {
+            start: tally.start,
+            end,
+            workload,
+            background,
+            coverage,
+            running: self.steps.running(end, TOOLS_WHILE_RUNNING),
+            detail: NodeDetail {
+                network: tally.traffic.told(),
+                ..NodeDetail::default()
+            },
+        }
+    }
+
+    fn forked(&mut self, process: &Process) {
+        // A pass can be ahead of the ring.
+        if self.processes.exact(process.key).is_none() {
+            self.first_seen(process, TaskKind::User, Stage::Forked, &Start::default());
+        }
+    }
+
+    fn executed(&mut self, process: &Process, maxrss_before: Bytes, start: &Start) {
+        if self.processes.exact(process.key).is_none() {
+            self.first_seen(process, TaskKind::User, Stage::Executed, start);
+        } else {
+            self.replace(process, start);
+        }
+        let tool = self.tool(process, start);
+        let Some(entry) = self.processes.exact(process.key) else {
+            return;
+        };
+        entry.program = process.comm;
+        entry.tool = tool;
+        entry.stage = Stage::Executed;
+        entry.maxrss_before = maxrss_before;
+        entry.sampled_peak = None;
+        let entry = *entry;
+        if let Some(step) = self.step_of(&entry) {
+            step.tool_started(entry.tool);
+        }
+    }
+
+    fn process_ended(
+        &mut self,
+        key: ProcessKey,
+        at: BootClock,
+        status: Option<ExitStatus>,
+        peak: impl FnOnce(&Entry) -> PeakMemory,
+    ) {
+        let Some(entry) = self.processes.exact(key) else {
+            return;
+        };
+        if entry.stage == Stage::Ended {
+            return;
+        }
+        let before = *entry;
+        entry.stage = Stage::Ended;
+        if let Some(step) = self.step_of(&before) {
+            if before.stage == Stage::Forked {
+                step.tool_started(before.tool);
+            }
+            step.process_peak(before.tool, peak(&before));
+            step.ended(key, at, status);
+        }
+    }
+
+    /// A process is gone and its end was not told.
+    pub(crate) fn vanished(&mut self, entry: &Entry, at: BootClock) {
+        if let Some(step) = self.step_of(entry) {
+            if entry.stage != Stage::Ended {
+                step.ended(entry.key, at, None);
+            }
+            step.reaped();
+        }
+    }
+
+    pub(crate) fn step_of(&mut self, entry: &Entry) -> Option<&mut steps::State> {
+        match entry.place {
+            Place::Step(number) => self.steps.get_mut(number),
+            Place::Background(_) => None,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Files and addresses of a step, which a node reports only where its owner asks for it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use ebb_telemetry::step::resource_usage;
+
+use crate::rules::Rules;
+
+/// Files of a step that are told from each other at most.
+const MAX_FILES: usize = 1_024;
+
+/// What of it a step has.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    pub(crate) arguments: Option<Vec<String>>,
+    /// Of the paths, so that one file that stays open counts once.
+    known: HashSet<u64>,
+    files: BTreeMap<String, u64>,
+    left_out: u64,
+}
+
+impl Opened {
+    /// Adds an open file; `rules` mask the names in its path.
+    pub(crate) fn file(&mut self, path: &str, depth: u8, rules: &Rules) {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        let file = hasher.finish();
+        if self.known.contains(&file) {
+            return;
+        }
+        let cut = rules.shown_path(cut(path, depth));
+        let has_room =
+            self.files.len() < resource_usage::Opened::MAX_PATHS || self.files.contains_key(&cut);
+        if self.known.len() >= MAX_FILES
+            || !has_room
+            || cut.len() > resource_usage::Opened::MAX_PATH_BYTES
+        {
+            self.left_out += 1;
+            return;
+        }
+        self.known.insert(file);
+        *self.files.entry(cut).or_default() += 1;
+    }
+
+    /// As it is told; `None` when there is nothing.
+    pub(crate) fn told(&self) -> Option<Box<resource_usage::Opened>> {
+        let told = resource_usage::Opened {
+            arguments: self.arguments.clone().unwrap_or_default(),
+            files: self.files.clone(),
+            files_left_out: self.left_out,
+        };
+        (told != resource_usage::Opened::default()).then(|| Box::new(told))
+    }
+}
+
+/// A path up to so many of its parts.
+pub(crate) fn cut(path: &str, depth: u8) -> &str {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let end = ends.skip(1).nth(usize::from(depth).saturating_sub(1));
+    &path[..end.unwrap_or(path.len())]
+}
