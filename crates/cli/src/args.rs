@@ -1,4 +1,4 @@
-//! What the program can be told, and the help that says so.
+//! Arguments of the program and their help.
 
 mod catalog;
 mod findings;
@@ -25,13 +25,14 @@ pub(crate) use tune::{
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0  done, whatever was found
-  1  failed: something could not be read or written, or a check of doctor is missing
-  2  the command line is wrong
-  3  waste was found, with `scan` or `tune --exit-code` only";
+  0  success, with or without findings
+  1  failure: a read or write failed, or a check of `doctor` failed
+  2  invalid command line
+  3  findings exist (`scan` and `tune` with --exit-code only)";
 
-/// Finds compute that runs, is billed, and does nothing. Reads and advises only:
-/// it never starts, stops or changes anything.
+/// Find idle and oversized cloud compute, and what to do about it
+///
+/// Ebb reads and advises. It never starts, stops or changes a resource.
 #[derive(Debug, Parser)]
 #[command(name = "ebb", version, after_help = EXIT_STATUS)]
 pub(crate) struct Args {
@@ -44,63 +45,62 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Look at an account once and say what is wasted
+    /// Scan an account once and report waste
     ///
-    /// Credentials, profile and endpoints are those of the AWS command line. Nothing
-    /// has to be deployed. Without a probe's word idleness is judged on CloudWatch
-    /// metrics, which is weaker evidence, and the report says so.
+    /// Uses the credentials, profile and endpoints of the AWS CLI. Needs no
+    /// deployment. Without a probe, idle nodes are found by CloudWatch metrics,
+    /// which is weaker evidence; the report says so.
     Scan(ScanArgs),
-    /// Show what a deployment found; dismiss or snooze a finding
+    /// List the findings of a deployment; dismiss or snooze a finding
     Findings(FindingsArgs),
-    /// Fold what probes put into an object store, judge it, and tell people
+    /// Process probe data from an object store, evaluate it, send notifications
     Sweep(SweepArgs),
-    /// Say what each step should ask for, as a table or as text to paste
+    /// Recommend a request for each step, as a table or as engine configuration
     Tune(TuneArgs),
-    /// Advise on requests from Nextflow, Snakemake or Slurm records, without a probe
+    /// Recommend requests from Nextflow, Snakemake or Slurm records
     Import(ImportArgs),
-    /// Answer from a report over HTTP on this machine, as the deployed API does
+    /// Serve the API of a deployment from a report, on this machine
     Serve(ServeArgs),
-    /// Say what is missing for a scan and for the probe, with the line that mends it
+    /// Check what a scan and the probe need, and show how to fix it
     Doctor(DoctorArgs),
     /// Check a policy file, or show the thresholds
     Policy(PolicyArgs),
-    /// Show machine types and their prices, or renew the prices of a deployment
+    /// Show machine types and prices; refresh the prices of a deployment
     Catalog(CatalogArgs),
 }
 
 const SCAN_MORE: &str = "\
 Examples:
-  ebb scan --demo                                an account that is kept in the program
+  ebb scan --demo                                the built-in demo account
   ebb scan --region eu-central-1                 your account, one region
   ebb scan --profile research --output waste.html
   ebb scan --format csv --no-bill > waste.csv
   ebb scan --owner ana --min-saving 50           findings of one owner, from $50 a month
   ebb scan --kind idle_node --tag team=genomics
-  ebb scan --demo --explain i-0b7d3f5a9c1e2d406  why that node is called idle, or not
+  ebb scan --demo --explain i-0b7d3f5a9c1e2d406  how this node was evaluated
   ebb scan --gcp my-project --price-per-hour 0.35
-  ebb scan --gcp my-project --billing bill.csv   prices by Google's billing export, see below
+  ebb scan --gcp my-project --billing bill.csv   prices from the billing export, see below
   ebb scan --metrics fleet.csv --price-per-hour 0.35
-  ebb scan --exit-code --output waste.json       a check in CI: status 3 when there is waste
+  ebb scan --exit-code --output waste.json       in CI: exit status 3 if findings exist
 
-Metrics of your own (--metrics): a CSV file with a row for each machine and sample. Columns:
-  timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required; either
-                    end of the sample; rows of 30 minutes and more count for both
+Own metrics (--metrics): a CSV file with one row for each machine and sample. Columns:
+  timestamp         RFC 3339 (2026-09-01T00:05:00Z) or seconds since 1970; required; start or
+                    end of the sample; a sample of 30 minutes or more counts for both
   resource_id       the machine; required
-  cpu_pct           CPU of the whole machine, 0 to 100: the highest, else the average
-  memory_pct        memory in use, 0 to 100, without caches
+  cpu_pct           CPU use of the whole machine, 0 to 100: the maximum, else the average
+  memory_pct        memory in use without caches, 0 to 100
   net_in_bytes, net_out_bytes, disk_read_bytes, disk_write_bytes
-                    bytes since the row before
+                    bytes since the previous row
   instance_type, region
-                    an EC2 type and its region, for prices and smaller types
+                    EC2 type and region, for prices and smaller types
   simulated         true if a generator made the row
-A field may be empty: its value is then unknown. A line that cannot be read is named and left
-out. No machine is called idle without CPU and network. Two weeks of rows show working hours,
-nightly jobs and weekends; with less, confidence is lower and a saving counts only the time
-that the rows cover.
+An empty field is unknown. Lines that cannot be read are listed and skipped. A machine needs CPU
+and network values to be reported as idle. Two weeks of rows show working hours, nightly jobs
+and weekends. With less, confidence is lower, and a saving counts only the time of the rows.
 
-The bill of Google Cloud (--billing): rows of the billing export to BigQuery, as JSON of a row a
-line or as CSV, of a fortnight. The detailed export names instances; without it days are told,
-and no prices. What has no price by the bill has the one that you state, else none.
+Bill of Google Cloud (--billing): two weeks of the billing export to BigQuery, as JSON lines or
+CSV. Only the detailed export names instances; other exports show costs by day and no prices. An
+instance without a billed price has the price of --price-per-hour or of the policy.
   bq query --nouse_legacy_sql --format=csv --max_rows=1000000 '
     SELECT service.description AS service_description,
       TIMESTAMP_TRUNC(usage_start_time, DAY) AS usage_start_time,
@@ -111,58 +111,57 @@ and no prices. What has no price by the bill has the one that you state, else no
     WHERE usage_start_time > TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 15 DAY)
     GROUP BY 1, 2, 3, 4, 5' > bill.csv
 
-What it costs: CloudWatch charges $0.01 for 1,000 metrics. A running instance takes 7, and 7
-more the first time for 14 days by the hour (metrics.history_days); with CPU credits 2 more,
-with a CloudWatch agent 1 for memory and 2 a GPU, which are listed at the price of a metric a
-page;
-Cost Explorer charges $0.01 a page. At most metrics.paid_calls_usd_micros_a_day of the
-policy is spent, $1 by default. All else is free.
+Cost of a scan: CloudWatch charges $0.01 for 1,000 metrics. Each running instance needs 7
+metrics. The first scan needs 7 more for 14 days of history (metrics.history_days), 2 more for
+CPU credits, and with a CloudWatch agent 1 for memory and 2 a GPU. Listing these agent metrics
+costs one metric a page. Cost Explorer charges $0.01 a page. A scan spends at most
+metrics.paid_calls_usd_micros_a_day of the policy, $1 by default. All other calls are free.
 
 Exit status:
-  0  done, whatever was found (see --exit-code)
-  1  failed
-  2  the command line is wrong
-  3  waste was found, with --exit-code only";
+  0  success, with or without findings
+  1  failure
+  2  invalid command line
+  3  findings exist (with --exit-code only)";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SCAN_MORE)]
 pub(crate) struct ScanArgs {
-    /// Scan the account that is kept in the program: offline, simulated, always the same
+    /// Scan the built-in demo account: offline, simulated, always the same
     #[arg(long, conflicts_with = "profile")]
     pub(crate) demo: bool,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
-    /// Do not ask CloudWatch, which is charged for
+    /// Do not read CloudWatch metrics, which AWS charges for
     #[arg(long)]
     pub(crate) no_metrics: bool,
-    /// Look at a project of Google Cloud instead, with the credentials of its tools
+    /// Scan a Google Cloud project, with application default credentials
     #[arg(long, value_name = "PROJECT", conflicts_with_all = ["demo", "profile"])]
     pub(crate) gcp: Option<String>,
-    /// What it is billed: a file of its billing export, as JSON lines or CSV
+    /// Billing export of the project, as JSON lines or CSV
     #[arg(long, value_name = "FILE", requires = "gcp", conflicts_with_all = ["demo", "metrics"])]
     pub(crate) billing: Option<PathBuf>,
-    /// Where a simulator plays its APIs, without credentials
+    /// Endpoint of a simulator, used without credentials
     #[arg(long, value_name = "URL", requires = "gcp", hide = true, value_parser = endpoint)]
     pub(crate) gcp_endpoint: Option<String>,
-    /// Evaluate machines on metrics of your own instead: a CSV file, see below
+    /// Evaluate machines from a CSV file of metrics, see below
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with_all = ["demo", "gcp", "no_metrics", "region", "profile", "no_bill"]
     )]
     pub(crate) metrics: Option<PathBuf>,
-    /// What an hour of each machine costs in dollars, where the policy states no price
+    /// Price of each machine per hour in USD, if the policy has none
     #[arg(long, value_name = "USD", value_parser = price, conflicts_with = "demo")]
     pub(crate) price_per_hour: Option<UsdPerHour>,
-    /// Prices that `ebb catalog refresh --file FILE` keeps, instead of the built-in ones
+    /// Price file of `ebb catalog refresh --file` [default: built-in prices]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["demo", "gcp", "metrics"])]
     pub(crate) catalog: Option<PathBuf>,
-    /// A policy file instead of the default thresholds
+    /// Policy file [default: built-in thresholds]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Explain how one resource was evaluated: any id or name in the report
+    /// Explain how one resource was evaluated; takes any id or name of the report
     #[arg(long, value_name = "NAME")]
     pub(crate) explain: Option<String>,
     /// Format [default: derived from the extension of --output; otherwise table]
@@ -171,14 +170,14 @@ pub(crate) struct ScanArgs {
     /// Write the report to a file
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// End with status 3 when waste was found
+    /// Exit with status 3 if findings exist
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
 
 /// Which findings are shown.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Filters, which may be given again")]
+#[command(next_help_heading = "Filters (repeatable)")]
 pub(crate) struct SelectArgs {
     /// Show findings of this owner; `-` for those without an owner
     #[arg(long, value_name = "NAME")]
@@ -209,19 +208,19 @@ impl SelectArgs {
 /// Which account, and what of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AccountArgs {
-    /// A region to look at; may be given again [default: all that are enabled]
+    /// Region to scan; repeatable [default: all enabled regions]
     #[arg(long, value_name = "REGION", value_parser = region)]
     pub(crate) region: Vec<Region>,
-    /// Accounts to look at too: their ids parted by commas, or `organization`
+    /// More accounts to scan: comma-separated ids, or `organization`
     #[arg(long, value_name = "ACCOUNTS")]
     pub(crate) accounts: Option<String>,
-    /// The role that is assumed in each of them
+    /// Role to assume in each of these accounts
     #[arg(long, value_name = "NAME", default_value = "ebb-member")]
     pub(crate) account_role: String,
-    /// A profile of the AWS configuration file
+    /// Profile of the AWS configuration file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Do not ask Cost Explorer, which is charged for; list prices are used
+    /// Do not read Cost Explorer, which AWS charges for; use list prices
     #[arg(long)]
     pub(crate) no_bill: bool,
 }
@@ -356,23 +355,23 @@ Examples:
   ebb doctor account --region eu-central-1 --profile research
   ebb doctor machine --format json
 
-It tries the read calls that a scan makes, and reads a few files of this machine. Asking
-Cost Explorer costs $0.01 a page, asking CloudWatch less than $0.0001 a region.
+The command makes the read calls of a scan, and reads a few files of this machine. Cost
+Explorer charges $0.01 a page, CloudWatch less than $0.0001 a region.
 
 Exit status:
-  0  nothing is missing
-  1  something is missing, or the program failed
-  2  the command line is wrong";
+  0  all checks passed
+  1  a check failed, or the program failed
+  2  invalid command line";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = DOCTOR_MORE)]
 pub(crate) struct DoctorArgs {
-    /// What to look at [default: both]
+    /// What to check [default: both]
     #[arg(value_enum)]
     pub(crate) about: Option<About>,
     #[command(flatten)]
     pub(crate) account: AccountArgs,
-    /// How the checks are written
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: DoctorFormat,
 }
@@ -401,19 +400,19 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Read a policy file as a sweep does, and show what then holds
+    /// Validate a policy file and show the resulting thresholds
     Check {
-        /// The policy file
+        /// Policy file
         file: PathBuf,
     },
-    /// Show what differs between two policy files, or one and the defaults
+    /// Compare two policy files, or one file with the defaults
     Diff {
-        /// The policy file, or the older of two
+        /// Policy file, or the older of two files
         old: PathBuf,
-        /// The newer one
+        /// Newer policy file
         new: Option<PathBuf>,
     },
-    /// Show the default thresholds, as a file to start from
+    /// Print the default thresholds as a policy file
     Show,
 }
 

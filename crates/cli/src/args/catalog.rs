@@ -1,4 +1,4 @@
-//! What `catalog` can be told.
+//! Arguments of `catalog`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use ebb_telemetry::money::UsdPerHour;
 
 const MORE: &str = "\
 Examples:
-  ebb catalog show                                  what us-east-1 sells, cheapest first
+  ebb catalog show                                  machine types of us-east-1, cheapest first
   ebb catalog show m5.xlarge                        one type, in every region
   ebb catalog show --region eu-central-1 --min-vcpus 16 --min-memory-gib 64 --arch arm64
   ebb catalog show --gpu T4 --format json
@@ -17,13 +17,13 @@ Examples:
   ebb catalog show m5.xlarge --bucket ebb-123456789012-eu-central-1
   ebb catalog refresh --file prices.json && ebb scan --catalog prices.json
 
-Prices are of Linux on demand in shared tenancy, in dollars an hour. Those that are built
-in are of the day that is shown. A sweep asks AWS's Price List once a week, for Fargate, storage
-and addresses too, and EC2 about machine types that are there and not built in. `refresh` asks
-for all of it at once, and for spot prices, which AWS charges nothing for, and keeps the answers
-in the lake; the next sweep and the API go by them where they are younger. It needs
-pricing:GetProducts, ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and s3:GetObject
-and s3:PutObject on lake/catalogue/* of the bucket.";
+Prices are on-demand prices of Linux with shared tenancy, in USD per hour. The output shows the
+date of built-in prices. A sweep reads the AWS Price List once a week, also for Fargate, storage
+and addresses, and reads machine types that are not built in from EC2. `refresh` reads all of
+these at once, and Spot prices. AWS does not charge for these calls. `refresh` stores the result in
+the lake. The next sweep and the API use stored prices that are newer than the built-in ones. It
+needs pricing:GetProducts, ec2:DescribeInstanceTypes, ec2:DescribeSpotPriceHistory, and
+s3:GetObject and s3:PutObject on lake/catalogue/* of the bucket.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
@@ -34,45 +34,45 @@ pub(crate) struct CatalogArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
-    /// Show one machine type, or those that fit
+    /// Show one machine type, or all types that match the filters
     Show(ShowArgs),
-    /// Ask AWS what they have and what it sells them for now, and keep that
+    /// Read current machine types and prices from AWS and store them
     Refresh(RefreshArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct ShowArgs {
-    /// A machine type, such as m5.xlarge
+    /// Machine type, such as m5.xlarge
     #[arg(value_name = "TYPE")]
     pub(crate) name: Option<String>,
-    /// The region whose prices are shown [default: all for one type, else us-east-1]
+    /// Region of the prices [default: all for one type, else us-east-1]
     #[arg(long, value_name = "REGION", value_parser = super::region)]
     pub(crate) region: Option<Region>,
-    /// Only of this family, such as m5
+    /// Show types of this family, such as m5
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     pub(crate) family: Option<String>,
-    /// Only for programs of this kind
+    /// Show types of this processor architecture
     #[arg(long, value_enum, conflicts_with = "name")]
     pub(crate) arch: Option<Arch>,
-    /// Only with so many vCPUs or more
+    /// Show types with at least this many vCPUs
     #[arg(long, value_name = "N", conflicts_with = "name")]
     pub(crate) min_vcpus: Option<u32>,
-    /// Only with so much memory or more
+    /// Show types with at least this much memory
     #[arg(long, value_name = "GIB", conflicts_with = "name")]
     pub(crate) min_memory_gib: Option<u64>,
-    /// Only with GPUs whose name holds this, such as T4
+    /// Show types with a GPU whose name contains this, such as T4
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     pub(crate) gpu: Option<String>,
-    /// Only up to so many dollars an hour on demand
+    /// Show types up to this on-demand price per hour
     #[arg(long, value_name = "USD", value_parser = super::price, conflicts_with = "name")]
     pub(crate) max_price: Option<UsdPerHour>,
-    /// At most so many types
+    /// Show at most this many types
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) place: Place,
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: super::DoctorFormat,
 }
@@ -80,26 +80,26 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct RefreshArgs {
-    /// A region to ask about; may be given again [default: all that are enabled]
+    /// Region to read; repeatable [default: all enabled regions]
     #[arg(long, value_name = "REGION", value_parser = super::region)]
     pub(crate) region: Vec<Region>,
     #[command(flatten)]
     pub(crate) place: Place,
 }
 
-/// Where refreshed prices are kept.
+/// Where refreshed prices are stored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// The deployment's bucket, as Terraform's output names it
+    /// Bucket of the deployment (Terraform output `bucket`)
     #[arg(long, value_name = "NAME")]
     pub(crate) bucket: Option<String>,
-    /// The bucket's region
+    /// Region of the bucket
     #[arg(long, value_name = "REGION", value_parser = super::region, requires = "bucket")]
     pub(crate) bucket_region: Option<Region>,
-    /// A file instead of a bucket
+    /// File to use instead of a bucket
     #[arg(long, value_name = "FILE", conflicts_with = "bucket")]
     pub(crate) file: Option<PathBuf>,
-    /// A profile of the AWS configuration file
+    /// Profile of the AWS configuration file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What `findings` can be told.
+//! Arguments of `findings`.
 
 use clap::Subcommand;
 
@@ -14,8 +14,8 @@ Examples:
   ebb findings dismiss idle_address/eu-central-1/eipalloc-0abc --reason 'in a partner'\\''s firewall' --bucket …
   ebb findings reopen idle_node/eu-central-1/i-0abc --bucket …
 
-The next sweep takes it up. It needs s3:GetObject on reports/* and decisions/* of the
-bucket, and s3:PutObject on decisions/*; nothing else is changed.";
+A decision takes effect with the next sweep. The command needs s3:GetObject on reports/* and
+decisions/* of the bucket, and s3:PutObject on decisions/*. It changes nothing else.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
@@ -26,15 +26,15 @@ pub(crate) struct FindingsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FindingsCommand {
-    /// Show the findings of the newest report, and what decisions set aside
+    /// List the findings of the newest report, and dismissed and snoozed ones
     List(BucketArgs),
-    /// Nobody is to hear of it again
+    /// Stop all notifications about a finding
     Dismiss(DecideArgs),
-    /// Nobody is to hear of it until some day
+    /// Stop notifications about a finding until a date
     Snooze(DecideArgs),
-    /// Take a decision back
+    /// Withdraw a decision
     Reopen {
-        /// The finding's id
+        /// Id of the finding
         id: String,
         #[command(flatten)]
         at: BucketArgs,
@@ -44,25 +44,25 @@ pub(crate) enum FindingsCommand {
 /// Which deployment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BucketArgs {
-    /// The deployment's bucket, as Terraform's output names it
+    /// Bucket of the deployment (Terraform output `bucket`)
     #[arg(long, value_name = "NAME")]
     pub(crate) bucket: String,
-    /// The bucket's region
+    /// Region of the bucket
     #[arg(long, value_name = "REGION", value_parser = super::region)]
     pub(crate) region: Option<Region>,
-    /// A profile of the AWS configuration file
+    /// Profile of the AWS configuration file
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DecideArgs {
-    /// The finding's id, as the report has it: kind/region/resource, or kind/account/region/name
+    /// Id of the finding as in the report: kind/region/resource
     pub(crate) id: String,
-    /// Why
+    /// Reason of the decision
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// A day through whose end in UTC it holds, or a time
+    /// Last day of the decision (UTC, inclusive), or a time
     #[arg(long, value_name = "DAY", value_parser = until)]
     pub(crate) until: Option<Timestamp>,
     #[command(flatten)]

@@ -1,45 +1,45 @@
-//! What `ebb sweep` can be told.
+//! Arguments of `sweep`.
 
 use std::path::PathBuf;
 
 const MORE: &str = "\
 Examples:
-  ebb sweep --lake file:///srv/ebb          a folder that probes write into, shared or not
-  ebb sweep --lake s3://bucket/ebb          S3, or by AWS_ENDPOINT_URL what speaks like it
+  ebb sweep --lake file:///srv/ebb          a folder that the probes write to
+  ebb sweep --lake s3://bucket/ebb          S3, or a compatible store (AWS_ENDPOINT_URL)
   ebb sweep --lake gs://bucket/ebb          Google Cloud Storage
 
 Probes write there with `ebb-probe run --sink`. State, lake, policy (config/policy.toml) and
-reports (reports/latest/) lie there too. Machines are those that probes tell of; the policy
-states what an hour of them costs:
+reports (reports/latest/) are stored there too. The sweep knows only machines with a probe. The
+policy states their price per hour:
   [[prices]]
   node = \"rack3-*\"
   usd_micros_per_hour = 350000
 
-or --billing, or EBB_BILLING in the environment, names a file of Google's billing export
-(ebb scan --help says how).
+For Google Cloud, --billing or EBB_BILLING names a file of the billing export (see `ebb scan
+--help`).
 
-People are told when something is new, grew or ended, if the environment says where:
-  EBB_SLACK_WEBHOOK_URL          the incoming webhook
+The sweep sends notifications about new, grown and resolved findings to these channels:
+  EBB_SLACK_WEBHOOK_URL          incoming webhook of Slack
   EBB_EVENTS_WEBHOOK             signed CloudEvents: {\"url\": \"https://…\", \"key\": \"whsec_…\"}
-  EBB_EMAIL_FROM, EBB_EMAIL_TO   by Amazon SES, with the environment's credentials
+  EBB_EMAIL_FROM, EBB_EMAIL_TO   email through Amazon SES, with the credentials of AWS
 
-infra/ebb-sweep.timer runs it every five minutes. What it did is printed as JSON.
+infra/ebb-sweep.timer runs the command every five minutes. It prints a summary as JSON.
 
 Exit status:
-  0  done, whatever was found
-  1  failed; nothing is lost, the next sweep takes it up
-  2  the command line is wrong";
+  0  success, with or without findings
+  1  failure; nothing is lost, and the next sweep continues
+  2  invalid command line";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct SweepArgs {
-    /// The place, as a URL
+    /// URL of the folder or bucket
     #[arg(long, value_name = "URL")]
     pub(crate) lake: String,
-    /// What machines of Google Cloud are billed: a file of its billing export
+    /// Billing export of Google Cloud, as JSON lines or CSV
     #[arg(long, value_name = "FILE")]
     pub(crate) billing: Option<PathBuf>,
-    /// A policy file instead of the place's own
+    /// Policy file [default: config/policy.toml of --lake]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What `tune` and `import` can be told.
+//! Arguments of `tune`, `serve` and `import`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,16 @@ use ebb_workflows::export::request;
 
 const TUNE_MORE: &str = "\
 Examples:
-  ebb tune --demo                                an account that is kept in the program
-  ebb tune --report report.json                  what a sweep or `ebb scan` wrote
+  ebb tune --demo                                the built-in demo account
+  ebb tune --report report.json                  a report of a sweep or of `ebb scan`
   ebb tune --report report.json variant-call --format batch | sh
   ebb tune --report report.json --format nextflow > tuned.config
   ebb tune --report report.json pipeline rnaseq
   ebb tune --report report.json environment align --format batch-environment
   ebb tune --report report.json node i-0a3c5e7f9b1d2e468
 
-A run belongs to the pipeline that the tag ebb:pipeline of its job or machine names, or
-its launcher.
+The pipeline of a run is the tag ebb:pipeline of its job or machine, else the pipeline of its
+launcher.
 
 nextflow, snakemake, slurm and batch write steps whose request should change. Nextflow and
 Snakemake ask for more memory and time at each retry. The pipeline's own retry policy
@@ -35,29 +35,29 @@ file for each. batch-environment of an environment is the input of
 Replace each value that begins with REPLACE-WITH.
 
 Exit status:
-  0  done, whatever was found (see --exit-code)
-  1  failed
-  2  the command line is wrong
-  3  a step asks for far more than it needs, with --exit-code only";
+  0  success
+  1  failure
+  2  invalid command line
+  3  a step requests far more than it needs (with --exit-code only)";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = TUNE_MORE)]
 pub(crate) struct TuneArgs {
-    /// Only steps of this name; or pipeline, environment or node, of which NAME is one
+    /// Step name; or the word pipeline, environment or node, followed by NAME
     #[arg(value_name = "STEP")]
     pub(crate) step: Option<String>,
-    /// The pipeline, the compute environment, or the node's id
+    /// Name of the pipeline or compute environment, or id of the node
     #[arg(value_name = "NAME", requires = "step")]
     pub(crate) name: Option<String>,
     /// Use the built-in demo account: offline, simulated, always the same
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Report as JSON, of a sweep or of `ebb scan --output report.json`
+    /// JSON report of a sweep or of `ebb scan --output report.json`
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// End with status 3 when a step asks for far more than it needs
+    /// Exit with status 3 if a step requests far more than it needs
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -93,13 +93,13 @@ impl ServeArgs {
     }
 }
 
-/// How advice is written.
+/// Output of recommendations.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Form {
-    /// How it is written
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub(crate) format: TuneFormat,
-    /// Write it to a file, or to DIR/ one file for each JSON input of the AWS CLI
+    /// Write to a file; with DIR/ one file for each JSON input of the AWS CLI
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Nextflow: also replace which failures are retried, and how often
@@ -169,8 +169,8 @@ Examples:
   ebb serve --report report.json --port 8080
   curl http://127.0.0.1:8080/v1/steps
 
-It listens on 127.0.0.1 only and prints where; interrupt it to end it. What is dismissed
-or snoozed here is kept until then; a deployment keeps it for its sweeps.";
+The server listens on 127.0.0.1 only and prints its address. Stop it with Ctrl-C. Decisions made
+here last until then; a deployment stores them for its sweeps.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_MORE)]
@@ -178,10 +178,10 @@ pub(crate) struct ServeArgs {
     /// Use the built-in demo account: offline, simulated, always the same
     #[arg(long)]
     pub(crate) demo: bool,
-    /// Report as JSON, of a sweep or of `ebb scan --output report.json`
+    /// JSON report of a sweep or of `ebb scan --output report.json`
     #[arg(long, value_name = "FILE", conflicts_with = "demo")]
     pub(crate) report: Option<PathBuf>,
-    /// The port; 0 for any that is free
+    /// Port; 0 for any free port
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
 }
@@ -206,9 +206,9 @@ workflows that you trust, in the folder in which you run snakemake. It may take 
 With --format snakemake, a rule that the Snakefile does not have is an error.
 
 Exit status:
-  0  done
-  1  a file could not be used, or no task could be read
-  2  the command line is wrong";
+  0  success
+  1  a file could not be read, or no task was found
+  2  invalid command line";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORT_MORE)]
@@ -216,10 +216,10 @@ pub(crate) struct ImportArgs {
     /// Nextflow traces, Snakemake benchmark files, or sacct output; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Who wrote them [default: derived from their first line]
+    /// Format of the files [default: derived from their first line]
     #[arg(long, value_enum)]
     pub(crate) kind: Option<ImportKind>,
-    /// How benchmark files are named, with {rule} for the rule's name
+    /// Name pattern of benchmark files, with {rule} for the rule name
     #[arg(long, value_name = "PATTERN")]
     pub(crate) benchmark_pattern: Option<String>,
     /// Snakefile of the benchmark files; Snakemake executes it to parse it
@@ -228,7 +228,7 @@ pub(crate) struct ImportArgs {
     /// Program snakemake, or its Python [default: snakemake on the PATH]
     #[arg(long, value_name = "PROGRAM", requires = "snakefile")]
     pub(crate) snakemake: Option<PathBuf>,
-    /// Advise for tasks that read this much, such as 12GiB, where that explains the need
+    /// Recommend for tasks that read this much, such as 12GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) input: Option<Bytes>,
     /// Order of the steps
@@ -248,9 +248,9 @@ pub(crate) enum StepOrder {
     Saving,
     /// By name
     Name,
-    /// The most core hours asked for first
+    /// The most requested core hours first
     Cpu,
-    /// The most memory hours asked for first
+    /// The most requested memory hours first
     Memory,
     /// The most hours lost by failures first
     Failures,
