@@ -1,5 +1,5 @@
-//! Which process belongs to what: background, or a step of the workload. Pure;
-//! who asks keeps the answers. The forms of cgroup paths stand in [`path`].
+//! Classifies processes: background, or part of a task of the workload. Pure; the caller stores the
+//! results. [`path`] contains the formats of cgroup paths.
 
 pub mod arguments;
 mod launcher;
@@ -13,64 +13,65 @@ use self::script::Script;
 use crate::kernel::{ProcessKey, TaskKind, WorkFolder};
 use crate::rules::{Children, Class, MASKED, Rules, Subject};
 
-/// What a process belongs to.
+/// The class of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// It keeps the node running; what it starts follows its rule.
+    /// The process is background; the value gives the class of its children.
     Background(Children),
-    /// It is part of a step.
+    /// The process is part of a task.
     Step(Step),
 }
 
-/// A step as its first process names it.
+/// A task as its first process identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// Which step.
+    /// The identity of the task.
     pub id: StepId,
-    /// What a person would call it.
+    /// A name for people.
     pub name: String,
-    /// The cgroup that holds all of it and nothing else; `None` when it has none.
+    /// The cgroup that contains exactly this task; `None` if it has none.
     pub cgroup: Option<String>,
-    /// The run that started it; `None` when nothing here tells.
+    /// The run that started the task; `None` if it is unknown.
     pub run: Option<RunName>,
 }
 
-/// The process that started another.
+/// The process that started another process.
 #[derive(Debug, Clone, Copy)]
 pub struct Parent<'a> {
-    /// Who it is.
+    /// Identity of the process.
     pub key: ProcessKey,
-    /// The name of its program.
+    /// Name of the program.
     pub program: &'a str,
 }
 
-/// What is known of a process when it is placed.
+/// The known facts about a process when it is classified.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Who it is.
+    /// Identity of the process.
     pub key: ProcessKey,
-    /// Program or kernel thread.
+    /// User process or kernel thread.
     pub kind: TaskKind,
-    /// The name of its program.
+    /// Name of the program.
     pub program: &'a str,
-    /// What its program runs, if that is an interpreter and it is known.
+    /// The script that an interpreter runs; `None` for other programs and if it is unknown.
     pub script: Option<&'a Script>,
-    /// Its cgroup's path; `None` when unknown.
+    /// The path of its cgroup; `None` if unknown.
     pub cgroup: Option<&'a str>,
-    /// Set when its program is the start of a Nextflow task.
+    /// The work directory, if the program is the start of a Nextflow task.
     pub work_folder: Option<&'a WorkFolder>,
-    /// Who started it; `None` when that has ended.
+    /// The parent process; `None` if it has ended.
     pub parent: Option<Parent<'a>>,
-    /// Where it stood before, or else where its parent stands; `None` when
-    /// neither is known.
+    /// The previous class of the process, or else the class of its parent; `None` if neither is
+    /// known.
     pub inherited: Option<&'a Placement>,
 }
 
-/// Places a process.
+/// Classifies a process.
 ///
-/// A cgroup that a rule or a container names decides; then a Nextflow task's
-/// start, or a shell of Snakemake's; then the step it was born into. Only what no step holds is judged by
-/// its program, and what no rule knows is the root of a tree of its own.
+/// The first of these decides: a cgroup that a rule or a container runtime names; the start of a
+/// Nextflow task or of a Snakemake shell; the task of the parent. For a process outside all tasks,
+/// the rules for its program decide. A program without a rule becomes the root of a new process
+/// tree.
 pub fn place(facts: &Facts<'_>, rules: &Rules) -> Placement {
     if facts.kind == TaskKind::Kernel || facts.key.pid == 1 {
         return Placement::Background(Children::Judged);
@@ -216,20 +217,20 @@ mod tests {
         const TASK: &str = "0123456789abcdef0123456789abcdef";
         let in_task = format!("/ecs/{TASK}/c");
         let task = format!("EcsTask {TASK}");
-        // A container's cgroup decides, whatever was inherited and whatever runs.
+        // The cgroup of a container decides, regardless of the inherited class and the program.
         check(case("python3", &in_task, Some(background())), &task);
         check(case("sshd", &in_task, None), &task);
         check(
             case("sh", &in_task, Some(born_in(StepKind::Tree, "1@1"))),
             &task,
         );
-        // A known daemon is background, and so is what it forks before its exec.
+        // A known daemon is background, and so are its forks before their exec.
         check(
             case("sshd", "/system.slice/ssh.service", None),
             "background",
         );
         check(case("dockerd", "/", Some(background())), "background");
-        // What a daemon starts is judged by itself.
+        // A process that a daemon starts is classified by its own program.
         check(case("bash", "/", Some(background())), "Tree 7@5");
         check(
             case(
@@ -243,7 +244,7 @@ mod tests {
             case("myd", "/system.slice/myd.service", Some(background())),
             "Service myd.service",
         );
-        // A step keeps what is born into it, daemons too.
+        // A task keeps the processes that it starts, including daemons.
         check(
             case("cron", "/", Some(born_in(StepKind::Tree, "1@1"))),
             "Tree 1@1",
@@ -257,7 +258,7 @@ mod tests {
             ),
             "Session 3",
         );
-        // A unit's process that moves to another unit goes with it.
+        // A process that moves to another systemd unit belongs to that unit.
         check(
             case("x", "/system.slice/run-1.scope", Some(session)),
             "Service run-1.scope",
@@ -288,7 +289,7 @@ mod tests {
         );
         check_task("/", "NextflowTask ab/cdef0123");
         check_task("/slurm/uid_0/job_5", "SlurmJob 5");
-        // Its children stay in it although the session's cgroup says otherwise.
+        // Its children stay in the Nextflow task, although the cgroup is that of the session.
         let inherited = Some(born_in(StepKind::NextflowTask, "ab/cdef0123"));
         check(
             case(
@@ -300,7 +301,7 @@ mod tests {
         );
     }
 
-    /// A run is the launcher's process, and is told only where that started the step.
+    /// A run is the process of the launcher, and is known only if the launcher started the task.
     #[test]
     fn the_run_of_a_step_is_the_launcher_that_started_it() {
         let check = |parent: Option<&str>, program: &str, nextflow: bool, expect: &str| {
@@ -347,7 +348,7 @@ mod tests {
         check(Some("snakemake"), "python3.12", false, "Session");
         check(Some("cwltool"), "bwa", false, "Tree of cwltool 4@5");
         check(Some("_toil_worker"), "sh", false, "Tree of toil 4@5");
-        // What cwltool itself asks.
+        // A process that cwltool itself starts.
         check(Some("cwltool"), "node", false, "Session");
         check(Some("bash"), "bash", false, "Session");
     }

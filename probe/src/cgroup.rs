@@ -1,5 +1,5 @@
-//! The cgroup tree that stands for processes: where it is mounted, and which
-//! path an id has. What a cgroup holds and allows is read in [`reading`].
+//! The cgroup tree that identifies tasks: its mount point, and the path of each id. [`reading`]
+//! reads the usage and limits of a cgroup.
 
 pub mod reading;
 
@@ -16,12 +16,12 @@ use crate::kernel_file;
 /// Why no cgroup tree was found.
 #[derive(Debug, Error)]
 pub enum CgroupError {
-    /// A file of the kernel's could not be read.
+    /// A kernel file could not be read.
     #[error("{path} could not be read")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The hierarchy with the memory controller is not mounted.
@@ -29,31 +29,31 @@ pub enum CgroupError {
     NotMounted,
 }
 
-/// Which interface a tree has.
+/// The cgroup interface of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
-    /// One tree a controller.
+    /// One tree for each controller.
     V1 {
         /// The number of the memory controller's hierarchy.
         memory_hierarchy: u32,
-        /// Where the CPU controller is mounted, if it is.
+        /// The mount point of the CPU controller; `None` if it is not mounted.
         cpu_mount: Option<PathBuf>,
     },
-    /// One tree for all.
+    /// One tree for all controllers.
     V2,
 }
 
-/// The tree that holds the memory controller.
+/// The tree with the memory controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// The mount point.
     pub mount: PathBuf,
-    /// Its interface.
+    /// The interface version.
     pub version: Version,
 }
 
 impl Hierarchy {
-    /// Finds it on this machine.
+    /// Finds the tree on this machine.
     pub fn find() -> Result<Self, CgroupError> {
         let read = |path: &str| {
             kernel_file::read(path).map_err(|source| CgroupError::Read {
@@ -65,7 +65,7 @@ impl Hierarchy {
     }
 
     fn from_texts(cgroups: &str, mounts: &str) -> Result<Self, CgroupError> {
-        // 6.12 and later leave controllers without a v1 tree out of the table.
+        // Linux 6.12 and later omit controllers without a v1 tree from the table.
         let memory_hierarchy = cgroups
             .lines()
             .find_map(|line| line.strip_prefix("memory")?.split_whitespace().next())
@@ -100,7 +100,7 @@ impl Hierarchy {
         Ok(Self { mount, version })
     }
 
-    /// What the kernel half is told: 0 for v2.
+    /// The hierarchy number for the eBPF programs: 0 for v2.
     pub const fn memory_hierarchy(&self) -> u32 {
         match self.version {
             Version::V1 {
@@ -138,14 +138,14 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// How many paths are kept before those of removed cgroups are let go.
+/// Number of paths above which the paths of removed cgroups are dropped.
 const KEPT_PATHS: usize = 8_192;
 /// Limit of known paths, about 5 MB: a user who can create cgroups can create 100,000 a minute.
 /// Processes of an unknown cgroup stay with the step of their parent.
 const MAX_PATHS: usize = 32_768;
 
-/// Which path each cgroup id has: those found at the start, and those told of by
-/// the kernel since, so that a path is known even after its cgroup is gone.
+/// The path of each cgroup id: paths found at the start, and paths that the kernel reported since.
+/// So a path is known even after its cgroup was removed.
 #[derive(Debug, Default)]
 pub struct Paths {
     by_id: HashMap<CgroupId, String>,
@@ -153,7 +153,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Reads the whole tree. A folder that goes away meanwhile is left out.
+    /// Reads the whole tree. A directory that is removed meanwhile is left out.
     pub fn scan(hierarchy: &Hierarchy) -> Self {
         let mut paths = Self::default();
         let mut waiting = vec![hierarchy.mount.clone()];
@@ -170,7 +170,7 @@ impl Paths {
         paths
     }
 
-    /// Takes in what the kernel told of a new cgroup.
+    /// Adds a new cgroup that the kernel reported.
     pub fn learn(&mut self, id: CgroupId, path: String) {
         if self.by_id.len() >= MAX_PATHS && !self.by_id.contains_key(&id) {
             self.left_out = self.left_out.saturating_add(1);
@@ -184,12 +184,12 @@ impl Paths {
         self.left_out
     }
 
-    /// The path; `None` when the id was never told.
+    /// The path; `None` if the id was never reported.
     pub fn get(&self, id: CgroupId) -> Option<&str> {
         self.by_id.get(&id).map(String::as_str)
     }
 
-    /// Lets go of removed cgroups when many are kept, except those in use.
+    /// If many paths are stored, drops those of removed cgroups that are not in use.
     pub fn trim(&mut self, hierarchy: &Hierarchy, in_use: &BTreeSet<CgroupId>) {
         if self.by_id.len() > KEPT_PATHS {
             self.by_id
@@ -253,7 +253,7 @@ mod tests {
             V1_MOUNTS,
             Some(("/sys/fs/cgroup/memory", v1)),
         );
-        // A hybrid host, where v2 holds the controller.
+        // A hybrid host with the memory controller in v2.
         check(
             "cpu\t2\t9\t1\nmemory\t0\t88\t1",
             V1_MOUNTS,

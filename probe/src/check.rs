@@ -1,4 +1,4 @@
-//! Says what this machine lacks for the probe, each with the line that mends it.
+//! Reports which requirements of the probe this machine lacks, with a line on how to fix each.
 
 use std::fmt;
 use std::fs;
@@ -16,20 +16,20 @@ use crate::node;
 use crate::rules::kept;
 use crate::rules::source::{Found, SourceError};
 
-/// What was found about one thing.
+/// The result for one requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It is there; the words say what.
+    /// The requirement is met; the text gives details.
     Good(String),
-    /// The probe runs without it and sees less.
+    /// The probe runs without it and observes less.
     Less(String),
     /// The probe does not run without it.
     Lacks(String),
-    /// It could not be looked at because of another thing that lacks.
+    /// It could not be checked because another requirement is not met.
     Skipped(&'static str),
 }
 
-/// One line of the answer.
+/// One line of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     what: &'static str,
@@ -37,7 +37,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// True when the probe does not run because of it.
+    /// True if the probe does not run because of this requirement.
     pub const fn is_bad(&self) -> bool {
         matches!(self.finding, Finding::Lacks(_))
     }
@@ -59,10 +59,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// What happens without the kernel half.
+/// The consequence of missing eBPF programs.
 const SAMPLED: &str = "procfs is sampled, which misses short processes";
 
-/// Looks at everything.
+/// Checks all requirements.
 pub async fn all(config_path: &Path) -> Vec<Line> {
     let mut lines = vec![rights(), types()];
     let ready = lines.iter().all(|line| !line.is_less());
@@ -121,8 +121,8 @@ fn rights() -> Line {
     }
 }
 
-/// The capabilities that are asked for and not there; `None` when they cannot be
-/// told. `CAP_SYS_ADMIN` holds the first two, as before 5.8.
+/// The required capabilities that the process lacks; `None` if they cannot be determined.
+/// `CAP_SYS_ADMIN` includes the first two, as before Linux 5.8.
 ///
 /// Source: `include/uapi/linux/capability.h`.
 fn missing_rights(status: &str) -> Option<Vec<&'static str>> {
@@ -232,7 +232,7 @@ fn network() -> Line {
     good("network", names.join(", "))
 }
 
-/// By a file of its own: a probe that runs has the spool open.
+/// Writes a separate file, because a running probe has the spool open.
 fn spool(config: &Config) -> Line {
     let folder = &config.spool_dir;
     let file = folder.join("check");
@@ -252,8 +252,8 @@ fn spool(config: &Config) -> Line {
     }
 }
 
-/// The queue is tried by a message without heartbeats, which the sweep takes and
-/// forgets: nothing less tells whether this node may send.
+/// Sends a message without heartbeats to the queue, which the sweep discards. Only this shows
+/// whether the node may send.
 async fn cloud(config: &Config) -> Vec<Line> {
     let Connected {
         run,

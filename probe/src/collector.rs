@@ -1,5 +1,5 @@
-//! Drives what tells of processes: drains its events, takes passes, and closes intervals.
-//! When that happens is the caller's business.
+//! Drives the source of process data: drains its events, runs scans, and closes intervals. The
+//! caller decides when.
 
 mod quiet;
 mod source;
@@ -26,24 +26,24 @@ use crate::node;
 use crate::pressure::Stalls;
 use crate::rules::Rules;
 
-/// Why collecting did not begin.
+/// Why collection did not start.
 #[derive(Debug, Error)]
 pub enum CollectorError {
-    /// The first pass.
+    /// The first scan failed.
     #[error(
         "the running processes cannot be listed; `ebb-probe check` says what this machine lacks"
     )]
     Kernel(#[from] KernelError),
-    /// The runtime.
+    /// The runtime failed.
     #[error("the kernel's events cannot be waited for")]
     Wait(#[source] io::Error),
 }
 
-/// Interpreters that are asked what they run from one pass to the next: each takes two
-/// files of procfs. Those beyond go by their own name.
+/// Maximum number of interpreters between two scans whose script is read; each takes two procfs
+/// files. Further interpreters keep their own name.
 const MOST_LOOKS: u32 = 200;
 
-/// Adds what an interpreter runs, while it is there to be asked.
+/// Adds the script of an interpreter while the process still exists.
 fn named(mut event: ProcessEvent, looks: &mut u32) -> ProcessEvent {
     if let ProcessEvent::Executed { process, start, .. } = &mut event
         && *looks > 0
@@ -55,7 +55,7 @@ fn named(mut event: ProcessEvent, looks: &mut u32) -> ProcessEvent {
     event
 }
 
-/// What tells of processes, and all that is known through it.
+/// The source of process data, and all data collected from it.
 pub struct Collector {
     source: Source,
     hierarchy: Hierarchy,
@@ -66,26 +66,26 @@ pub struct Collector {
     fold: Fold,
     looks: u32,
     opened: Opened,
-    /// Lost kernel events since the start, as last read.
+    /// Kernel events lost since the start, as last read.
     lost: u64,
 }
 
-/// What is told only where it is switched on; nothing by default.
+/// Data that is reported only if the configuration enables it; none by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opened {
-    /// The arguments of each step's first process.
+    /// The arguments of each task's first process.
     pub arguments: bool,
-    /// The files that steps have open, their paths cut to so many parts; 0 for none.
+    /// Number of path segments to which the paths of open files are cut; 0 disables this.
     pub files_depth: u8,
 }
 
-/// Open files that are looked at in a pass: each takes a call or two.
+/// Maximum number of open files in a scan; each takes one or two system calls.
 const MOST_FILES: usize = 2_000;
 
 impl Collector {
-    /// Loads the kernel half, or else samples procfs, and begins an interval with what
-    /// runs already, told apart by the cgroups of `hierarchy`. A pass is expected
-    /// every `sample_period`.
+    /// Loads the eBPF programs, or else samples procfs. Starts an interval with the running
+    /// processes, which are identified by the cgroups of `hierarchy`. Scans are expected every
+    /// `sample_period`.
     pub fn start(
         hierarchy: Hierarchy,
         rules: Rules,
@@ -94,7 +94,7 @@ impl Collector {
         let mut source = Source::open(&hierarchy)?;
         let began = node::clock();
         let paths = Paths::scan(&hierarchy);
-        // What happened before the first pass, the pass shows.
+        // The first scan contains the results of events before it.
         let samples = source.pass(drop)?;
         let sockets = source.sockets()?;
         let mut fold = Fold::begin(
@@ -127,22 +127,22 @@ impl Collector {
         })
     }
 
-    /// Asks these GPUs instead of those that were found.
+    /// Uses these GPUs instead of the detected ones.
     pub fn set_gpus(&mut self, gpus: Gpus) {
         self.gpus = Some(gpus);
     }
 
-    /// Tells more of steps than it usually does.
+    /// Enables reports of data that is off by default.
     pub fn open(&mut self, opened: Opened) {
         self.opened = opened;
     }
 
-    /// Takes other rules; they hold for what starts from now on.
+    /// Replaces the rules; they apply to processes that start from now on.
     pub fn set_rules(&mut self, rules: Rules) {
         self.fold.set_rules(rules);
     }
 
-    /// Waits for `event`, and drains the ring whenever it fills meanwhile.
+    /// Waits for `event`, and drains the ring buffer whenever it fills meanwhile.
     pub async fn drain_until<T>(&mut self, event: impl Future<Output = T>) -> io::Result<T> {
         tokio::pin!(event);
         loop {
@@ -156,7 +156,7 @@ impl Collector {
         }
     }
 
-    /// Takes in what a process hands its step, once its birth has been heard of.
+    /// Adds the labels that a process sent for its task, after all events before them.
     ///
     /// # Errors
     /// As [`Fold::label`].
@@ -166,14 +166,14 @@ impl Collector {
         self.fold.label(asker, handed)
     }
 
-    /// Takes a pass over all processes, and hands over the steps that ended. It is left out,
-    /// in favour of the next, where next to nothing ran since the last and no step began or ended:
-    /// all would be as it was.
+    /// Scans all processes and returns the tasks that ended. The scan is skipped if the node was
+    /// idle since the previous scan and no task started or ended, because nothing would have
+    /// changed.
     pub fn pass_unless_quiet(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let done = self.quiet.since_last();
         self.source
             .drain(|event| self.fold.event(named(event, &mut self.looks)));
-        // Procfs tells only of what a pass meets, and a GPU works without its processors.
+        // With procfs, only a scan finds processes. A GPU can work without the CPU.
         let told_by_events = matches!(self.source, Source::Kernel(_));
         if done.is_some_and(|done| done.quiet)
             && told_by_events
@@ -187,18 +187,18 @@ impl Collector {
         self.pass_after(done)
     }
 
-    /// Takes a pass over all processes, and hands over the steps that ended.
+    /// Scans all processes and returns the tasks that ended.
     pub fn pass(&mut self) -> Result<Vec<StepUsage>, KernelError> {
         let done = self.quiet.since_last();
         self.pass_after(done)
     }
 
-    /// A pass, after all that ran since the last one was taken or left out.
+    /// A scan; `done` is the CPU time since the previous scan, run or skipped.
     fn pass_after(&mut self, done: Option<Done>) -> Result<Vec<StepUsage>, KernelError> {
         let at = node::clock();
         self.looks = match self.source {
             Source::Kernel(_) => MOST_LOOKS,
-            // Its events say what interpreters run.
+            // Events from procfs already contain the script of interpreters.
             Source::Procfs { .. } => 0,
         };
         let samples = self
@@ -216,7 +216,7 @@ impl Collector {
         Ok(self.fold.take_ended())
     }
 
-    /// By procfs, and so only of what lives now.
+    /// Reads from procfs, so it covers only live processes.
     fn look_into_steps(&mut self) {
         if self.opened.arguments {
             self.fold.arguments(node::arguments_of);
@@ -229,16 +229,17 @@ impl Collector {
         }
     }
 
-    /// Hands over what has ended and would be told by a later pass: there is none.
+    /// Returns the tasks that have ended and that a later scan would return. There is no later
+    /// scan.
     pub fn last_ended(&mut self) -> Vec<StepUsage> {
         self.fold.take_all_ended()
     }
 
-    /// Closes the interval, right after a pass: what it was, and the events lost
-    /// since the start. Open sockets are listed only now: that takes as long as a pass,
-    /// and what one carried is told once an interval.
+    /// Closes the interval after a scan. Returns the interval and the number of events lost since
+    /// the start. Open sockets are listed only now: a list takes as long as a scan, and traffic is
+    /// reported once in an interval.
     ///
-    /// If a counter cannot be read, the last value stays, so that the interval always ends.
+    /// If a counter cannot be read, it keeps its last value, so that the interval always ends.
     pub fn close(&mut self) -> (Interval, u64) {
         match self.source.sockets() {
             Ok(Some(open)) => self.fold.sockets(&open),

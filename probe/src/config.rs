@@ -1,5 +1,5 @@
-//! The probe's configuration: one struct, defaults in one place, the environment over
-//! the file, unknown keys refused with their line or their variable.
+//! The probe's configuration: one struct with the defaults in one place. The environment takes
+//! precedence over the file. Unknown keys are refused with their line or variable.
 
 #[cfg(test)]
 mod tests;
@@ -18,10 +18,10 @@ use thiserror::Error;
 
 use crate::rules::line_of;
 
-/// Where `infra/install` writes it.
+/// The path at which `infra/install` writes the file.
 pub const DEFAULT_PATH: &str = "/etc/ebb/probe.toml";
 
-/// What the name of a variable begins with; the key follows, in capitals.
+/// The prefix of the environment variables; the key follows in capitals.
 const VARIABLE: &str = "EBB_PROBE_";
 
 /// Why a configuration was refused.
@@ -30,40 +30,40 @@ pub enum ConfigError {
     /// The file could not be read.
     #[error("{path} could not be read; name another by --config, or write it with infra/install")]
     Read {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is not TOML, or holds a key or value that is not known.
+    /// It is not TOML, or contains an unknown key or value.
     #[error("{path}, line {line}: {reason}")]
     Syntax {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// The cause.
         reason: String,
     },
-    /// A variable of the environment names no key, or holds no value of it.
+    /// An environment variable names an unknown key, or has an invalid value.
     #[error("{name} in the environment: {reason}")]
     Variable {
         /// The variable.
         name: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// A value that cannot work.
+    /// A value is outside the valid range.
     #[error("{key} is {value}: {problem}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What it is set to.
+        /// The configured value.
         value: u64,
-        /// Why that cannot work.
+        /// Why the value is not valid.
         problem: &'static str,
     },
-    /// The cloud's side is not named.
+    /// The queue or bucket is not configured.
     #[error(
         "{key} is not set; `terraform output` names it, and `place` or `--sink` do without AWS"
     )]
@@ -73,41 +73,42 @@ pub enum ConfigError {
     },
 }
 
-/// All settings. Times are seconds, as their names say.
+/// All settings. Times are in seconds, as their names show.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// A place of an object store that takes everything, instead of queue and bucket:
-    /// `file:///srv/ebb`, `s3://bucket/ebb` or `gs://bucket/ebb`; or a collector of
-    /// OpenTelemetry: `otlp+http://127.0.0.1:4318`.
+    /// An object store that receives all records, instead of queue and bucket: `file:///srv/ebb`,
+    /// `s3://bucket/ebb` or `gs://bucket/ebb`. It can also be an OpenTelemetry collector:
+    /// `otlp+http://127.0.0.1:4318`.
     pub place: Option<String>,
-    /// The queue that takes heartbeats; of several shards all queues in their order, with
-    /// commas between.
+    /// The queue for heartbeats. With several shards, the list contains the queues of all shards in
+    /// their order, separated by commas.
     pub queue_url: Option<String>,
-    /// The bucket that takes finished steps and may hold rules.
+    /// The bucket for finished tasks, which may also contain rules.
     pub bucket: Option<String>,
-    /// The region of both; else what the environment or the machine says.
+    /// The region of both; by default the region from the environment or the machine.
     pub region: Option<Region>,
-    /// Where records wait until they are sent.
+    /// The directory for records until they are sent.
     pub spool_dir: PathBuf,
-    /// The bound on what waits: 64 MiB are a week of heartbeats of a busy node.
+    /// The maximum size of the spool: 64 MiB store a week of heartbeats of a busy node.
     pub spool_max_bytes: u64,
-    /// The length of an interval, and so of the finest thing that is told.
+    /// The length of an interval, which is the finest resolution of reports.
     pub interval_seconds: u64,
-    /// The time between two passes over all processes. Totals are exact whatever
-    /// it is; it is the grain of peaks.
+    /// The time between two scans of all processes. It sets the resolution of peaks; totals are
+    /// exact for any value.
     pub sample_seconds: u64,
-    /// The longest that a finished step waits to go with others: an object a
-    /// quarter of an hour costs about 0.015 USD a month.
+    /// The longest time that a finished task waits for others before it is sent. One object every
+    /// 15 minutes costs about 0.015 USD a month.
     pub steps_seconds: u64,
-    /// A file of rules; else the bucket's `config/rules.toml`, if it has one.
+    /// A rules file; by default `config/rules.toml` of the bucket, if it exists.
     pub rules: Option<PathBuf>,
-    /// Where schedulers hand labels to steps, such as `/run/ebb/label.sock`; nowhere by
+    /// The socket to which schedulers send labels for tasks, such as `/run/ebb/label.sock`; none by
     /// default.
     pub label_socket: Option<PathBuf>,
-    /// True to tell the arguments of each step's first process, masked by the rules.
+    /// True to report the arguments of each task's first process, masked by the rules.
     pub export_args: bool,
-    /// Tells which files steps had open, their paths cut to so many parts; 0 tells none.
+    /// Number of path segments to which the paths of open files are cut in reports; 0 disables
+    /// reports of open files.
     pub files_depth: u8,
 }
 
@@ -131,18 +132,18 @@ impl Default for Config {
     }
 }
 
-/// The cloud's side, named in full.
+/// The queue and the bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct Cloud<'a> {
-    /// The queue that takes heartbeats, or several; see [`Cloud::queue_of`].
+    /// The queue for heartbeats, or several; see [`Cloud::queue_of`].
     pub queue_url: &'a str,
-    /// The bucket that takes finished steps.
+    /// The bucket for finished tasks.
     pub bucket: &'a str,
 }
 
 impl<'a> Cloud<'a> {
-    /// The queue that a node sends to. Of several, with commas between, that is the one
-    /// of the shard that remembers it.
+    /// The queue that a node sends to. If there are several, separated by commas, it is the queue
+    /// of the node's shard.
     pub fn queue_of(&self, node: &NodeId) -> &'a str {
         let all: Vec<&str> = self.queue_url.split(',').map(str::trim).collect();
         let shards = u16::try_from(all.len()).unwrap_or(u16::MAX);
@@ -152,8 +153,8 @@ impl<'a> Cloud<'a> {
 }
 
 impl Config {
-    /// Reads the file at `path`, and takes what this process's environment says over it.
-    /// Where that says anything there need not be a file.
+    /// Reads the file at `path` and applies the environment variables of this process. If there are
+    /// such variables, the file is optional.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let variables: Vec<_> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
@@ -182,7 +183,7 @@ impl Config {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             reason: error.message().to_owned(),
         };
-        // As one struct, which knows the lines of what it refuses.
+        // Parsed as the struct, because its errors contain the line number.
         let mut config: Self = toml::from_str(text).map_err(syntax)?;
         let mut table: toml::Table = text.parse().map_err(syntax)?;
         for (name, value) in variables {
@@ -196,8 +197,8 @@ impl Config {
         config.checked()
     }
 
-    /// Sets one key to what a variable says: a number or truth where the key wants that,
-    /// else the text as it stands.
+    /// Sets one key to the value of a variable: a number or boolean if the key has that type,
+    /// otherwise the text.
     fn set(table: &mut toml::Table, key: &str, text: &str) -> Result<Self, toml::de::Error> {
         let literal = match (text.parse(), text.parse()) {
             (Ok(number), _) => toml::Value::Integer(number),
@@ -206,17 +207,17 @@ impl Config {
         };
         table.insert(key.to_owned(), literal);
         Self::deserialize(table.clone()).or_else(|refused| {
-            // The name of a bucket may be a number.
+            // The name of a bucket can be a number.
             table.insert(key.to_owned(), toml::Value::String(text.to_owned()));
             Self::deserialize(table.clone()).map_err(|_| refused)
         })
     }
 
-    /// The defaults, with everything in a folder or place: what waits to be sent lies in
-    /// the folder too, or where it usually does.
+    /// The defaults with `place` as the only destination. The spool is in the directory too, or at
+    /// its default path for a URL.
     ///
     /// # Errors
-    /// Where there is no current folder that a relative one could be in.
+    /// If the path is relative and there is no current directory.
     pub fn of_place(place: &str) -> Result<Self, ConfigError> {
         if place.contains("://") {
             return Ok(Self {
@@ -236,7 +237,7 @@ impl Config {
         })
     }
 
-    /// The same with intervals of another length, and passes at least as often.
+    /// The same configuration with another interval length, and with scans at least as often.
     pub fn with_interval(mut self, seconds: u64) -> Result<Self, ConfigError> {
         self.interval_seconds = seconds;
         self.sample_seconds = self.sample_seconds.min(seconds);
@@ -285,13 +286,13 @@ impl Config {
         Ok(self)
     }
 
-    /// Folder for state that survives a restart.
+    /// Directory for state that survives a restart.
     pub fn state_dir(&self) -> PathBuf {
         self.spool_dir.join("state")
     }
 
-    /// The passes of one interval, and the time between two of them, so that the
-    /// last one falls on the interval's end.
+    /// The number of scans in one interval and the time between them. The last scan is at the end
+    /// of the interval.
     pub fn passes(&self) -> (u32, Duration) {
         let count = self
             .interval_seconds

@@ -1,5 +1,4 @@
-//! As whom and where to: this run's identity with the sink and the rules that
-//! belong to it.
+//! The identity of this run, with its sink and its rules.
 
 #[cfg(feature = "aws")]
 mod known_sender;
@@ -13,15 +12,15 @@ use crate::node;
 use crate::push::{CloudSink, Sink};
 use crate::rules::source::Source;
 
-/// What a run of the probe is given.
+/// The identity and connections of a run of the probe.
 pub struct Connected {
-    /// Who reports.
+    /// The identity that is sent with records.
     pub run: Run,
-    /// As what the cloud attests it: `aws:userid`.
+    /// The identity that the cloud attests: `aws:userid`.
     pub sender: String,
-    /// Where records go.
+    /// The destination of records.
     pub sink: Box<dyn Sink>,
-    /// Where rules come from.
+    /// The source of rules.
     pub rules: Source,
 }
 
@@ -34,8 +33,8 @@ pub enum Fallback {
     KnownSender,
 }
 
-/// To the deployment's queue and bucket, as whom AWS says this machine is. The
-/// credentials are found in the SDK's usual order.
+/// Connects to the queue and bucket of the deployment, as the identity that AWS returns.
+/// Credentials are found in the default order of the SDK.
 #[cfg(feature = "aws")]
 async fn to_cloud(config: &Config, fallback: Fallback) -> anyhow::Result<Connected> {
     use anyhow::Context;
@@ -76,7 +75,7 @@ async fn to_cloud(_: &Config, _: Fallback) -> anyhow::Result<Connected> {
     anyhow::bail!("this probe was built without AWS; say where to by --sink")
 }
 
-/// To where the configuration says.
+/// Connects to the configured destination.
 pub async fn connect(config: &Config, fallback: Fallback) -> anyhow::Result<Connected> {
     match &config.place {
         Some(place) => match place.strip_prefix(COLLECTOR) {
@@ -87,10 +86,10 @@ pub async fn connect(config: &Config, fallback: Fallback) -> anyhow::Result<Conn
     }
 }
 
-/// What stands before a collector's address.
+/// The prefix of a collector's address.
 const COLLECTOR: &str = "otlp+";
 
-/// To a collector of OpenTelemetry, as metrics.
+/// Connects to an OpenTelemetry collector, which receives metrics.
 #[cfg(feature = "otlp")]
 fn to_collector(config: &Config, address: &str) -> anyhow::Result<Connected> {
     use anyhow::Context;
@@ -114,8 +113,8 @@ fn to_collector(_: &Config, _: &str) -> anyhow::Result<Connected> {
     anyhow::bail!("this probe was built without OTLP; say another place by --sink")
 }
 
-/// To a place of an object store, under what the machine is called; the bytes are those that
-/// the cloud would be sent.
+/// Connects to an object store, under the name of the machine. The bytes are the same as for the
+/// cloud.
 fn to_place(config: &Config, place: &str) -> anyhow::Result<Connected> {
     let node = node::own_identity()?;
     let sender = format!("AROALOCAL:{node}");
@@ -138,7 +137,7 @@ fn rules(config: &Config, otherwise: impl FnOnce() -> Source) -> Source {
     }
 }
 
-/// A new run of the probe as `node`.
+/// A new run of the probe on `node`.
 pub fn this_run(node: NodeId) -> anyhow::Result<Run> {
     Ok(Run {
         node,

@@ -1,5 +1,5 @@
-//! The daemon: passes and intervals by the clock, records into the spool, and
-//! the spool to its sink, all on one thread. After the start only a stop ends the daemon;
+//! The daemon: runs scans and intervals by the clock, adds records to the spool, and sends the
+//! spool to its sink, all on one thread. After the start only a stop request ends the daemon;
 //! failures are logged and counted.
 
 mod last_run;
@@ -31,14 +31,14 @@ use crate::rules::kept::{Held, RulesKeeper};
 use crate::spool::Spool;
 use crate::systemd::Manager;
 
-/// Requests for labels that wait to be looked at; the socket has fewer connections.
+/// Maximum number of label requests in the queue; the socket has fewer connections.
 const MAX_REQUESTS: usize = 32;
 
-/// Requests for labels that are looked at between two passes: whoever asks for more must
-/// not cost this node more.
+/// Maximum number of label requests between two scans, so that frequent requests do not raise the
+/// cost of the probe.
 const MAX_LOOKED_AT: u32 = 200;
 
-/// Runs until `stop`, then says the last, and sends for a few seconds what it can.
+/// Runs until `stop`, then adds the last records and sends as many as it can for a few seconds.
 ///
 /// # Errors
 /// If it cannot start to observe, or another probe uses the same folder.
@@ -115,7 +115,7 @@ pub async fn run(
     done
 }
 
-/// On the thread that does everything: when that hangs, the manager hears no more.
+/// Runs on the only thread: if this thread hangs, the service manager gets no more notifications.
 async fn keep_alive(manager: &Manager) {
     match manager.watchdog {
         Some(period) => loop {
@@ -175,7 +175,7 @@ fn shown_parent(folder: &Path) -> std::path::Display<'_> {
     folder.parent().unwrap_or(folder).display()
 }
 
-/// Half of the spool is heartbeats', half is finished steps'.
+/// Half of the spool is for heartbeats, half for finished tasks.
 fn open_outbox(config: &Config, folders: &Folders, run: &report::Run, sender: String) -> Outbox {
     let open = |folder: &Path| Spool::open(folder, Bytes(config.spool_max_bytes / 2));
     let outbox = Outbox::new(
@@ -190,7 +190,7 @@ fn open_outbox(config: &Config, folders: &Folders, run: &report::Run, sender: St
     outbox
 }
 
-/// Passes changed rules on; see [`RulesKeeper::again`].
+/// Forwards changed rules; see [`RulesKeeper::again`].
 async fn watch_rules(rules: &mut RulesKeeper, mut current: Held, newest: &RefCell<Option<Held>>) {
     loop {
         tokio::time::sleep(rules.period()).await;
@@ -214,7 +214,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// The side that looks; the other one sends.
+/// The part that observes; the other part sends.
 struct Watch<'a> {
     collector: Collector,
     report: Report,
@@ -228,13 +228,13 @@ struct Watch<'a> {
     looks: node::Looks,
     labels: &'a label::Socket,
     asked: mpsc::Receiver<label::Request>,
-    /// Requests of processes that no pass has shown yet, and the passes that they waited.
+    /// Requests of processes that no scan has found yet, with the number of scans so far.
     waiting: Vec<(label::Request, u8)>,
-    /// Requests looked at since the last pass.
+    /// Requests handled since the last scan.
     looked_at: u32,
 }
 
-/// What ends a wait for the next pass.
+/// The event that ends a wait for the next scan.
 enum Woken {
     Stopped,
     Ticked(io::Result<()>),
@@ -266,7 +266,7 @@ impl Watch<'_> {
                         Woken::Asked(request) => self.label(request, 0),
                     }
                 }
-                // An interval ends with one.
+                // An interval ends with a scan that is never skipped.
                 self.pass(pass < passes);
             }
             self.close(Urgency::CanWait);
@@ -284,8 +284,8 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// A pass that fails is one that did not see anything, as coverage will say. Who waits
-    /// for one to show who asks must not wait for long.
+    /// A failed scan observes nothing, which lowers the coverage. Label requests that wait for a
+    /// scan time out.
     fn pass(&mut self, unless_quiet: bool) {
         if let Some(Held {
             rules,
@@ -308,13 +308,13 @@ impl Watch<'_> {
         for (request, passes) in std::mem::take(&mut self.waiting) {
             self.label(request, passes + 1);
         }
-        // All of them: a batch that waits for a later pass takes memory.
+        // Sends all due batches, because a batch that waits for a later scan takes memory.
         while let Some(batch) = self.report.due_batch(now) {
             self.keep(|outbox| outbox.add_steps(&batch));
         }
     }
 
-    /// Answers a request, or lets it wait for a pass to show who asks.
+    /// Answers a request, or keeps it until a scan finds the process.
     fn label(&mut self, request: label::Request, passes: u8) {
         self.looked_at += 1;
         if self.looked_at > MAX_LOOKED_AT {
@@ -367,7 +367,7 @@ mod tests {
 
     const GOOD: &str = "[[rule]]\nname = \"ours\"\nprogram = [\"cron\"]\nclass = \"workload\"";
 
-    /// The clock of this test runs only while it waits.
+    /// The test clock advances only while the test waits.
     #[tokio::test(flavor = "current_thread", start_paused = true)]
     async fn edited_rules_are_offered_within_a_minute_and_refused_ones_never() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(error.to_string(), expect);
         drop(first);
         assert!(Folders::of(&config).lock().expect("it is gone").is_some());
-        // Without a folder there is no shared spool.
+        // Without a directory no other probe can share the spool.
         let nowhere = Config {
             spool_dir: "/proc/nowhere".into(),
             ..Config::default()

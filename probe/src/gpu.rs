@@ -1,5 +1,5 @@
-//! The GPUs: NVIDIA's are told by a program beside this one, AMD's by sysfs. What they
-//! did is summed by device and interval here; which step it was for is worked out elsewhere.
+//! GPU use of the node: NVIDIA devices through a separate program, AMD devices through sysfs. The
+//! values are summed by device and interval; another module assigns them to tasks.
 
 mod amd;
 mod nvidia;
@@ -18,31 +18,31 @@ use ebb_wire::MAX_GPUS;
 use self::amd::Amd;
 use self::nvidia::Nvidia;
 
-/// The program, beside the probe's own.
+/// Name of the GPU program, which is in the directory of the probe.
 const PROGRAM: &str = "ebb-gpu";
 
-/// Limit of a model's name, in bytes; real names have up to 40.
+/// Maximum bytes of a model name; real names have up to 40.
 const MAX_MODEL_BYTES: usize = 64;
 
-/// What the GPUs of one interval came to.
+/// The GPU use of one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuInterval {
     /// Each GPU, by number.
     pub gpus: Vec<GpuUse>,
-    /// The share of its passes that were answered.
+    /// The share of GPU samples that succeeded; `None` without a sample.
     pub seen: Option<Share>,
-    /// Restarts since the start.
+    /// Restarts of the GPU program since the start of the probe.
     pub restarts: u64,
 }
 
 impl GpuInterval {
-    /// The utilization of the busiest.
+    /// The utilization of the busiest GPU.
     pub fn busiest(&self) -> Option<Share> {
         self.gpus.iter().filter_map(|gpu| gpu.busy).max()
     }
 }
 
-/// Asks.
+/// Samples the GPUs.
 #[derive(Debug)]
 pub struct Gpus {
     asked: Asked,
@@ -66,8 +66,8 @@ struct Sum {
 }
 
 impl Gpus {
-    /// `None` where there is no GPU, or nothing to ask it with. Beside a device of
-    /// NVIDIA's, one of AMD's is the processor's own for the screen, and is left out.
+    /// `None` if there is no GPU, or no program to query it. If there is an NVIDIA device, an AMD
+    /// device is the CPU's integrated graphics and is left out.
     pub fn find() -> Option<Self> {
         if !nvidia::has_device(Path::new("/dev")) {
             return Amd::find("/sys", "/proc").map(|amd| Self::new(Asked::Amd(amd)));
@@ -76,7 +76,8 @@ impl Gpus {
         program.exists().then(|| Self::ask(program, None))
     }
 
-    /// Asks by this program, which loads this library or else the system's.
+    /// Queries NVIDIA GPUs through this program, which loads this library or else the one of the
+    /// system.
     pub const fn ask(program: PathBuf, library: Option<PathBuf>) -> Self {
         Self::new(Asked::Nvidia(Nvidia::ask(program, library)))
     }
@@ -91,7 +92,8 @@ impl Gpus {
         }
     }
 
-    /// What the GPUs did, and the time since that was last told.
+    /// The GPU use since the previous result, and the time that it covers; `None` if there is no
+    /// result.
     pub fn pass(&mut self, at: BootClock) -> Option<(GpuLook, Duration)> {
         self.passes += 1;
         let look = match &mut self.asked {
@@ -104,7 +106,7 @@ impl Gpus {
         Some((look, since.unwrap_or_default()))
     }
 
-    /// What came together since the last call.
+    /// The values since the last call.
     pub fn close(&mut self) -> GpuInterval {
         let sums = std::mem::take(&mut self.sums).into_values();
         let gpus = sums.map(|sum| GpuUse {
@@ -128,7 +130,7 @@ impl Gpus {
         }
     }
 
-    /// Leaves out devices beyond the limit of a heartbeat.
+    /// Adds a device; devices beyond the limit of a heartbeat are left out.
     fn add(&mut self, device: &GpuDevice) {
         if self.sums.len() >= MAX_GPUS && !self.sums.contains_key(&device.number) {
             return;

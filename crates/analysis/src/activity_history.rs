@@ -1,5 +1,5 @@
-//! When a node worked and when it was seen, from its probe or from its metrics, in the one
-//! form that the rules about recurring idle time read.
+//! The observed and active hours of a node, from its probe or its metrics. The rules about
+//! recurring idle time read both in this form.
 
 use std::borrow::Cow;
 
@@ -12,20 +12,19 @@ use jiff::Timestamp;
 use crate::facts::Facts;
 use crate::metric_activity::MetricActivity;
 
-/// What is known of a node's activity.
+/// Observed activity of a node.
 pub(crate) struct ActivityHistory<'a> {
-    /// By the hour, for a fortnight.
+    /// Hourly activity of the last 14 days.
     pub(crate) hours: Cow<'a, NodeHours>,
-    /// The end of its last activity; `None` where none was seen.
+    /// End of the last activity; `None` if no activity was observed.
     pub(crate) active_until: Option<Timestamp>,
-    /// The end of what was seen.
+    /// End of the observation.
     pub(crate) seen_until: Timestamp,
     pub(crate) seen_by: SeenBy,
 }
 
 impl<'a> ActivityHistory<'a> {
-    /// From the probe of an instance where it has one, else from its metrics; `None` where
-    /// neither is there.
+    /// Reads the probe of an instance if it has one, otherwise its metrics; `None` without both.
     pub(crate) fn of(facts: &Facts<'a>, instance: &Instance) -> Option<Self> {
         let node = facts.state.nodes.get(&instance.id);
         match node.filter(|node| node.latest.is_some()) {
@@ -38,7 +37,7 @@ impl<'a> ActivityHistory<'a> {
         }
     }
 
-    /// `None` before its first heartbeat.
+    /// `None` before the first heartbeat.
     pub(crate) fn from_probe(
         facts: &Facts<'a>,
         instance: &Instance,

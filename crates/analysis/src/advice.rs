@@ -1,10 +1,10 @@
 //! Advice for more than one step: a pipeline, a Batch compute environment and a node.
 //!
-//! A pipeline's and an environment's runs are replayed on machines as the platform
-//! fills them ([`crate::placement::pack`]): once as they ran, and once for each type
-//! that could hold them all, with what they should ask for and for as long as they are
-//! expected to take there. What differs between the two is what the bill would show. A
-//! node is held to what really ran on it.
+//! The tasks of a pipeline or an environment are replayed on machines as the platform fills them
+//! ([`crate::placement::pack`]). One replay uses the original requests and types. Further replays
+//! use the recommended requests and expected durations, one for each type that fits all tasks. The
+//! difference between the replays is the change in the bill. The advice for a node uses only what
+//! ran on that node.
 
 pub mod group;
 pub mod node;
@@ -20,11 +20,11 @@ use crate::advice::group::members;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
-/// Steps of pipelines and environments that offers are looked for: as many as of single
-/// ones.
+/// Limit on the steps of pipelines and environments for which offers are computed; the limit for
+/// single steps has the same value.
 const MAX_STEPS: usize = 1_000;
 
-/// Advice on pipelines, environments and nodes.
+/// Returns advice on pipelines, environments and nodes.
 pub(crate) fn advise_targets(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Targets {
     let mut room = MAX_STEPS;
     let (pipelines, more) = advised(
@@ -44,8 +44,8 @@ pub(crate) fn advise_targets(facts: &Facts<'_>, profiles: &Profiles<'_>) -> Targ
     }
 }
 
-/// Those that machines were busy with longest, the greatest saving first; and how many
-/// more there are.
+/// Returns the groups with the longest total run time, the greatest saving first, and the number of
+/// groups left out.
 fn advised(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,

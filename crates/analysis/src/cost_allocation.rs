@@ -1,6 +1,5 @@
-//! The bill of each day, divided: what steps used, what findings cost, what other work had, what else
-//! of machines stood idle while they were watched, and what nobody can be charged with. The parts of
-//! a day add up to its bill, to the millionth of a dollar.
+//! Cost allocation of the bill of each day: tasks, findings, other work, watched idle time and
+//! unassigned costs. The parts of a day add up to its bill, to the millionth of a dollar.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +20,10 @@ use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 
-/// When a run had which share of its machine.
+/// Window of a task and its share of the machine.
 type Used = (Window, u128);
 
-/// Divides each day of the bill. Days without a sum of their own are the sum of their
-/// resources.
+/// Divides each day of the bill. A day without a total uses the sum of its resources.
 pub(crate) fn divide(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -63,7 +61,8 @@ pub(crate) fn divide(
         .collect()
 }
 
-/// A finding about a whole machine; those about jobs and steps are steps.
+/// Whether a finding covers a whole machine. The cost of findings about jobs and steps belongs to
+/// their tasks.
 fn takes_the_machine(finding: &Finding) -> bool {
     let about_a_node = matches!(
         finding.kind,
@@ -113,8 +112,8 @@ fn charge(
     entry.other_work = entry.other_work + other_work;
 }
 
-/// How long of a window the node worked while it had no run and was in no finding, in
-/// nanoseconds, on the grain of its hours.
+/// Time in nanoseconds in which the node worked without a task or a finding. The resolution is that
+/// of the hourly slots.
 fn worked(
     facts: &Facts<'_>,
     node: &NodeId,
@@ -136,8 +135,8 @@ fn worked(
         .sum()
 }
 
-/// What a run occupies of its machine, in parts per million; one that asked for
-/// nothing had all of it.
+/// Share of its machine that a task occupies, in parts per million. A task without a request
+/// occupies the whole machine.
 fn share(facts: &Facts<'_>, run: &SeenRun<'_>) -> u128 {
     let whole = UsdPerHour::from_micros(1_000_000);
     let part = run.part_of(facts, whole, run.requested().into());
@@ -151,8 +150,8 @@ fn of_run(run: &SeenRun<'_>) -> Window {
     }
 }
 
-/// `used / whole` of an amount, at most all of it and rounded down, so that no sum of
-/// parts is more than the whole.
+/// `used / whole` of an amount, at most all of it, rounded down so that the parts never exceed the
+/// whole.
 fn part(usd: Usd, used: u128, whole: u128) -> Usd {
     if whole == 0 {
         return Usd::ZERO;
@@ -171,7 +170,7 @@ fn closed(facts: &Facts<'_>, day: &str, told: Option<&BilledDay>, entry: LedgerD
         + entry.idle
         + entry.unwatched
         + entry.elsewhere;
-    // Bills close about a day after the day ends.
+    // AWS completes a day of the bill about one day after its end.
     let young = of_day(day).and_then(|window| window.to.checked_add(DAY).ok());
     let (billed, other, estimated) = match told {
         Some(told) => {

@@ -1,5 +1,4 @@
-//! What of a time was really observed, however far back it reaches: minute by minute for the
-//! last day, and by the hour for a fortnight.
+//! Coverage of a window: by the minute for the last day, and by the hour for 14 days.
 
 use std::time::Duration;
 
@@ -17,10 +16,10 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
-/// A share of a machine in parts per million.
+/// A whole machine in parts per million.
 pub(crate) const WHOLE: u128 = 1_000_000;
 
-/// How long of a window a probe saw the node, in nanoseconds.
+/// Part of a window in which a probe observed the node, in nanoseconds.
 pub(crate) fn seen(facts: &Facts<'_>, node: &NodeId, window: Window) -> u128 {
     let Some(hours) = facts.hours.nodes.get(node) else {
         return 0;
@@ -45,7 +44,7 @@ pub(crate) fn overlap(a: Window, b: Window) -> u128 {
     both.length().as_nanos()
 }
 
-/// A day, in UTC; `None` of what names none.
+/// A day in UTC; `None` for an invalid date.
 pub(crate) fn of_day(day: &str) -> Option<Window> {
     let date: Date = day.parse().ok()?;
     let from = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
@@ -53,11 +52,11 @@ pub(crate) fn of_day(day: &str) -> Option<Window> {
     Some(Window { from, to })
 }
 
-/// What a node's minutes reach back at the least; see [`ebb_node_state::ticks::Ticks`].
+/// Minimum number of minutes that a node keeps; see [`ebb_node_state::ticks::Ticks`].
 const MINUTES_KEPT: u32 = 24 * 60;
 
-/// The longest end of a window that was seen well enough, and how much of it was; where not
-/// even its last day was, that day says so for all of it.
+/// The longest end of a window with enough coverage, and that coverage. If the last day lacks
+/// coverage, the function returns the whole window with the coverage of that day.
 pub(crate) fn observed(
     facts: &Facts<'_>,
     id: &NodeId,
@@ -73,7 +72,7 @@ pub(crate) fn observed(
         return (window, newest);
     }
     let least = facts.policy.idle.min_coverage();
-    // By slots, because a window begins within an hour: of that hour only a part counts.
+    // Count slots, because the window starts within an hour and only a part of that hour counts.
     let seen_in = |window| facts.hours.nodes.get(id)?.seen_in(window);
     let hours = facts.hours.nodes.get(id);
     let first = hours.and_then(|hours| Some(hours.hours().next()?.0));
@@ -97,8 +96,8 @@ pub(crate) fn observed(
     )
 }
 
-/// How much was seen of each node while runs on it lasted, the longer for more; `None` as soon
-/// as that is not known of one of them any more.
+/// Coverage of the nodes during their tasks, weighted by duration. `None` if it is no longer known
+/// for one of the tasks.
 pub(crate) fn of_runs<'r>(
     facts: &Facts<'_>,
     runs: impl Iterator<Item = (&'r NodeId, Window)>,
@@ -140,9 +139,9 @@ mod tests {
         };
         check(0..0, 20, 20);
         check(0..0, 100, 100);
-        // Two days of which nothing is known.
+        // Two days without data.
         check(40..88, 120, 24);
-        // Of ten days three hours are missing.
+        // Three hours of ten days are missing.
         check(40..43, 240, 240);
     }
 
@@ -156,7 +155,7 @@ mod tests {
         world.watch(1, 11 * 60, 50 * 60 + 30, |_, _| {});
         let finding = world.verdict().expect("it is idle");
         assert_eq!(finding.window.length().as_secs(), 50 * 3600);
-        // One of the 26 hours before the last day, give or take a slot.
+        // One of the 26 hours before the last day, with a tolerance of one slot.
         let coverage = finding.coverage.expect("a probe saw it");
         assert!((955_000..970_000).contains(&coverage.ppm()), "{coverage}");
     }

@@ -34,7 +34,7 @@ use crate::rules::{RULES, step};
 use crate::step_history::by_step::Profiles;
 use crate::{cost_allocation, hourly_price, metric_sizing, step_history, timeline};
 
-/// Judges all there is. The same facts give the same report.
+/// Evaluates all rules. The same facts give the same report.
 pub fn judge(facts: &Facts<'_>) -> Report {
     let kept = OnceCell::new();
     let (by_facts, profiles) = both(
@@ -105,14 +105,15 @@ pub fn judge(facts: &Facts<'_>) -> Report {
     }
 }
 
-/// What all verdicts come to.
+/// Combined results of all rules.
 struct Judged {
     findings: Vec<Finding>,
     not_judged: Vec<NotJudged>,
     costs: Costs,
 }
 
-/// Settles the verdicts and those that rest on their findings, and counts their money once.
+/// Settles the results of all rules and of the rules that depend on their findings. Overlapping
+/// costs count once.
 fn found(
     facts: &Facts<'_>,
     verdicts: Vec<Verdict>,
@@ -144,7 +145,7 @@ fn found(
     }
 }
 
-/// Says of each verdict whose it is, and puts it where it belongs.
+/// Adds the account of each result and sorts the results into findings and not evaluated.
 fn settle(
     facts: &Facts<'_>,
     verdicts: Vec<Verdict>,
@@ -167,8 +168,7 @@ fn settle(
     }
 }
 
-/// What two parts that ask nothing of each other come to, found at the same time: of a
-/// large fleet each takes seconds.
+/// Runs two independent functions at the same time; each takes seconds for a large fleet.
 fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {
         let one = scope.spawn(one);
@@ -186,7 +186,7 @@ fn dearest_first(findings: &mut [Finding]) {
     });
 }
 
-/// A saving of which only a bound is known is none of a step's.
+/// Removes the saving of a step if its finding has only an upper bound.
 fn without_bounds(steps: &mut [StepAdvice], findings: &[Finding]) {
     let bounds = findings.iter().filter(|one| one.known_saving().is_none());
     let bounds: BTreeSet<&str> = bounds.map(|one| one.id.as_str()).collect();
@@ -199,8 +199,7 @@ fn without_bounds(steps: &mut [StepAdvice], findings: &[Finding]) {
     }
 }
 
-/// Each second opinion with our finding about the same resource, the greatest saving
-/// first.
+/// Assigns our finding about the same resource to each second opinion, the greatest saving first.
 fn beside(facts: &Facts<'_>, findings: &[Finding]) -> Vec<SecondOpinion> {
     let ours: std::collections::BTreeMap<&str, &str> = findings
         .iter()

@@ -1,4 +1,4 @@
-//! How the verdict about one resource came about, rule by rule.
+//! Explanation of the result for one resource, rule by rule.
 
 pub mod names;
 
@@ -25,32 +25,32 @@ use crate::rules::{batch, step};
 use crate::step_history::by_step::Profiles;
 use crate::{metric_sizing, step_history};
 
-/// Resources of one name that are explained; the rest are counted.
+/// Limit on explained resources of one name; the others are counted.
 const MAX_EXPLAINED: usize = 20;
 
-/// What was asked about a resource, and what was said in the end.
+/// The questions about a resource and the final result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Explanation {
-    /// Its id.
+    /// Resource ID.
     pub resource: String,
-    /// What it is, in a few words; `None` when the inventory does not know it.
+    /// Short description; `None` if the inventory does not contain the resource.
     pub what: Option<String>,
-    /// The questions of the rules that ask several, in order.
+    /// Questions of the rules with several questions, in order.
     pub checks: Vec<Check>,
-    /// What was found about it.
+    /// Findings about the resource.
     pub findings: Vec<Finding>,
-    /// What was not judged about it, and why.
+    /// Rules that could not evaluate the resource, with reasons.
     pub not_judged: Vec<NotJudged>,
-    /// Why no rule evaluated it; `None` where one did.
+    /// Reason why no rule evaluated the resource; `None` if one did.
     pub not_evaluated: Option<String>,
     /// Other resources of the same name.
     pub others: Vec<Explanation>,
-    /// Those beyond these.
+    /// Number of further resources that are left out.
     pub others_left_out: usize,
 }
 
-/// Explains what was said, or not said, about what has this id or name, or about what a
-/// finding of this id is about.
+/// Explains the result for the resource with this id or name, or for the resource of the finding
+/// with this id.
 pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
     let report = judge(facts);
     let kept = facts.state.steps();
@@ -64,7 +64,7 @@ pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
     let finding = report.findings.iter().find(|finding| finding.id == asked);
     let account = finding.and_then(|finding| finding.resource.account.clone());
     let mut ids = match finding {
-        // A finding is explained by what it is about.
+        // The explanation of a finding is that of its resource.
         Some(finding) => vec![finding.resource.id.clone()],
         None => names::ids(facts, &report, &profiles, asked),
     };
@@ -80,7 +80,7 @@ pub fn explain(facts: &Facts<'_>, asked: &str) -> Explanation {
     }
 }
 
-/// What explanations rest on.
+/// Data for explanations.
 struct Known<'k, 'a> {
     facts: &'k Facts<'a>,
     report: &'k Report,
@@ -227,7 +227,8 @@ impl Known<'_, '_> {
             .or_else(|| of_batch(id).filter(|_| !checks.is_empty()))
     }
 
-    /// Why no rule evaluated it; `None` where one decided, or nothing is known of it.
+    /// Reason why no rule evaluated the resource; `None` if one did, or if nothing is known about
+    /// the resource.
     fn not_evaluated(&self, id: &str, checks: &[Check]) -> Option<String> {
         let machine = self.machine(id);
         if machine.is_some_and(|machine| machine.state != InstanceState::Running) {
@@ -245,7 +246,7 @@ impl Known<'_, '_> {
         if checks.is_empty() {
             return self.why_not_asked(id);
         }
-        // Of each rule the last question decides.
+        // The last question of each rule decides.
         let ends = checks.iter().enumerate().filter(|(n, check)| {
             let next = checks.get(n + 1);
             next.is_none_or(|next| next.rule != check.rule)
@@ -271,7 +272,7 @@ impl Known<'_, '_> {
     }
 }
 
-/// What of Batch or ECS is neither a job nor a machine.
+/// Describes an id of Batch or ECS that is neither a job nor a machine.
 fn of_batch(id: &str) -> Option<String> {
     match id.split_once('/')? {
         ("environment", _) => Some("a Batch environment".to_owned()),
@@ -297,7 +298,7 @@ mod tests {
     use ebb_telemetry::testing::{at, node};
     use ebb_telemetry::units::CpuTime;
 
-    /// The last question, its answer, and what it speaks for.
+    /// Answer to the last question, and the result that this answer supports.
     fn last(world: &World, id: &str) -> (String, Speaks) {
         let explained = explain(&world.facts(), id);
         let check = explained.checks.last().expect("a question was asked");
@@ -436,7 +437,7 @@ mod tests {
         world.inventory.batch.queues.push(queue);
         let check = |world: &World, id: &str, what: &str, expect: (&str, Speaks)| {
             let asked = explain(&world.facts(), id);
-            // The rules about steps ask of a container too.
+            // The rules about steps ask questions about a container too.
             let first = asked.checks[0].rule;
             let last = asked.checks.iter().rfind(|check| check.rule == first);
             let last = last.expect("it was asked");

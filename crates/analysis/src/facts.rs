@@ -1,4 +1,4 @@
-//! What a verdict rests on.
+//! Inputs of an evaluation.
 
 use std::collections::BTreeMap;
 
@@ -16,40 +16,40 @@ use ebb_telemetry::identity::NodeId;
 use ebb_telemetry::step::{PlacedStep, StepKind};
 use jiff::Timestamp;
 
-/// What a verdict rests on; nothing else does.
+/// All inputs of an evaluation; rules use no other data.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The time of judging.
+    /// Time of the evaluation.
     pub now: Timestamp,
-    /// What the probes saw.
+    /// State of the nodes from their probes.
     pub state: &'a FleetState,
-    /// What they saw by the hour, for a fortnight.
+    /// Hourly activity from the probes, for 14 days.
     pub hours: &'a FleetHours,
-    /// What is there.
+    /// Machines, jobs and other resources that exist.
     pub inventory: &'a Inventory,
     /// Metrics of nodes without a probe.
     pub metrics: &'a BTreeMap<NodeId, MetricSeries>,
-    /// What the bill says.
+    /// Billed cost of each resource.
     pub bill: &'a BTreeMap<NodeId, ResourceCost>,
-    /// What it says of whole days.
+    /// Billed cost of whole days.
     pub billed: &'a [BilledDay],
-    /// Steps that ended, from the lake.
+    /// Ended tasks, from the lake.
     pub finished: &'a [PlacedStep],
-    /// What sweeps before this one found, and this one where it has looked.
+    /// Observations of earlier sweeps, updated with those of this sweep.
     pub memory: &'a Memory,
-    /// The thresholds.
+    /// Thresholds.
     pub policy: &'a Policy,
     /// Machine types and list prices.
     pub catalogue: &'a Catalogue,
 }
 
 impl Facts<'_> {
-    /// The instance that `node` is, when the inventory knows it.
+    /// `None` if the inventory does not contain the node.
     pub(crate) fn instance(&self, node: &NodeId) -> Option<&Instance> {
         self.inventory.instances.get(node)
     }
 
-    /// The Batch job that a step was; looked for among all of them.
+    /// The Batch job of a task; a linear search through all jobs.
     pub(crate) fn job_of(&self, step: &PlacedStep) -> Option<&Job> {
         let id = &step.usage.id;
         let is_its = |job: &&Job| tasks(job).any(|(task, _)| task == id.key);
@@ -57,7 +57,7 @@ impl Facts<'_> {
         jobs.find(|job| id.kind == StepKind::EcsTask && is_its(job))
     }
 
-    /// What starts and stops an instance, by its tags or by Batch's clusters.
+    /// The service that starts and stops an instance, by its tags or by the clusters of Batch.
     pub(crate) fn controller(
         &self,
         instance: &Instance,

@@ -1,4 +1,4 @@
-//! What an hour of a resource costs, by the best source there is.
+//! Hourly price of a resource from the best available source.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(crate) struct Price {
     pub(crate) per_hour: UsdPerHour,
     pub(crate) basis: PriceBasis,
     pub(crate) list: Option<UsdPerHour>,
-    /// Of when it is; `None` where that is not known.
+    /// Date of the price; `None` if unknown.
     pub(crate) as_of: Option<Timestamp>,
-    /// Of when the list price is.
+    /// Date of the list price; `None` if unknown.
     pub(crate) list_as_of: Option<Timestamp>,
 }
 
 impl Price {
-    /// A part of it, such as a step's share of its machine.
+    /// Scales the price by `part / whole`, such as the share of a step in its machine.
     pub(crate) fn scaled(self, part: UsdPerHour, whole: UsdPerHour) -> Self {
         let (numerator, denominator) = (micros(part), micros(whole));
         Self {
@@ -38,7 +38,7 @@ impl Price {
         }
     }
 
-    /// What all of it costs while `window` lasts and in a month.
+    /// Cost of the whole resource during `window` and in a month.
     pub(crate) fn wasted_over(self, window: Window) -> Cost {
         Cost {
             per_hour: self.per_hour,
@@ -53,8 +53,8 @@ impl Price {
     }
 }
 
-/// Types of machines that run and have no price: what they waste is not counted in dollars.
-/// Machines of no cloud's have the price that their user states, or none.
+/// Types of running machines without a price; their waste has no amount in dollars. A machine
+/// outside the clouds has only the price that its user states, or none.
 pub(crate) fn unpriced(facts: &Facts<'_>) -> Option<Gap> {
     const NAMED: usize = 5;
     let running = facts.inventory.running_on_aws();
@@ -86,9 +86,9 @@ fn micros(price: UsdPerHour) -> u64 {
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Facts<'_> {
-    /// What an hour of an instance costs: the bill's last closed day in which it
-    /// ran from begin to end, else what its user states, else the price of its market;
-    /// `None` when none is known.
+    /// Hourly price of an instance. The first source is the last complete day of the bill in which
+    /// the instance ran all day. The next sources are the price that its user states and the price
+    /// of its market. `None` if no price is known.
     pub(crate) fn price_of(&self, instance: &Instance) -> Option<Price> {
         let list = self
             .catalogue
@@ -146,7 +146,7 @@ impl Facts<'_> {
     fn billed_full_day(&self, instance: &Instance) -> Option<(&str, Usd)> {
         let full = |day: &str| {
             let day = coverage::of_day(day)?;
-            // Bills close about a day after the day ends.
+            // AWS completes a day of the bill about one day after its end.
             let closed = day.to.checked_add(DAY).ok()? <= self.now;
             (closed && self.ran_during(instance, day)).then_some(())
         };
@@ -156,8 +156,8 @@ impl Facts<'_> {
             .next()
     }
 
-    /// Whether it ran from begin to end: since its launch, or where no inventory tells that,
-    /// as far as its probe saw.
+    /// Whether the instance ran for the whole window. The launch time decides; without a launch
+    /// time, the coverage of its probe.
     fn ran_during(&self, instance: &Instance, window: Window) -> bool {
         match instance.launched_at {
             Some(launched) => window.from >= launched,
@@ -219,7 +219,7 @@ mod tests {
         );
         check(None, Market::Spot, 70_000, PriceBasis::SpotPrice);
         check(Some("2026-09-18"), Market::Spot, 100_000, PriceBasis::Bill);
-        // The day before its launch, and a day that is not closed yet.
+        // A day before its launch, and an incomplete day.
         check(
             Some("2026-09-01"),
             Market::OnDemand,

@@ -1,4 +1,4 @@
-//! Decisions: the facts of a sweep in, a report out. Pure: no clock, environment,
+//! Decisions: converts the facts of a sweep into a report. The crate uses no clock, environment,
 //! network, file or randomness.
 
 pub mod activity_history;

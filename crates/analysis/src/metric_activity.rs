@@ -1,6 +1,7 @@
-//! When a machine without a probe worked, by its metrics: bursts of work, the pauses between
-//! them, and whether the present pause is longer than its past explains. Metrics count the
-//! system's own housekeeping too, so short weak bursts and a trickle of traffic are left out.
+//! Activity of a machine without a probe, from its metrics: bursts of work and the pauses between
+//! them. The module also decides whether the current pause is longer than past pauses explain.
+//! Metrics include housekeeping of the system, so short weak bursts and small amounts of traffic do
+//! not count.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::facts::Facts;
 
-/// What speaks against idleness although nothing moves.
+/// Reason against the result idle, even without activity; `None` if there is no reason.
 pub(crate) fn holds_back(
     facts: &Facts<'_>,
     series: &MetricSeries,
@@ -38,7 +39,7 @@ pub(crate) fn holds_back(
     ))
 }
 
-/// A signal that a verdict takes of each point, by its name.
+/// Name of a signal that the evaluation needs, and a check whether a point contains the signal.
 pub(crate) type Signal = (&'static str, fn(&MetricPoint) -> bool);
 
 const SIGNALS: [Signal; 3] = [
@@ -47,7 +48,7 @@ const SIGNALS: [Signal; 3] = [
     ("GPUs", |point| point.gpu.is_some()),
 ];
 
-/// What is required of every machine; GPUs only of one that has some.
+/// Signals required for every machine; GPUs are required only for machines with GPUs.
 pub(crate) const CPU_AND_NETWORK: &[Signal] = SIGNALS.split_at(2).0;
 
 pub(crate) const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -56,42 +57,43 @@ pub(crate) const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 pub(crate) const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Bursts that are less far apart are one: a program that waits for a disk or for an answer.
+/// Bursts with a smaller distance are one burst: the program waits for a disk or a response.
 const SAME_BURST: SignedDuration = SignedDuration::from_mins(15);
 
-/// A short burst so near to real work is a part of it.
+/// A short burst within this distance of real work is part of the work.
 const NEAR_WORK: SignedDuration = HOUR;
 
-/// Bytes that a short burst may move over the network and still be housekeeping: more is a
-/// transfer that somebody asked for.
+/// Limit on network bytes of a short burst that counts as housekeeping. A larger amount is an
+/// intended transfer.
 const HOUSEKEEPING_NETWORK_BYTES: u64 = 50_000_000;
 
-/// A pause may be longer than the longest before it by this much: a whole day off, and who
-/// comes three hours later than usual.
+/// Limit on the time by which a pause may exceed the longest earlier pause: a whole day off plus a
+/// start three hours later than usual.
 const LONGER_AT_MOST: SignedDuration = SignedDuration::from_hours(27);
 
-/// Of pauses at random, the one under way exceeds twice the longest of n with a chance of
-/// 2 / (n + 1) / (n + 2), three times with one of 6 / (n + 1) / (n + 2) / (n + 3): from so many
-/// on the first is below 1 %.
+/// Number of pauses from which twice the longest pause is a safe limit. For n random pauses, the
+/// chance that the current pause exceeds twice the longest is 2 / (n + 1) / (n + 2). The chance
+/// that it exceeds three times the longest is 6 / (n + 1) / (n + 2) / (n + 3). From 13 pauses the
+/// first chance is below 1 %.
 const MANY_PAUSES: usize = 13;
 
-/// Work at the end of a month is within these days of its turn.
+/// Work at the end of a month is within these limits before and after the start of the next month.
 const BEFORE_TURN: SignedDuration = SignedDuration::from_hours(5 * 24);
 
 const AFTER_TURN: SignedDuration = SignedDuration::from_hours(3 * 24);
 
-/// And takes no more days than these.
+/// Maximum duration of work at the end of a month.
 const AT_A_TURN: SignedDuration = SignedDuration::from_hours(5 * 24);
 
-/// Metrics of so many days show two turns of a month.
+/// Metrics over this time include the end of two months.
 const TWO_MONTHS: SignedDuration = SignedDuration::from_hours(62 * 24);
 
-/// When a machine worked.
+/// Activity of a machine from its metrics.
 pub(crate) struct MetricActivity<'a> {
     series: &'a MetricSeries,
     signals: &'static [Signal],
     span: Window,
-    /// Oldest first, housekeeping left out.
+    /// Oldest first, without housekeeping.
     work: Vec<Window>,
     housekeeping: Housekeeping,
 }
@@ -100,7 +102,7 @@ pub(crate) struct MetricActivity<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Housekeeping {
     pub(crate) bursts: u32,
-    /// The most CPU that one of them used.
+    /// Peak CPU of these bursts.
     pub(crate) cpu: Share,
 }
 
@@ -111,66 +113,67 @@ impl Housekeeping {
     };
 }
 
-/// Whether the present pause of a machine is more than its past explains.
+/// Whether the current pause of a machine is longer than its past explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It never worked in its metrics, or it pauses for longer than ever.
+    /// The metrics show no work, or the pause is longer than all earlier pauses.
     Unusual,
-    /// It paused for about as long before.
+    /// An earlier pause was about as long.
     Usual,
-    /// Its metrics are too short to show how long it usually pauses.
+    /// The metrics cover too little time to show the usual length of a pause.
     Unknown,
-    /// It worked at the end of a month only, and its metrics do not show two of them.
+    /// The machine worked only at the end of a month, and the metrics do not cover the end of two
+    /// months.
     MonthEnd,
 }
 
-/// Working days before a pause and in it.
+/// Working days before a pause and during the pause.
 #[derive(Debug, Clone, Copy, Default)]
 struct WorkingDays {
     before: u32,
-    /// Those of them without work.
+    /// Days without work before the pause.
     missed_before: u32,
-    /// Those in the pause.
+    /// Days without work during the pause.
     missed_since: i32,
 }
 
 impl WorkingDays {
-    /// The chance that one is missed: the mean of what Jeffreys' prior becomes, half a day
-    /// missed before any was seen.
+    /// Chance that a working day is missed: the posterior mean under Jeffreys' prior, which adds
+    /// half a missed day.
     fn chance_of_one(self) -> f64 {
         (f64::from(self.missed_before) + 0.5) / f64::from(self.before + 1)
     }
 
-    /// The chance that those in the pause were missed.
+    /// Chance that all days of the pause were missed.
     fn chance_of_missed(self) -> f64 {
         self.chance_of_one().powi(self.missed_since)
     }
 
-    /// Whether one in five at most is missed, after a working week.
+    /// Whether at most one day in five is missed, after at least five working days.
     fn are_regular(self) -> bool {
         self.before >= 5 && self.chance_of_one() <= 0.2
     }
 }
 
-/// A day of its past.
+/// One day of the past.
 struct WorkDay {
     window: Window,
     worked: bool,
 }
 
-/// Points with activity one after the other.
+/// Consecutive points with activity.
 #[derive(Debug, Clone, Copy)]
 struct Burst {
     window: Window,
     points: usize,
     cpu: Share,
     network: u64,
-    /// Its cores or GPUs were busy, not only disks and network.
+    /// Whether cores or GPUs were busy, not only disks and network.
     computes: bool,
 }
 
 impl<'a> MetricActivity<'a> {
-    /// Of an instance; `None` without any point.
+    /// `None` without any point.
     pub(crate) fn of(
         facts: &Facts<'_>,
         instance: &Instance,
@@ -193,7 +196,7 @@ impl<'a> MetricActivity<'a> {
         };
         let mut bursts = bursts(facts, series);
         let mut housekeeping = Housekeeping::NONE;
-        // Of less than a week nobody knows what is usual.
+        // Less than a week does not show what is usual.
         if span.to.duration_since(span.from) >= WEEK {
             housekeeping = leave_out_housekeeping(&facts.policy.metrics, span, &mut bursts);
             leave_out_trickle(facts, series, span, &mut bursts);
@@ -207,7 +210,7 @@ impl<'a> MetricActivity<'a> {
         })
     }
 
-    /// From the begin of the first point to the end of the last, gaps included.
+    /// From the start of the first point to the end of the last, gaps included.
     pub(crate) fn span(&self) -> Window {
         self.span
     }
@@ -224,13 +227,13 @@ impl<'a> MetricActivity<'a> {
         self.housekeeping
     }
 
-    /// The end of its last work; `None` where it never worked.
+    /// End of the last work; `None` if the metrics show no work.
     pub(crate) fn worked_until(&self) -> Option<Timestamp> {
         self.work.last().map(|work| work.to)
     }
 
-    /// The newest fortnight by the hour. A point without work counts as seen if all required
-    /// signals are known.
+    /// Hourly activity of the newest 14 days. A point without work counts as observed if it
+    /// contains all required signals.
     pub(crate) fn hours(&self) -> NodeHours {
         let kept = SignedDuration::from_hours(KEPT_HOURS as i64);
         let oldest = earlier(self.span.to, kept);
@@ -255,7 +258,7 @@ impl<'a> MetricActivity<'a> {
         hours
     }
 
-    /// Whether the pause since `since` is more than its past explains.
+    /// Whether the pause since `since` is longer than its past explains.
     pub(crate) fn pause(&self, facts: &Facts<'_>, since: Timestamp) -> Pause {
         let policy = &facts.policy.metrics;
         if self.work.is_empty() {
@@ -283,7 +286,7 @@ impl<'a> MetricActivity<'a> {
         }
     }
 
-    /// The longest time between two bursts of work, and before the first.
+    /// The longest time without work before the first burst or between two bursts.
     pub(crate) fn longest_pause(&self) -> SignedDuration {
         self.pauses().max().unwrap_or_default()
     }
@@ -294,8 +297,8 @@ impl<'a> MetricActivity<'a> {
         begins.zip(ends).map(|(next, end)| next.duration_since(end))
     }
 
-    /// How long a pause is still usual. A rhythm of days may skip one. Pauses at random may
-    /// become much longer than the longest so far, the more so the fewer there were.
+    /// Greatest length of a usual pause. A daily rhythm may skip one day. A random pause may be
+    /// much longer than the longest so far, especially if there were few pauses.
     fn patience(&self, policy: &MetricsPolicy, days: WorkingDays) -> SignedDuration {
         let longest = self.longest_pause();
         let least = SignedDuration::try_from(policy.idle_after()).unwrap_or(LONGER_AT_MOST);
@@ -309,8 +312,8 @@ impl<'a> MetricActivity<'a> {
         (longest + more).max(longest * times)
     }
 
-    /// Its working days before and since `since`. Days of the week without any work before,
-    /// such as those of a weekend, are none.
+    /// Working days before and after `since`. Weekdays without any work, such as a weekend, are not
+    /// working days.
     fn working_days(&self, facts: &Facts<'_>, since: Timestamp) -> WorkingDays {
         let late = SignedDuration::from_secs(facts.policy.hours.early_or_late_seconds.into());
         let days = self.days_until(earlier(self.span.to, late));
@@ -331,8 +334,8 @@ impl<'a> MetricActivity<'a> {
         sum
     }
 
-    /// Its whole days up to a time, the newest first. A day worked if it has a quarter of the
-    /// work of an average one: the end of the day before is no work of its own.
+    /// Whole days up to `end`, the newest first. A day counts as worked with at least a quarter of
+    /// the work of an average day. Otherwise the end of the previous day would count as work.
     fn days_until(&self, mut end: Timestamp) -> Vec<WorkDay> {
         let mut days = Vec::new();
         while end.duration_since(self.span.from) >= DAY {
@@ -365,8 +368,8 @@ impl<'a> MetricActivity<'a> {
         within.map(|work| overlap(work).length().as_secs()).sum()
     }
 
-    /// Whether all its work was around one turn of a month, after a day without any. A machine
-    /// that works once a month looks so, and so does one that was forgotten then.
+    /// Whether all work was around the end of one month, after at least one day without work. Both
+    /// a monthly job and a machine forgotten after its work match this pattern.
     fn is_of_month_end(&self) -> bool {
         let (Some(first), Some(last)) = (self.work.first(), self.work.last()) else {
             return false;
@@ -382,12 +385,12 @@ impl<'a> MetricActivity<'a> {
     }
 }
 
-/// The time so much earlier, or the first that can be told.
+/// The time minus `by`, or the earliest representable time.
 fn earlier(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_sub(by).unwrap_or(Timestamp::MIN)
 }
 
-/// The turns of a month before and after a time, in UTC.
+/// Start of the current and of the next month, in UTC.
 fn turns(at: Timestamp) -> [Option<Timestamp>; 2] {
     let month = at.to_zoned(TimeZone::UTC).first_of_month();
     let begin = month.and_then(|month| month.start_of_day()).ok();
@@ -432,7 +435,8 @@ impl Burst {
         self.computes |= next.computes;
     }
 
-    /// Short, weak, and without a transfer. A few minutes may be within two long samples.
+    /// Whether the burst is short, weak and without a transfer. Two long samples may contain only a
+    /// few minutes of activity.
     fn may_be_housekeeping(&self, policy: &MetricsPolicy) -> bool {
         let length = self.window.length();
         let is_short = length <= policy.housekeeping()
@@ -443,7 +447,7 @@ impl Burst {
     }
 }
 
-/// Leaves out short weak bursts away from work, if they are few.
+/// Removes short weak bursts away from work, if they are few.
 fn leave_out_housekeeping(
     policy: &MetricsPolicy,
     span: Window,
@@ -479,8 +483,8 @@ fn leave_out_housekeeping(
         })
 }
 
-/// Leaves out what only disks and network did since cores or GPUs were last busy, if it is
-/// next to nothing by the day: answers to scans, broadcasts, the system's own files.
+/// Removes disk and network activity since cores or GPUs were last busy, if the daily amount is
+/// tiny. Examples are answers to port scans, broadcasts and files of the system.
 fn leave_out_trickle(
     facts: &Facts<'_>,
     series: &MetricSeries,
@@ -512,7 +516,7 @@ fn leave_out_trickle(
     }
 }
 
-/// The begin of a point's period.
+/// Start of the period of a point.
 pub(crate) fn begin(point: MetricPoint) -> Option<Timestamp> {
     point
         .end
@@ -524,8 +528,8 @@ fn is_active(facts: &Facts<'_>, point: &MetricPoint) -> bool {
     works(facts, point) || computes(facts, point)
 }
 
-/// Whether cores, network or disks did more than a system without work. What is unknown is
-/// no activity; coverage leaves such a point out.
+/// Whether cores, network or disks did more than a system without work. An unknown value is no
+/// activity; the coverage excludes such a point.
 pub(crate) fn works(facts: &Facts<'_>, point: &MetricPoint) -> bool {
     let policy = facts.policy;
     let beyond = |bytes: Option<u64>, a_minute: u64| {
@@ -541,13 +545,13 @@ fn uses_cpu(facts: &Facts<'_>, point: &MetricPoint) -> bool {
     point.cpu_max.is_some_and(|cpu| cpu >= floor)
 }
 
-/// Whether a GPU computed; not where it is unknown.
+/// Whether a GPU computed; false if unknown.
 pub(crate) fn computes(facts: &Facts<'_>, point: &MetricPoint) -> bool {
     let floor = facts.policy.activity.gpu_floor();
     point.gpu.is_some_and(|gpu| gpu >= floor)
 }
 
-/// The share of the window in which enough is known.
+/// Share of the window in which all required signals are known.
 pub(crate) fn coverage(
     series: &MetricSeries,
     window: Window,
@@ -561,14 +565,14 @@ pub(crate) fn coverage(
     Share::of(known, window.length().as_secs()).unwrap_or(Share::NONE)
 }
 
-/// How many GPUs it has; `None` where neither the catalogue nor the cloud tells.
+/// Number of GPUs; `None` if neither the catalogue nor the cloud reports it.
 pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance) -> Option<u32> {
     let spec = facts.catalogue.spec(&instance.instance_type);
     let by_type = spec.map(TypeSpec::gpu_count);
     by_type.or_else(|| instance.hardware?.gpus)
 }
 
-/// The most memory in use, where that is more than a system without work uses.
+/// Peak memory in use; `None` if a system without work uses as much.
 pub(crate) fn memory_in_use(
     facts: &Facts<'_>,
     series: &MetricSeries,

@@ -1,6 +1,6 @@
-//! Whether a machine without a probe is too large, too small or little used, by its metrics:
-//! percentiles of samples, never means alone. What metrics do not show (memory above all) is
-//! never made smaller, and is named.
+//! Decides by metrics whether a machine without a probe is too large, too small or little used. The
+//! rules use percentiles of samples, never means alone. They keep the size of resources without
+//! metrics (above all memory) and name them.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ use crate::rules::remedy::{change_type, larger};
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
-/// The rules in the order in which they may speak of a machine: one of them does.
+/// Rules in order of priority; at most one of them has a result for a machine.
 const RULES: [Rule; 3] = [
     (FindingKind::UnderprovisionedNode, too_small),
     (FindingKind::OverprovisionedNode, too_large),
@@ -46,10 +46,10 @@ type Rule = (
     fn(&Machine<'_>, &mut Questions) -> Option<Finding>,
 );
 
-/// From so much known on, confidence is medium if memory and network are known too.
+/// Known time for medium confidence, if memory and network are known too.
 const ALMOST_A_FORTNIGHT: Duration = Duration::from_secs(13 * 86_400);
 
-/// A machine with what its metrics show.
+/// A machine with its demand from metrics.
 struct Machine<'a> {
     facts: &'a Facts<'a>,
     speeds: &'a Speeds,
@@ -58,25 +58,25 @@ struct Machine<'a> {
     demand: Demand,
 }
 
-/// What the samples show. What is unknown for most of the time is `None`.
+/// Demand from the samples. A value that is unknown for most of the time is `None`.
 struct Demand {
     window: Window,
     cpu: Samples,
-    /// The share of the days with full CPU at some time.
+    /// Share of the days on which the CPU was full at some time.
     full_days: Share,
     memory: Option<Samples>,
-    /// Bytes a second.
+    /// Bytes per second.
     network: Option<Samples>,
     disk: Option<Samples>,
 }
 
-/// Values with the seconds that each is about, the least first. Never empty.
+/// Values with the length of their samples in seconds, in ascending order. Never empty.
 struct Samples {
     values: Vec<(u64, u64)>,
     seconds: u64,
 }
 
-/// Evaluates the machines without a probe of which no other rule speaks.
+/// Evaluates machines without a probe and without a finding of another rule.
 pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Vec<Verdict> {
     let told: BTreeSet<&str> = found
         .iter()
@@ -97,7 +97,7 @@ pub(crate) fn judge(facts: &Facts<'_>, speeds: &Speeds, found: &[Finding]) -> Ve
     verdicts.collect()
 }
 
-/// The questions about one machine, rule by rule up to the one that speaks.
+/// Questions about one machine, rule by rule up to the first rule with a result.
 pub(crate) fn explain(
     facts: &Facts<'_>,
     speeds: &Speeds,
@@ -137,7 +137,7 @@ pub(crate) fn explain(
 }
 
 impl<'a> Machine<'a> {
-    /// `None` for one with a probe, and where its metrics do not show CPU.
+    /// `None` for a machine with a probe, or without CPU metrics.
     fn of(
         facts: &'a Facts<'a>,
         speeds: &'a Speeds,
@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
         Duration::from_secs(self.demand.cpu.seconds)
     }
 
-    /// The CPU that it is sized by.
+    /// The percentile of CPU use that determines the size.
     fn cpu(&self) -> Share {
         let percentile = self.facts.policy.metrics.size_percentile_ppm;
         Share::from_ppm(ppm(self.demand.cpu.percentile(percentile)))
@@ -183,12 +183,13 @@ impl<'a> Machine<'a> {
         u64::try_from(with).unwrap_or(u64::MAX)
     }
 
-    /// What its work needs of another type.
+    /// Minimum size of another type for the work of the machine.
     fn needs(&self, spec: &TypeSpec) -> SizeNeeds {
         let all = u64::from(spec.vcpus) * 1000;
         let cores = |share: u64| (all * share).div_ceil(1_000_000).max(1);
         let percentile = self.facts.policy.metrics.size_percentile_ppm;
-        // Where it bursts beyond what its type sustains, another that sustains as much will do.
+        // The machine may burst above the baseline of its type; the new type needs at most the same
+        // baseline.
         let mbps = |samples: &Option<Samples>, now: Option<u32>| {
             let rate = samples
                 .as_ref()
@@ -211,7 +212,7 @@ impl<'a> Machine<'a> {
         SizeNeeds {
             used: MilliCores(used),
             cores: MilliCores(self.with_headroom(used)),
-            // On a single one, an agent and the work would wait for each other.
+            // On one vCPU an agent and the work would wait for each other.
             least_vcpus: spec.vcpus.min(2),
             memory: match &self.demand.memory {
                 Some(memory) => {
@@ -229,7 +230,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Evidence with what the samples show.
+    /// Evidence from the samples.
     fn size(&self, fit: SizeFit) -> MetricSize {
         let share = |value: u64| Share::from_ppm(ppm(value));
         let percentile = self.facts.policy.metrics.size_percentile_ppm;
@@ -308,7 +309,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What a change saves. Of less than a week it is told for the window alone.
+    /// Saving of a change. With less than a week of data the cost covers only the window.
     fn saving(&self, saves: UsdPerHour) -> Option<Cost> {
         let price = self.facts.price_of(self.instance)?;
         let cost = price
@@ -329,8 +330,8 @@ fn ppm(value: u64) -> u32 {
 }
 
 impl Demand {
-    /// Of its own life: what ran before its start may have run on another type. `None`
-    /// without any sample of CPU.
+    /// Uses only samples since the launch, because earlier work may have run on another type.
+    /// `None` without any CPU sample.
     fn of(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<Self> {
         let is_own = |point: &MetricPoint| begin(*point) >= instance.launched_at;
         let points: Vec<MetricPoint> = series.points().filter(is_own).collect();
@@ -366,14 +367,15 @@ fn a_second(bytes: u64, point: &MetricPoint) -> u64 {
 }
 
 impl Samples {
-    /// `None` of no time at all.
+    /// `None` if the samples have no length.
     fn new(mut values: Vec<(u64, u64)>) -> Option<Self> {
         values.sort_unstable();
         let seconds = values.iter().map(|(_, seconds)| seconds).sum();
         (seconds > 0).then_some(Self { values, seconds })
     }
 
-    /// The least value that is not exceeded for this share of the time, in parts per million.
+    /// The smallest value that is not exceeded for this share of the time; `ppm` is in parts per
+    /// million.
     fn percentile(&self, ppm: u32) -> u64 {
         let wanted = u128::from(self.seconds) * u128::from(ppm);
         let mut seconds = 0_u128;
@@ -388,7 +390,7 @@ impl Samples {
         self.values.last().map_or(0, |(value, _)| *value)
     }
 
-    /// The share of the time with at least this value.
+    /// Share of the time with at least this value.
     fn share_from(&self, value: u64) -> Share {
         let first = self.values.partition_point(|(other, _)| *other < value);
         let seconds = self.values[first..]
@@ -399,7 +401,7 @@ impl Samples {
     }
 }
 
-/// What every rule asks first.
+/// Questions that every rule asks first.
 fn is_evaluated(machine: &Machine<'_>, q: &mut Questions) -> bool {
     let (facts, instance) = (machine.facts, machine.instance);
     let silent = facts.now.duration_since(machine.demand.window.to);
@@ -506,7 +508,7 @@ fn too_small(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     finding.confidence.level = Level::Low;
     finding.confidence.reason +=
         "; a batch job uses all cores that it gets, and then more of them only make it faster";
-    // It costs more, not less, to mend.
+    // The fix increases the cost, so the saving is zero.
     let price = facts.price_of(instance);
     let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
     finding.cost = nothing.map(|nothing| nothing.wasted_over(demand.window));
@@ -586,8 +588,7 @@ fn too_large(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     Some(finding)
 }
 
-/// The share of the time in which the work would have needed more than all cores of another
-/// type.
+/// Share of the time in which the work needs more than all cores of another type.
 fn beyond(machine: &Machine<'_>, spec: &TypeSpec, other: &TypeSpec) -> Share {
     let (from, to) = (machine.speeds.cores(spec), machine.speeds.cores(other));
     let vcpus = f64::from(spec.vcpus);
@@ -617,7 +618,7 @@ fn advice_without_type(machine: &Machine<'_>, needed: Share) -> String {
     }
 }
 
-/// Little used, and nothing is known that would serve it better: its type, or its memory.
+/// Finds a machine with little use for which neither its type nor its memory suggests another size.
 fn little_used(machine: &Machine<'_>, q: &mut Questions) -> Option<Finding> {
     let (facts, instance) = (machine.facts, machine.instance);
     let p95 = Share::from_ppm(ppm(machine.demand.cpu.percentile(950_000)));

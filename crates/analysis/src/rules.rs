@@ -1,5 +1,5 @@
-//! The waste rules: one file, one variant of `FindingKind`, one table of cases
-//! each. A rule says what it found and what it could not judge, and why.
+//! The waste rules: each has one file, one variant of `FindingKind` and one table of test cases. A
+//! rule returns its findings, and the resources that it could not evaluate with the reason.
 
 pub mod batch;
 pub mod node;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::advice::group::GroupAdvice;
 use crate::advice::node::NodeAdvice;
 
-/// What is advised beside single steps.
+/// Advice for pipelines, compute environments and nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Targets {
@@ -25,6 +25,6 @@ pub struct Targets {
     pub environments: Vec<GroupAdvice>,
     /// Nodes, the greatest saving first.
     pub nodes: Vec<NodeAdvice>,
-    /// Those that the report had no room for.
+    /// Number of targets beyond the limits of the report.
     pub left_out: usize,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ebb_telemetry::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// What the bill says one resource cost, net and amortized, by closed day.
+/// Billed cost of one resource by closed day, net and amortized.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceCost {
@@ -13,7 +13,7 @@ pub struct ResourceCost {
     pub by_day: BTreeMap<String, Usd>,
 }
 
-/// What the bill says of one day in all, net and amortized.
+/// Billed cost of one day, net and amortized.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BilledDay {
@@ -21,12 +21,12 @@ pub struct BilledDay {
     pub day: String,
     /// The sum over all services.
     pub total: Usd,
-    /// Of that, what the service bills that has the machines; `None` when not told.
+    /// The part that the compute service bills; `None` when unknown.
     pub of_machines: Option<Usd>,
-    /// True while the cloud may still change it.
+    /// True while the cloud provider may still change the cost.
     pub estimated: bool,
-    /// By service, as the bill names it.
+    /// Cost by service name of the bill.
     pub by_service: BTreeMap<String, Usd>,
-    /// By cost allocation tag and its value; `""` where a resource has none.
+    /// Cost by cost allocation tag and tag value; `""` for resources without the tag.
     pub by_tag: BTreeMap<String, BTreeMap<String, Usd>>,
 }

@@ -1,18 +1,18 @@
-//! How sure a finding is.
+//! Confidence in findings.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How sure a finding is.
+/// The confidence in a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Look before you act.
+    /// Check before you act.
     Low,
     /// Likely.
     Medium,
-    /// Seen by a probe or said by the cloud itself.
+    /// Observed by a probe or reported by the cloud provider.
     High,
 }
 
@@ -26,11 +26,11 @@ impl fmt::Display for Level {
     }
 }
 
-/// How sure a finding is, and why.
+/// The confidence in a finding, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confidence {
-    /// How sure.
+    /// The level.
     pub level: Level,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

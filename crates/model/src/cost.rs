@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::savings::Counted;
 
-/// Where a price comes from, the best first.
+/// The source of a price, the most accurate first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceBasis {
-    /// Net amortized cost of this very resource on its last closed full day.
+    /// Net amortized cost of this resource on its last closed full day.
     Bill,
-    /// What its user states in the policy.
+    /// The price that the policy states.
     Stated,
-    /// The list price of the catalogue built in.
+    /// The list price of the built-in catalogue.
     ListPrice,
-    /// What the type costs on the spot market now, in the cheapest zone of its region.
+    /// The current spot price of the type in the cheapest zone of its region.
     SpotPrice,
-    /// The list price stands in for a spot price that is not known: an upper
-    /// bound.
+    /// The list price in place of an unknown spot price: an upper bound.
     ListPriceAsUpperBound,
 }
 
 impl PriceBasis {
-    /// Whether it is the list price itself.
+    /// Whether it is the list price.
     pub fn is_of_the_list(self) -> bool {
         matches!(self, Self::ListPrice | Self::ListPriceAsUpperBound)
     }
 
-    /// Whether it only bounds what is paid: a bound is none to save from.
+    /// Whether it is only an upper bound of the effective price. A saving cannot be computed from a
+    /// bound.
     pub fn is_bound(self) -> bool {
         self == Self::ListPriceAsUpperBound
     }
@@ -49,32 +49,32 @@ impl fmt::Display for PriceBasis {
     }
 }
 
-/// What the waste costs.
+/// The cost of the waste.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// What is wasted an hour.
+    /// The waste per hour.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
-    /// Where that price comes from.
+    /// The source of that price.
     pub basis: PriceBasis,
-    /// The same at the list price; `None` when the catalogue has none.
+    /// The waste per hour at the list price; `None` when the catalogue has no price.
     #[serde(rename = "list_per_hour_usd", alias = "list_per_hour")]
     pub list_per_hour: Option<UsdPerHour>,
-    /// What was wasted within the window.
+    /// The waste within the window.
     #[serde(rename = "spent_usd", alias = "spent")]
     pub spent: Usd,
-    /// What a month of it costs, and so what mending it saves.
+    /// The waste in a month, which is the saving after the fix.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
-    /// The part of it that the totals contain: less where another finding counts the same
-    /// dollars. `None` for all of it, as in `ebb.report/1.0`.
+    /// The part of this cost that the totals contain; smaller if another finding counts the same
+    /// dollars. `None` for the whole cost, as in `ebb.report/1.0`.
     #[serde(default)]
     pub counted: Option<Counted>,
-    /// Of when the price is: the billed day, the day of the list, or the time of the spot
-    /// price; `None` where that is not known.
+    /// The date of the price: the billed day, the day of the price list, or the time of the spot
+    /// price. `None` when unknown.
     #[serde(default)]
     pub price_as_of: Option<Timestamp>,
-    /// Of when the list price is; `None` where there is none, or its day is not known.
+    /// The date of the list price; `None` without a list price, or when the date is unknown.
     #[serde(default)]
     pub list_as_of: Option<Timestamp>,
 }

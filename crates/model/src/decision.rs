@@ -1,5 +1,5 @@
-//! What people decided about findings: to dismiss one, or to snooze it until a day.
-//! All decisions together are one small value; where it lies is the sweep's business.
+//! User decisions about findings: to dismiss a finding, or to snooze it until a day. All decisions
+//! together are one small object; the sweep decides where it is stored.
 
 use std::collections::BTreeMap;
 
@@ -9,84 +9,84 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Decisions kept at most: they lie in one object that every sweep reads whole.
+/// Maximum number of decisions. Every sweep reads the one object that contains them.
 pub const MAX_DECISIONS: usize = 5_000;
 
-/// The longest id that a finding may be named by, in bytes.
+/// The longest id of a finding, in bytes.
 const MAX_ID_BYTES: usize = 1_000;
 
-/// The longest reason, in characters: a sentence or two, with a link to a ticket.
+/// The longest reason, in characters: one or two sentences with a link to a ticket.
 pub const MAX_REASON_CHARS: usize = 500;
 
-/// The longest name of who decided, in characters: an ARN takes fewer.
+/// The longest name of the user who decided, in characters. ARNs are shorter.
 const MAX_BY_CHARS: usize = 200;
 
-/// Days for which a snooze that has ended is kept, so that people can look it up.
+/// Days for which a snooze is kept after its end, so that users can look it up.
 const KEPT_DAYS: i64 = 30;
 
 /// Why a decision was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecisionError {
-    /// Something that must be said is missing.
+    /// A required text is empty.
     #[error("{0} is empty: say it")]
     Empty(&'static str),
-    /// Something said is too long.
+    /// A text is too long.
     #[error("{what} is longer than {max}")]
     TooLong {
-        /// What.
+        /// The name of the text.
         what: &'static str,
-        /// The bound, with its unit.
+        /// The limit with its unit.
         max: &'static str,
     },
-    /// Something said holds a control character.
+    /// A text contains a control character.
     #[error("{0} holds a control character: write it on one line")]
     Control(&'static str),
-    /// A snooze needs an end.
+    /// A snooze has no end.
     #[error("a snooze needs an end: say until when, or dismiss the finding")]
     NoEnd,
-    /// It would end before it began.
+    /// The end of the decision is not later than its time.
     #[error("it would have ended by now ({0}): name a later day")]
     Ended(Timestamp),
     /// The end is neither a day nor a time.
     #[error("'{0}' is neither a day such as 2027-01-31 nor a time such as 2027-01-31T12:00:00Z")]
     Until(String),
-    /// There is no room for one more.
+    /// The maximum number of decisions is reached.
     #[error(
         "{MAX_DECISIONS} decisions hold already: reopen some, or exempt by tag or kind in the policy"
     )]
     Full,
-    /// No decision about that finding holds.
+    /// No decision about that finding is in effect.
     #[error("no decision about {0} holds")]
     None(String),
 }
 
-/// What was decided.
+/// The kind of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// It is known and meant to be so; nobody is to hear of it again.
+    /// The finding is known and accepted; it is not reported again.
     Dismiss,
-    /// Nobody is to hear of it until some day.
+    /// The finding is not reported until the end of the snooze.
     Snooze,
 }
 
 /// One decision about one finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What was decided.
+    /// The kind of the decision.
     pub verb: Verb,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Who decided.
+    /// The user who decided.
     pub by: String,
-    /// When.
+    /// When the user decided.
     pub at: Timestamp,
-    /// Until when it holds; `None` for ever, which a snooze never does.
+    /// The end; `None` for a decision without an end. A snooze always has an end.
     pub until: Option<Timestamp>,
 }
 
 impl Decision {
-    /// True while it holds.
+    /// True while the decision is in effect.
     pub fn holds_at(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until)
     }
@@ -125,7 +125,7 @@ fn said(
     }
 }
 
-/// Reads until when: a time, or a day through whose end in UTC it holds.
+/// Parses the end of a decision: a time, or a day that counts until its end in UTC.
 ///
 /// # Errors
 /// `Until` when the text is neither.
@@ -148,7 +148,7 @@ pub fn until(text: &str) -> Result<Timestamp, DecisionError> {
 pub struct Decisions {
     /// `ebb.decisions/1.0`.
     pub schema: String,
-    /// The newest one about each finding.
+    /// The newest decision about each finding.
     pub findings: BTreeMap<String, Decision>,
 }
 
@@ -162,19 +162,20 @@ impl Default for Decisions {
 }
 
 impl Decisions {
-    /// The schema line that [`Decisions::schema`] holds.
+    /// The value of [`Decisions::schema`].
     pub const SCHEMA: &'static str = "ebb.decisions/1.0";
 
-    /// The decision about a finding that holds.
+    /// The decision about a finding that is in effect at `now`.
     pub fn holding(&self, finding: &str, now: Timestamp) -> Option<&Decision> {
         let decision = self.findings.get(finding)?;
         decision.holds_at(now).then_some(decision)
     }
 
-    /// Takes a decision in place of an earlier one about the same finding.
+    /// Stores a decision and replaces an earlier one about the same finding.
     ///
     /// # Errors
-    /// When it is not whole, or there is no room; nothing is changed then.
+    /// An incomplete decision, or no room for another decision. The stored decisions stay
+    /// unchanged.
     pub fn decide(&mut self, finding: &str, decision: Decision) -> Result<(), DecisionError> {
         if finding.len() > MAX_ID_BYTES {
             return Err(DecisionError::TooLong {
@@ -192,17 +193,17 @@ impl Decisions {
         Ok(())
     }
 
-    /// Takes a decision back.
+    /// Removes a decision.
     ///
     /// # Errors
-    /// `None` when none holds.
+    /// `None` when no decision is in effect.
     pub fn reopen(&mut self, finding: &str, now: Timestamp) -> Result<Decision, DecisionError> {
         let none = || DecisionError::None(finding.chars().take(MAX_ID_BYTES).collect());
         self.holding(finding, now).ok_or_else(none)?;
         self.findings.remove(finding).ok_or_else(none)
     }
 
-    /// Drops what has ended long ago.
+    /// Removes decisions that ended more than [`KEPT_DAYS`] days ago.
     fn forget(&mut self, now: Timestamp) {
         let kept = jiff::SignedDuration::from_hours(24 * KEPT_DAYS);
         let oldest = now.saturating_sub(kept).unwrap_or(Timestamp::MIN);

@@ -1,5 +1,5 @@
-//! A finding: waste that was observed, with its evidence and money. Values only;
-//! the words for people are in `Display` here and in the renderers.
+//! A finding: waste or failure that was observed, with its evidence and cost. This module contains
+//! values only; the text is in the `Display` implementations and in the renderers.
 
 pub mod evidence;
 
@@ -24,40 +24,40 @@ use crate::finding_kind::FindingKind;
 use crate::inventory::batch::job::Job;
 use crate::inventory::instance::{Controller, Instance, Market, Provider};
 
-/// What the waste is about, and whom to ask.
+/// The resource that a finding is about, and its owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resource {
     /// The instance id, job id, or job definition.
     pub id: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// The node it is or runs on, when that is not `id` itself.
+    /// The node that the resource is or runs on, if that is not `id` itself.
     pub node: Option<String>,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// What it runs on, or is.
+    /// The instance type that it has or runs on; `None` when unknown.
     pub instance_type: Option<InstanceType>,
-    /// How that is bought.
+    /// The purchase option of the machine; `None` when unknown.
     pub market: Option<Market>,
-    /// What starts and stops it.
+    /// The controller that starts and stops it; `None` when there is none.
     pub controller: Option<Controller>,
-    /// Whether its evidence was measured or made by a generator.
+    /// Whether the evidence was measured or made by a generator.
     pub origin: Origin,
-    /// Its tags and those of its machine, at most [`Resource::MAX_TAGS`].
+    /// The tags of the resource and of its machine, at most [`Resource::MAX_TAGS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
 }
 
 impl Resource {
-    /// Tags kept of a resource: as many as AWS allows.
+    /// Maximum number of tags of a resource; AWS has the same limit.
     pub const MAX_TAGS: usize = 50;
 
-    /// One of which nothing but a name is known.
+    /// A resource of which only the id, name and region are known.
     pub fn named(id: String, name: &str, region: &Region) -> Self {
         Self {
             id,
@@ -96,34 +96,33 @@ impl Resource {
     }
 }
 
-/// What to do, as an action of Cost Optimization Hub with its words.
+/// The remedy: an action of AWS Cost Optimization Hub and a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
     /// The action.
     pub action: Action,
-    /// One sentence to the person who would do it.
+    /// One sentence for the person who does it.
     pub advice: String,
-    /// A command or console link to start from; `None` when there is no single
-    /// one.
+    /// A command or console link to start from; `None` when there is no single one.
     pub command: Option<String>,
 }
 
-/// `actionType` of AWS Cost Optimization Hub, and two that it lacks.
+/// `actionType` of AWS Cost Optimization Hub, with two additional values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// Stop the machine.
     Stop,
-    /// Delete or release it.
+    /// Delete or release the resource.
     Delete,
-    /// Change it to what replaced it.
+    /// Change to the newer type.
     Upgrade,
-    /// Ask for less.
+    /// Request less.
     Rightsize,
-    /// Lower a group's or environment's size.
+    /// Reduce the size of a group or environment.
     ScaleIn,
     /// Find out why it hangs.
     Investigate,
-    /// Change a setting so that it can go on.
+    /// Change a setting so that it can continue.
     Reconfigure,
 }
 
@@ -141,81 +140,81 @@ impl fmt::Display for Action {
     }
 }
 
-/// What to ask for and run on instead.
+/// The recommended request and machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recommendation {
-    /// What it asks for now.
+    /// The present request.
     pub current: SizedRequest,
-    /// What to ask for.
+    /// The recommended request.
     pub recommended: SizedRequest,
-    /// Steps observed.
+    /// Number of observed tasks.
     pub samples: u32,
-    /// The cheapest fitting machine type in the same region; `None` when the
-    /// catalogue knows none.
+    /// The cheapest instance type of the same region that fits; `None` when the catalogue knows
+    /// none.
     pub placement: Option<crate::advice::placement::Placement>,
-    /// How the memory recommended may fail.
+    /// The risk of the recommended memory.
     #[serde(default)]
     pub risk: Risk,
-    /// What it would cost where, the placement first.
+    /// Offers of instance types with their cost, the placement first.
     #[serde(default)]
     pub offers: Offers,
-    /// What an hour of the step costs now, by its share of the machine.
+    /// The present cost of the step per hour, by its share of the machine.
     #[serde(rename = "current_per_hour_usd", alias = "current_per_hour")]
     pub current_per_hour: Option<UsdPerHour>,
-    /// What it would cost.
+    /// The cost per hour with the recommendation.
     #[serde(rename = "recommended_per_hour_usd", alias = "recommended_per_hour")]
     pub recommended_per_hour: Option<UsdPerHour>,
-    /// What was taken for granted.
+    /// The assumptions of the recommendation.
     pub assumptions: Vec<String>,
 }
 
-/// Waste that was observed.
+/// Waste or failure that was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The same for the same waste from sweep to sweep: `kind/region/resource`, and for
-    /// what has but a name `kind/account/region/name`.
+    /// Stable from sweep to sweep: `kind/region/resource`. For resources with only a name it is
+    /// `kind/account/region/name`.
     pub id: String,
-    /// What kind of waste.
+    /// The kind of finding.
     pub kind: FindingKind,
-    /// What it is about.
+    /// The resource.
     pub resource: Resource,
-    /// The time observed.
+    /// The observed time.
     pub window: Window,
-    /// The share of the window that was seen, of runs that ended the share of their time;
-    /// `None` when the cloud itself said it and nothing had to be watched, or where what
-    /// was seen while such runs lasted is not known any more, which the reason says.
+    /// The share of the window that was observed; for ended tasks, the share of their run time.
+    /// `None` if the cloud provider reports the fact, so that no observation is needed. Also `None`
+    /// if the coverage of ended tasks is no longer known, which the reason states.
     pub coverage: Option<Share>,
-    /// What shows it.
+    /// The evidence.
     pub evidence: Evidence,
-    /// How sure it is.
+    /// The confidence.
     pub confidence: Confidence,
-    /// What it costs; `None` when no price is known, which is not nothing.
+    /// The cost; `None` when no price is known, which is not the same as zero.
     pub cost: Option<Cost>,
-    /// What to do.
+    /// The remedy.
     pub remedy: Remedy,
-    /// What to run on instead, where that is the remedy.
+    /// The recommended request and machine; `None` if the remedy is another.
     pub recommendation: Option<Recommendation>,
-    /// The steps concerned, at most [`Finding::MAX_STEPS`]; empty where none is.
+    /// The tasks concerned, at most [`Finding::MAX_STEPS`]; empty without tasks.
     #[serde(default)]
     pub steps: Vec<StepLink>,
 }
 
-/// Where to find a step: its name in the report's steps, its run in the lake's.
+/// A link to a task: the name of its step in the report, and the task in the lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepLink {
-    /// What a person calls it.
+    /// The name of the step.
     pub name: String,
-    /// Its kind and key, which the lake's `steps` hold too.
+    /// The kind and key, which the table `steps` of the lake contains too.
     pub id: StepId,
-    /// Where it ran.
+    /// The node that it ran on.
     pub node: String,
-    /// The Batch job that it was; `None` when it was none.
+    /// The id of its Batch job; `None` when it was no Batch job.
     #[serde(default)]
     pub job: Option<String>,
 }
 
 impl StepLink {
-    /// To a run of the step of a name.
+    /// A link to a task of the step `name`.
     pub fn of(step: &PlacedStep, name: &str, job: Option<&Job>) -> Self {
         Self {
             name: name.to_owned(),
@@ -227,16 +226,17 @@ impl StepLink {
 }
 
 impl Finding {
-    /// Steps linked at most: enough to begin with.
+    /// Maximum number of linked tasks.
     pub const MAX_STEPS: usize = 10;
 
-    /// The id that this waste has from sweep to sweep.
+    /// The id of a finding, stable from sweep to sweep.
     pub fn id_of(kind: FindingKind, region: &Region, resource: &str) -> String {
         format!("{}/{region}/{resource}", kind.slug())
     }
 
-    /// The id of waste about what has but a name, such as a step or a queue: two accounts
-    /// may both have given it. Where the account is not told, as [`Self::id_of`].
+    /// The id of a finding about a resource with only a name, such as a step or a queue. Two
+    /// accounts may use the same name. The result equals [`Self::id_of`] when the account is
+    /// unknown.
     pub fn id_in(
         kind: FindingKind,
         account: Option<&AccountId>,
@@ -249,8 +249,8 @@ impl Finding {
         }
     }
 
-    /// Takes what sweeps saw for the window of what nothing dates: that the cloud says that
-    /// something is so, and not since when.
+    /// Extends an empty window to begin at the first sweep that found the waste. The window is
+    /// empty if the cloud reports a state without its start time.
     pub(crate) fn seen_by_sweeps_since(&mut self, since: Timestamp) {
         if self.window.from < self.window.to {
             return;
@@ -262,14 +262,13 @@ impl Finding {
         }
     }
 
-    /// What fixing it saves a month; `None` where no price is known, or only a bound of it.
+    /// The saving in a month; `None` when no price is known, or only an upper bound.
     pub fn known_saving(&self) -> Option<Usd> {
         let cost = self.cost.as_ref()?;
         (!cost.basis.is_bound()).then_some(cost.saving_a_month)
     }
 
-    /// What mending it saves a month; nothing where no price is known, for
-    /// sorting only.
+    /// The saving in a month, or zero when no price is known; use it only for sorting.
     pub fn saving_or_zero(&self) -> Usd {
         self.cost
             .as_ref()

@@ -1,6 +1,6 @@
-//! The life of findings from sweep to sweep: new, ongoing, grown, set aside by a
-//! decision, resolved, reopened; and what a resolved one saved. Pure: what earlier
-//! sweeps knew and what this one sees come in, what the next is to know comes out.
+//! The history of findings from sweep to sweep: new, ongoing, grown, set aside by a decision,
+//! resolved or reopened, and the saving of resolved findings. The functions are pure: the input is
+//! the stored history and the present report, the output is the new history.
 
 pub mod ending;
 pub mod known_finding;
@@ -26,16 +26,17 @@ use crate::inventory::Inventory;
 use crate::report::Report;
 use crate::savings;
 
-/// Days for which what was resolved is reported, and known when it comes back.
+/// Days for which resolved findings are reported and recognised when they return.
 const RESOLVED_KEPT_DAYS: i64 = 30;
 
-/// Findings known at most, resolved ones included: as many as nodes of a large shard.
+/// Maximum number of known findings, including resolved ones. The maximum equals the number of
+/// nodes in a large shard.
 const MAX_LIVES: usize = 100_000;
 
-/// Resolved findings that a report names; the rest are in the sums.
+/// Maximum number of resolved findings in a report; the sums contain the others too.
 const MAX_RESOLVED: usize = 500;
 
-/// Where a finding stands.
+/// The stage of a finding in its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -43,20 +44,20 @@ pub enum Stage {
     New,
     /// Resolved before, and found again.
     Reopened,
-    /// Set aside before, and no longer.
+    /// Set aside before, and no longer set aside.
     Due,
-    /// Dearer than when it was last new or grown.
+    /// More expensive than at the last change of its stage.
     Grown,
     /// Found before.
     Ongoing,
-    /// A decision keeps it quiet until some day.
+    /// A decision suppresses it until some day.
     Snoozed,
-    /// A decision keeps it quiet.
+    /// A decision suppresses it.
     Dismissed,
 }
 
 impl Stage {
-    /// The word for people.
+    /// The text of the stage.
     pub const fn word(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -70,97 +71,97 @@ impl Stage {
     }
 }
 
-/// Where a finding of a report stands.
+/// The stage and first sighting of a finding in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Its stage.
+    /// The stage.
     pub stage: Stage,
     /// When a sweep first found it.
     pub first_seen: Timestamp,
 }
 
-/// A finding that a decision takes out of the others.
+/// A finding that a decision sets aside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
     /// The finding.
     pub finding: Finding,
-    /// The decision that holds.
+    /// The decision that is in effect.
     pub decision: Decision,
 }
 
-/// A finding that is none any more.
+/// A finding that no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// The finding's id.
+    /// The id of the finding.
     pub id: String,
-    /// What kind of waste it was.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// The resource's id.
+    /// The id of the resource.
     pub resource: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// Whom it belonged to; `None` when no tag told.
+    /// The owner; `None` when no tag named one.
     pub owner: Option<String>,
-    /// Where it was.
+    /// The region.
     pub region: String,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// When it was first found.
+    /// When a sweep first found it.
     pub first_seen: Timestamp,
-    /// When a sweep first looked and did not find it.
+    /// The first sweep that evaluated the resource and did not find it.
     pub resolved_at: Timestamp,
-    /// How it ended, as far as the inventory tells.
+    /// How it ended, as far as the inventory shows.
     pub ending: Ending,
-    /// What that saved; `None` when it is not known that anything is paid less.
+    /// The saving; `None` if it is not known that costs went down.
     pub saved: Option<Saved>,
 }
 
-/// What a resolved finding saved.
+/// The saving of a resolved finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// A month of it: the saving that the finding named when it was last seen.
+    /// The saving in a month, as of the last sweep that found it.
     #[serde(rename = "a_month_usd", alias = "a_month")]
     pub a_month: Usd,
-    /// Where that price came from.
+    /// The source of that price.
     pub basis: PriceBasis,
-    /// Since it was resolved, for as long as it stayed so.
+    /// The saving since the finding was resolved, for as long as it stayed resolved.
     #[serde(rename = "so_far_usd", alias = "so_far")]
     pub so_far: Usd,
 }
 
-/// What earlier sweeps and people's decisions add to a report. Empty for a scan,
-/// which knows neither.
+/// History of the findings in a report. Empty for a scan, which has neither earlier sweeps nor
+/// decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct History {
-    /// Where each finding stands, by its id.
+    /// The stage of each finding, by its id.
     pub life: BTreeMap<String, Standing>,
-    /// What decisions take out of the findings, and out of the sums.
+    /// Findings that decisions set aside; the list of findings and the sums do not contain them.
     pub set_aside: Vec<SetAside>,
-    /// What was resolved in the last 30 days, the newest first.
+    /// Findings that were resolved in the last 30 days, the newest first.
     pub resolved: Vec<Resolved>,
-    /// Resolved ones beyond those named.
+    /// Number of resolved findings that are not listed.
     pub resolved_left_out: usize,
-    /// What all resolved ones saved so far where that is known.
+    /// The saving so far of all resolved findings with a known saving.
     #[serde(rename = "saved_so_far_usd", alias = "saved_so_far")]
     pub saved_so_far: Usd,
-    /// What earlier reports summed up to, the oldest first.
+    /// The sums of earlier reports, the oldest first.
     pub trend: Vec<Past>,
 }
 
-/// All findings that are known, by id.
+/// All known findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lives {
-    /// By the finding's id.
+    /// By the id of the finding.
     pub known: BTreeMap<String, Life>,
-    /// Findings that were left out for want of room, in all sweeps.
+    /// Number of findings that exceeded the maximum, over all sweeps.
     pub left_out: u64,
 }
 
 impl Lives {
-    /// Takes in what a sweep found. Findings that decisions set aside leave the
-    /// report's findings and sums; its history says where each stands.
+    /// Updates the history with a new report. Findings that decisions set aside move from the
+    /// report's findings and sums to its history.
     pub fn advance(
         &mut self,
         report: &mut Report,
@@ -194,7 +195,7 @@ impl Lives {
         report.history = history;
     }
 
-    /// Where a finding stands, which is remembered.
+    /// Updates the history of one finding and returns its stage.
     fn meet(
         &mut self,
         finding: &Finding,
@@ -242,8 +243,9 @@ impl Lives {
         }
     }
 
-    /// A life that was begun before it was told in whose account goes on under the id with
-    /// the account: else its end would be told, and perhaps a saving, and nothing ended.
+    /// Continues a history that an earlier release stored under an id without the account, under
+    /// the id with the account. Otherwise the finding would count as resolved, perhaps with a
+    /// saving, although nothing ended.
     fn take_over(&mut self, finding: &Finding) {
         let resource = &finding.resource;
         let before = Finding::id_of(finding.kind, &resource.region, &resource.id);
@@ -257,8 +259,8 @@ impl Lives {
         }
     }
 
-    /// What was found before, and was looked at again without being found, is
-    /// resolved; what could not be looked at is not.
+    /// Resolves findings that the sweep evaluated again without finding them. Findings that it
+    /// could not evaluate stay open.
     fn resolve(
         &mut self,
         found: &History,
@@ -272,7 +274,7 @@ impl Lives {
                 .flatten();
             if let Some(resolution) = &mut life.resolved {
                 match changed {
-                    // It was stopped for the change.
+                    // The machine was stopped to change its type.
                     Some(changed) if resolution.ending == Ending::Stopped => {
                         resolution.changed(changed);
                     }
@@ -314,12 +316,12 @@ impl History {
         self.resolved = resolved;
     }
 
-    /// How many findings are at a stage.
+    /// Number of findings at a stage.
     pub fn at_stage(&self, stage: Stage) -> usize {
         self.life.values().filter(|one| one.stage == stage).count()
     }
 
-    /// How many were resolved by the sweep at `now`.
+    /// Number of findings that the sweep at `now` resolved.
     pub fn resolved_at(&self, now: Timestamp) -> usize {
         let fresh = self.resolved.iter().filter(|one| one.resolved_at == now);
         fresh.count()

@@ -1,5 +1,5 @@
-//! The kinds of findings: each variant, its doc, the name that travels and its label
-//! stand here once.
+//! The kinds of findings. This module is the only place with the variants, their docs, stable names
+//! and labels.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])+ $variant:ident = $slug:literal, $label:literal;)+) => {
-        /// What kind of waste it is; one variant a rule.
+        /// The kind of a finding; one variant for each rule.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -16,10 +16,10 @@ macro_rules! kinds {
         }
 
         impl FindingKind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name that travels: in JSON, ids and file names.
+            /// The stable name in JSON, ids and file names.
             pub const fn slug(self) -> &'static str {
                 match self {
                     $(Self::$variant => $slug,)+
@@ -36,59 +36,59 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A node that runs and does nothing.
+    /// A node that runs without activity.
     IdleNode = "idle_node", "Idle node";
-    /// A Batch job or worker that gets nowhere.
+    /// A Batch job or worker without progress.
     StuckBatchJob = "stuck_batch_job", "Stuck in Batch";
-    /// A step that asks for far more than it uses.
+    /// A step that requests far more than it uses.
     OverprovisionedStep = "overprovisioned_step", "Overprovisioned step";
-    /// A node of which its work needs but a part.
+    /// A node whose work needs only a part of it.
     OverprovisionedNode = "overprovisioned_node", "Overprovisioned node";
     /// A node that has less than its work needs.
     UnderprovisionedNode = "underprovisioned_node", "Underprovisioned node";
-    /// A node that works for a few minutes of the day.
+    /// A node with a few active minutes a day.
     LowDutyNode = "low_duty_node", "Low-duty node";
-    /// A volume that no machine has.
+    /// A volume that no machine has attached.
     UnattachedVolume = "unattached_volume", "Unattached volume";
-    /// A volume whose machine has been stopped for long.
+    /// A volume whose machine has been stopped for a long time.
     StoppedMachinesVolume = "stopped_machines_volume", "Stopped machine's volume";
-    /// A volume of a type that a cheaper one has replaced.
+    /// A volume of a type that a cheaper type has replaced.
     OldVolumeType = "old_volume_type", "Old volume type";
-    /// An address that is associated with nothing.
+    /// An address that is not associated.
     IdleAddress = "idle_address", "Idle address";
     /// A machine whose GPUs compute nothing while its cores work.
     IdleGpu = "idle_gpu", "Idle GPU";
-    /// GPU memory that is held and computes nothing.
+    /// GPU memory that is allocated but not used for computation.
     HeldGpuMemory = "held_gpu_memory", "GPU memory held";
-    /// A node that is used in the same hours of each week, and runs in all.
+    /// A node that is used in the same hours of each week, and runs all the time.
     OffHoursNode = "off_hours_node", "Off hours";
-    /// A snapshot whose volume and images are gone.
+    /// A snapshot whose volume and images were deleted.
     OldSnapshot = "old_snapshot", "Old snapshot";
-    /// A machine of a type that a newer one does better for less.
+    /// A machine of a type that a newer, cheaper type has replaced.
     OldGeneration = "old_generation", "Old generation";
-    /// Machines on demand whose work spot would carry.
+    /// Machines on demand whose work is suitable for spot.
     SpotWouldCarry = "spot_would_carry", "Spot would carry";
-    /// A commitment of which more is paid than is used.
+    /// A commitment that is not fully used.
     UnusedCommitment = "unused_commitment", "Commitment unused";
-    /// A job that waits far longer for a machine than others of its kind did.
+    /// A job that waits far longer for a machine than other jobs of its definition did.
     LongQueuedJob = "long_queued_job", "Queued for long";
-    /// A step that the kernel killed for want of memory.
+    /// A step whose tasks the kernel OOM-killed.
     OutOfMemoryStep = "out_of_memory_step", "Out of memory";
-    /// A step that fails again and again.
+    /// A step whose tasks fail repeatedly.
     RetryStorm = "retry_storm", "Retry storm";
-    /// A step that runs and makes no progress.
+    /// A step that runs without progress.
     StalledStep = "stalled_step", "Stalled step";
-    /// A step that waits for cores which its neighbours keep busy.
+    /// A step that waits for cores that its neighbours keep busy.
     StarvedStep = "starved_step", "Starved of CPU";
     /// A step that mostly waits for disk, pages or network.
     WaitingStep = "waiting_step", "Waiting step";
-    /// A step that computes for far longer than it ever did, and nothing comes of it.
+    /// A step that uses CPU without other activity for far longer than before.
     SpinningStep = "spinning_step", "May be spinning";
     /// A step that takes far longer than its own history.
     SlowStep = "slow_step", "Slow step";
-    /// A step that is about to run out of its memory.
+    /// A step that is about to exceed its memory limit.
     MemoryPressure = "memory_pressure", "Memory pressure";
-    /// A step that asks for less than its runs need.
+    /// A step that requests less than its tasks need.
     UnderprovisionedStep = "underprovisioned_step", "Underprovisioned step";
 }
 

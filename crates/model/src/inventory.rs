@@ -1,5 +1,5 @@
-//! What is there, as the cloud's inventory tells it: instances and Batch.
-//! Reading it is `ebb-cloud`'s business.
+//! The inventory of the cloud provider: instances, Batch, storage and prices. The crate `ebb-cloud`
+//! reads it.
 
 pub mod batch;
 pub mod commitments;
@@ -21,7 +21,7 @@ use crate::inventory::spot_market::Markets;
 use crate::inventory::storage::Storage;
 use crate::visibility_gap::Gap;
 
-/// All that was seen, and what could not be.
+/// Everything that was read, and the gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inventory {
@@ -29,21 +29,21 @@ pub struct Inventory {
     pub instances: BTreeMap<NodeId, Instance>,
     /// Batch and the ECS beneath it.
     pub batch: BatchFleet,
-    /// Volumes and addresses.
+    /// Volumes, addresses and snapshots.
     #[serde(default)]
     pub storage: Storage,
-    /// What the cloud's own advisers say, where they are switched on.
+    /// Recommendations of the cloud provider's own services, if they are enabled.
     #[serde(default)]
     pub opinions: Vec<SecondOpinion>,
     /// Spot prices, zones and commitments.
     #[serde(default)]
     pub markets: Markets,
-    /// What could not be seen and why.
+    /// Parts that could not be read, with the reason.
     pub gaps: Vec<Gap>,
 }
 
 impl Inventory {
-    /// Takes in what another region or account answered.
+    /// Adds the inventory of another region or account.
     pub fn absorb(&mut self, other: Self) {
         self.instances.extend(other.instances);
         self.batch.absorb(other.batch);
@@ -53,7 +53,7 @@ impl Inventory {
         self.gaps.extend(other.gaps);
     }
 
-    /// Says whose all of it is that does not say so itself.
+    /// Sets the account of everything whose account is unknown.
     pub fn belongs_to(&mut self, account: &AccountId) {
         let instances = self.instances.values_mut().map(|one| &mut one.account);
         let of_batch = self.batch.accounts();
@@ -62,7 +62,7 @@ impl Inventory {
         }
     }
 
-    /// AWS's machines that run.
+    /// Running AWS instances.
     pub fn running_on_aws(&self) -> impl Iterator<Item = &Instance> {
         self.instances
             .values()

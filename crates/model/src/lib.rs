@@ -1,5 +1,6 @@
-//! The data of Ebb: inventory, policy, findings, advice, report, and their memory from
-//! sweep to sweep. Values and parsing only: no clock, environment, network or file.
+//! The data types of Ebb: inventory, policy, findings, advice, report, and the history from sweep
+//! to sweep. The crate contains values and parsing only. It uses no clock, environment, network or
+//! file.
 
 pub mod advice;
 pub mod bill;

@@ -1,5 +1,5 @@
-//! Utilization over time as metrics of a cloud tell it. A hundred thousand machines have
-//! fifteen million points, so they are held packed.
+//! Utilization over time from cloud metrics. A hundred thousand machines have fifteen million
+//! points, so they are stored in a packed form.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -9,33 +9,31 @@ use ebb_telemetry::units::{Bytes, Share};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Utilization of one node over time, from metrics of the cloud; points in order of time.
+/// Utilization of one node over time from cloud metrics, in order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MetricSeries {
     points: Vec<Packed>,
-    /// CPU credits as they were told last; `None` for a type that has none, and without
-    /// data.
+    /// The latest CPU credits; `None` for a type without credits, and without data.
     pub credits: Option<Credits>,
-    /// The GPUs that an agent on it tells of one by one; `None` where it tells of none, or
-    /// of all of them as one.
+    /// Number of GPUs that an agent reports one by one; `None` if it reports none, or all of them
+    /// as one.
     pub gpus: Option<u32>,
-    /// Memory in use on all GPUs together, as it was told last; `None` without data.
+    /// Memory in use on all GPUs together, latest value; `None` without data.
     pub gpu_held: Option<Bytes>,
 }
 
-/// CPU credits of a burstable machine: one is a vCPU for a minute.
+/// CPU credits of a burstable machine; one credit is one vCPU for one minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credits {
-    /// What is left, in thousandths.
+    /// The remaining credits, in thousandths.
     pub left_millis: u64,
-    /// What was spent beyond them and is not earned back yet, in thousandths; `None`
-    /// without data.
+    /// Spent surplus credits that are not earned back yet, in thousandths; `None` without data.
     pub surplus_millis: Option<u64>,
 }
 
 impl Credits {
-    /// Whether none is left to spend, so that the machine is held at its baseline. One
-    /// that may spend surplus credits is not held.
+    /// Whether no credit remains, so that the machine is limited to its baseline. A machine that
+    /// spends surplus credits is not limited.
     ///
     /// Source: EC2 user guide, "Standard mode for burstable performance instances".
     pub fn are_spent(&self) -> bool {
@@ -43,7 +41,8 @@ impl Credits {
     }
 }
 
-/// Samples that are so long that it matters which end of it a timestamp names.
+/// Sample length, in seconds, from which the meaning of a timestamp matters: start or end of the
+/// period.
 const LONG_SAMPLE_SECONDS: i64 = 1_800;
 
 impl MetricSeries {
@@ -57,23 +56,23 @@ impl MetricSeries {
         self.points.is_empty()
     }
 
-    /// Adds a point that is later than all the others.
+    /// Adds a point that is later than all others.
     pub fn push(&mut self, point: MetricPoint) {
         self.points.push(Packed::new(point));
     }
 
-    /// The greatest share of memory that was in use; `None` without data.
+    /// The peak of memory in use; `None` without data.
     pub fn most_memory(&self) -> Option<Share> {
         self.most_memory_since(Timestamp::MIN)
     }
 
-    /// The same of the points that end after `since`.
+    /// The peak of memory in use in points that end after `since`; `None` without data.
     pub fn most_memory_since(&self, since: Timestamp) -> Option<Share> {
         let points = self.points().filter(|point| point.end > since);
         points.filter_map(|point| point.memory).max()
     }
 
-    /// From the begin of the first point to the end of the last; zero without any.
+    /// The time from the begin of the first point to the end of the last; zero without points.
     pub fn length(&self) -> Duration {
         let begin = |p: MetricPoint| p.end.as_second() - i64::from(p.period_seconds);
         let first = self.points().next().map(begin);
@@ -82,8 +81,8 @@ impl MetricSeries {
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
-    /// The same with a point for each hour, or more where not all points of an hour know the
-    /// same: greatest values stay the greatest, and bytes are added up.
+    /// One point for each hour, or more if the points of an hour have different known fields. The
+    /// maximum of peaks and the sum of bytes are kept.
     #[must_use]
     pub fn by_the_hour(&self) -> Self {
         let mut hourly = Self {
@@ -106,9 +105,9 @@ impl MetricSeries {
         hourly
     }
 
-    /// With what was told later instead of what it overlaps, older points by the hour, and
-    /// none that is older than `kept` before the newest. Without anything told later it stays
-    /// as it is.
+    /// Replaces the points that overlap `later`, and merges older points by the hour. Drops points
+    /// that end more than `kept` before the newest. Without points in `later` the series stays
+    /// unchanged.
     #[must_use]
     pub fn renewed(self, later: Self, kept: Duration) -> Self {
         let (Some(first), Some(last)) = (later.points().next(), later.points().next_back()) else {
@@ -124,15 +123,14 @@ impl MetricSeries {
         Self { points, ..later }
     }
 
-    /// How busy a machine's hours get: the mean over hours of the greatest CPU seen
-    /// in each. A mean over all samples hides bursts, and the one peak of a day says
-    /// nothing of the rest; on half days of 3,500 machines this told best of all that
-    /// were tried which ones stay quiet (`eval idle`). `None` without data.
+    /// The mean of the hourly CPU peaks; `None` without data. A mean over all samples hides bursts,
+    /// and a daily peak shows only one moment. On half days of 3,500 machines, this value predicted
+    /// best which machines stay idle (`eval idle`).
     pub fn hourly_peak(&self) -> Option<Share> {
         self.hourly_peak_since(Timestamp::MIN)
     }
 
-    /// The same of the points that end after `since`.
+    /// The mean of the hourly CPU peaks of points that end after `since`.
     pub fn hourly_peak_since(&self, since: Timestamp) -> Option<Share> {
         let mut hours: BTreeMap<i64, Share> = BTreeMap::new();
         for point in self.points().filter(|point| point.end > since) {
@@ -147,27 +145,28 @@ impl MetricSeries {
     }
 }
 
-/// What one row of a user's metrics contains; `None` is unknown.
+/// One row of a user's metrics; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MetricSample {
     /// CPU utilization of the whole machine.
     pub cpu: Option<Share>,
     /// Memory in use.
     pub memory: Option<Share>,
-    /// Bytes in and out since the row before.
+    /// Bytes received and sent since the previous row.
     pub network_bytes: Option<u64>,
-    /// Bytes to and from disks since the row before.
+    /// Bytes read from and written to disks since the previous row.
     pub disk_bytes: Option<u64>,
 }
 
 impl MetricSeries {
-    /// Of samples in order of time. A sample is about the time since the one before. Where
-    /// that is longer than twice the usual, samples are missing, and it is about the usual
-    /// time; so is the first one. Empty for a single sample: nobody knows what time it is
-    /// about.
+    /// Builds a series from samples in order of time. A sample covers the time since the previous
+    /// sample. If that is more than twice the median, samples are missing, and the sample covers
+    /// the median time. The first sample covers the median time too. Empty for a single sample,
+    /// because its length is unknown.
     ///
-    /// Some sources name the start of a sample's period, as CloudWatch does, others its end.
-    /// Of long samples the CPU counts for both, so that no schedule ends an hour too early.
+    /// Some sources report the start of a sample's period, as CloudWatch does; others report its
+    /// end. The CPU of a long sample counts for both periods, so that no schedule ends an hour too
+    /// early.
     pub fn from_samples(samples: impl IntoIterator<Item = (Timestamp, MetricSample)>) -> Self {
         let samples: Vec<(Timestamp, MetricSample)> = samples.into_iter().collect();
         let pairs = samples.windows(2);
@@ -200,7 +199,7 @@ impl MetricSeries {
 }
 
 impl FromIterator<MetricPoint> for MetricSeries {
-    /// Of points in order of time.
+    /// Builds a series from points in order of time.
     fn from_iter<I: IntoIterator<Item = MetricPoint>>(points: I) -> Self {
         Self {
             points: points.into_iter().map(Packed::new).collect(),
@@ -209,27 +208,27 @@ impl FromIterator<MetricPoint> for MetricSeries {
     }
 }
 
-/// One point: what a period of `period_seconds` ending at `end` saw.
+/// One point: the metrics of a period of `period_seconds` that ends at `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricPoint {
-    /// The end of the period, to the second.
+    /// The end of the period, in whole seconds.
     pub end: Timestamp,
     /// The length of the period.
     pub period_seconds: u32,
-    /// Greatest CPU utilization of the whole machine; `None` without data.
+    /// Peak CPU utilization of the whole machine; `None` without data.
     pub cpu_max: Option<Share>,
-    /// Bytes in and out; `None` without data.
+    /// Bytes received and sent; `None` without data.
     pub network_bytes: Option<u64>,
-    /// Bytes to and from disks; `None` without data.
+    /// Bytes read from and written to disks; `None` without data.
     pub disk_bytes: Option<u64>,
     /// Memory in use; `None` without data.
     pub memory: Option<Share>,
-    /// Utilization of the busiest GPU; `None` unless all that are told of were told of.
+    /// Utilization of the busiest GPU; `None` unless all reported GPUs have data.
     pub gpu: Option<Share>,
 }
 
 impl MetricPoint {
-    /// One of which nothing more is known.
+    /// A point without data.
     pub fn new(end: Timestamp, period_seconds: u32) -> Self {
         Self {
             end,
@@ -244,12 +243,13 @@ impl MetricPoint {
 }
 
 impl MetricPoint {
-    /// The hour since 1970 in which it begins.
+    /// The hour since 1970 in which the period begins.
     fn hour(&self) -> i64 {
         (self.end.as_second() - i64::from(self.period_seconds)).div_euclid(3600)
     }
 
-    /// One point with the next of the same hour that knows the same; `None` of others.
+    /// Merges a point with the next one; `None` unless both are adjacent, in the same hour and have
+    /// the same known fields.
     fn joined(&self, next: &Self) -> Option<Self> {
         let begin = next.end.as_second() - i64::from(next.period_seconds);
         if self.hour() != next.hour() || self.end.as_second() != begin {
@@ -267,7 +267,7 @@ impl MetricPoint {
     }
 }
 
-/// Two values as one, or unknown as both are; `None` where only one is known.
+/// Merges two values; `Some(None)` if both are unknown, `None` if only one is known.
 #[expect(
     clippy::option_option,
     reason = "whether they agree, and what is known"
@@ -280,8 +280,7 @@ fn both<T>(a: Option<T>, b: Option<T>, join: impl Fn(T, T) -> T) -> Option<Optio
     }
 }
 
-/// A point in 40 bytes: numbers are kept with one added, and so unknown takes no room of
-/// its own.
+/// A point in 40 bytes. Numbers are stored plus one, so that `None` needs no additional space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed {
     end: i64,
@@ -311,7 +310,7 @@ impl Packed {
     fn open(&self) -> MetricPoint {
         let share = |n: Option<NonZeroU32>| n.map(|n| Share::from_ppm(n.get() - 1));
         let large = |n: Option<NonZeroU64>| n.map(|n| n.get() - 1);
-        // What was stored may have been damaged, and a time out of range is no time.
+        // Stored data may be damaged; an out-of-range time becomes the epoch.
         let end = Timestamp::from_second(self.end).unwrap_or_default();
         MetricPoint {
             cpu_max: share(self.cpu),
@@ -366,7 +365,7 @@ mod tests {
         check(0, Some(10), false);
     }
 
-    /// A point of five minutes with CPU in percent and kilobytes over the network.
+    /// A point of five minutes with CPU in percent and network traffic in kilobytes.
     fn known(minute: i64, cpu: Option<u32>, network_kb: u64) -> MetricPoint {
         MetricPoint {
             cpu_max: cpu.map(|percent| Share::from_ppm(percent * 10_000)),

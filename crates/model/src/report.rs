@@ -1,5 +1,5 @@
-//! The report of one sweep: findings, what was not judged and why, and totals.
-//! How it looks is the renderers' business.
+//! The report of one sweep: findings, resources that were not evaluated with the reason, and
+//! totals. The renderers decide how a report looks.
 
 pub mod bill_day;
 pub mod billed_resources;
@@ -34,82 +34,82 @@ use crate::report::workflow_runs::Runs;
 use crate::savings::{SharedCost, Sums};
 use crate::visibility_gap::Gap;
 
-/// The report of one sweep. The same facts give the same bytes. JSON has dollars as decimal
+/// The report of one sweep. The same input gives the same bytes. In JSON, dollars are decimal
 /// strings in fields whose names end with `usd`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// [`Report::SCHEMA`].
     pub schema: String,
-    /// When the sweep judged.
+    /// When the sweep evaluated the data.
     pub at: Timestamp,
-    /// Simulated as soon as any of its input is.
+    /// Simulated if any part of the input is simulated.
     pub origin: Origin,
     /// Findings, the greatest saving first, then by id.
     pub findings: Vec<Finding>,
-    /// What was not judged, by resource.
+    /// Resources that were not evaluated, by resource.
     pub not_judged: Vec<NotJudged>,
-    /// What could not be seen at all.
+    /// Parts of the inventory or bill that could not be read.
     pub gaps: Vec<Gap>,
-    /// Sums over the findings and counts of what was looked at.
+    /// Sums over the findings, and counts of the evaluated resources.
     pub totals: Totals,
-    /// What each step asks for and should ask for, the greatest saving first, at
-    /// most [`ebb_analysis::advice::step::MAX_STEPS`].
+    /// The present and the recommended request of each step, the greatest saving first, at most
+    /// [`ebb_analysis::advice::step::MAX_STEPS`].
     #[serde(default)]
     pub steps: Vec<StepAdvice>,
-    /// Steps beyond those.
+    /// Number of steps beyond those.
     #[serde(default)]
     pub steps_left_out: usize,
-    /// What is advised for pipelines, compute environments and nodes.
+    /// Advice for pipelines, compute environments and nodes.
     #[serde(default)]
     pub targets: Targets,
-    /// Every node, wasteful or not, the dearest first, at most
+    /// All nodes, the most expensive first, at most
     /// [`ebb_analysis::evaluate::node_summaries::MAX_NODES`].
     #[serde(default)]
     pub nodes: Vec<NodeSummary>,
-    /// Nodes beyond those.
+    /// Number of nodes beyond those.
     #[serde(default)]
     pub nodes_left_out: usize,
-    /// When nodes were at work.
+    /// Activity of nodes by hour.
     #[serde(default)]
     pub timeline: Timeline,
-    /// What earlier sweeps and people's decisions add.
+    /// History of the findings from earlier sweeps and decisions.
     #[serde(default)]
     pub history: History,
-    /// Where each day of the bill went, the oldest first; nothing without a bill.
+    /// Each day of the bill by use, the oldest first; empty without a bill.
     #[serde(default)]
     pub ledger: Vec<LedgerDay>,
-    /// The bill of the same days by resource; nothing without one.
+    /// The bill of the same days by resource; empty without a bill.
     #[serde(default)]
     pub billed: Billed,
-    /// What the cloud's own advisers say of the same machines, the greatest saving
-    /// first; nothing where they are not switched on.
+    /// Recommendations of the cloud provider for the same machines, the greatest saving first;
+    /// empty if its services are disabled.
     #[serde(default)]
     pub second_opinions: Vec<SecondOpinion>,
-    /// Of when the prices and interruption bands are that it goes by, in the regions where
-    /// something of the cloud's is.
+    /// The age of prices and interruption bands, for regions that contain a resource of the cloud
+    /// provider.
     #[serde(default)]
     pub price_ages: Vec<PriceAge>,
-    /// Of which runs the steps are, and how many are of none that is known.
+    /// Pipeline runs with their tasks, and the number of unassigned tasks.
     #[serde(default)]
     pub runs: Runs,
-    /// Batch jobs on Fargate, where no probe can run.
+    /// Batch jobs on Fargate, which cannot run a probe.
     #[serde(default)]
     pub fargate: FargateJobs,
-    /// That it has some of its findings only; `None` where it has all.
+    /// The filter, if the report contains only a part of its findings; `None` if it contains all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<Selected>,
-    /// Costs that several findings claim: for counting again when findings are set aside. JSON
-    /// has the result alone, in [`Cost::counted`](crate::cost::Cost::counted).
+    /// Costs that several findings claim. They are needed to count again when findings are set
+    /// aside. JSON contains only the result, in [`Cost::counted`](crate::cost::Cost::counted).
     #[serde(skip)]
     pub shared_costs: Vec<SharedCost>,
 }
 
 impl Report {
-    /// The schema line that [`Report::schema`] holds.
+    /// The value of [`Report::schema`].
     pub const SCHEMA: &'static str = "ebb.report/2";
 
-    /// The findings of some owners, with their sums; what was not judged, not seen and
-    /// is advised on steps is not theirs.
+    /// The part of the report for some owners: their findings with the sums. The part has no gaps,
+    /// no steps and no resources that were not evaluated.
     #[must_use]
     pub fn part(&self, is_theirs: impl Fn(Option<&str>) -> bool) -> Self {
         let findings = self.findings.iter();
@@ -146,59 +146,59 @@ impl Report {
     }
 }
 
-/// A resource that a rule did not judge.
+/// A resource that a rule did not evaluate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NotJudged {
     /// The instance or job id.
     pub resource: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// The rule that did not judge it.
+    /// The rule.
     pub rule: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Sums and counts.
+/// Sums over findings, and counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Instances that run.
+    /// Number of running instances.
     pub running_instances: usize,
-    /// Of those, with a probe whose heartbeats arrived.
+    /// Number of running instances with a probe whose heartbeats arrived.
     pub with_probe: usize,
-    /// Of those without, judged on metrics of the cloud.
+    /// Number of running instances without a probe that were evaluated from cloud metrics.
     pub on_metrics: usize,
-    /// Jobs seen.
+    /// Number of jobs.
     pub jobs: usize,
-    /// What is wasted an hour now. Dollars that several findings claim count once in this and
-    /// the following sums; amounts of which only an upper bound is known are in `at_most`.
+    /// The present waste per hour. This and the following sums count dollars only once that several
+    /// findings claim. Amounts with only an upper bound are in `at_most`.
     #[serde(rename = "waste_per_hour_usd", alias = "waste_per_hour")]
     pub waste_per_hour: UsdPerHour,
-    /// What was wasted so far.
+    /// Wasted so far.
     #[serde(rename = "spent_usd", alias = "spent")]
     pub spent: Usd,
-    /// What fixing all of it saves a month.
+    /// The saving in a month if everything is fixed.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
-    /// The same of findings that are priced by an upper bound, such as spot machines at the
+    /// The same sums for findings that are priced by an upper bound, such as spot machines at the
     /// on-demand price.
     #[serde(default)]
     pub at_most: Sums,
-    /// What a month costs of all machines that run, all volumes, and what else findings are
-    /// about; `None` for a part of a report.
+    /// The cost in a month of all running machines, all volumes, and other resources of findings.
+    /// `None` for a part of a report.
     #[serde(rename = "cost_a_month_usd", default)]
     pub cost_a_month: Option<Usd>,
-    /// The same of what is priced by an upper bound.
+    /// The same cost for resources that are priced by an upper bound.
     #[serde(rename = "cost_at_most_a_month_usd", default)]
     pub cost_at_most_a_month: Option<Usd>,
-    /// Findings whose price is not known, and so not in the sums.
+    /// Number of findings without a known price; the sums do not contain them.
     pub without_price: usize,
-    /// Where the prices in the sums come from.
+    /// The sources of the prices in the sums.
     pub price_bases: Vec<PriceBasis>,
 }
 
 impl Totals {
-    /// The same of some of the findings; the counts of what was looked at stay.
+    /// Totals with the sums of some findings; the counts stay.
     #[must_use]
     pub fn of_part<'a>(&self, findings: impl IntoIterator<Item = &'a Finding>) -> Self {
         let mut totals = Self {
@@ -210,7 +210,7 @@ impl Totals {
         totals
     }
 
-    /// Takes over the sums over `findings`; the counts of what was looked at stay.
+    /// Replaces the sums by those of `findings`; the counts stay.
     pub fn sum_up<'a>(&mut self, findings: impl IntoIterator<Item = &'a Finding>) {
         let (mut known, mut at_most) = (Sums::default(), Sums::default());
         let mut bases = BTreeSet::new();

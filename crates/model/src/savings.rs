@@ -1,4 +1,4 @@
-//! What all findings save together. Several findings may claim the same dollars: an idle
+//! The saving of all findings together. Several findings may claim the same dollars: an idle
 //! node, a step that asked for too much on it, and a spot candidate that includes it. Each
 //! finding keeps its own saving; the totals count each dollar once.
 //!
@@ -21,13 +21,13 @@ use crate::finding::Finding;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sums {
-    /// What is wasted an hour.
+    /// The waste per hour.
     #[serde(rename = "per_hour_usd")]
     pub per_hour: UsdPerHour,
-    /// What was wasted so far.
+    /// Wasted so far.
     #[serde(rename = "spent_usd")]
     pub spent: Usd,
-    /// What is saved a month.
+    /// The saving in a month.
     #[serde(rename = "saving_a_month_usd")]
     pub saving_a_month: Usd,
 }
@@ -47,23 +47,23 @@ pub struct Counted {
     /// The amounts.
     #[serde(flatten)]
     pub sums: Sums,
-    /// The finding that counts most of the rest; `None` where there is no rest, or where the
-    /// resource costs less than the finding's saving.
+    /// The finding that counts most of the remaining part; `None` without a remaining part, or if
+    /// the resource costs less than the saving of the finding.
     #[serde(default)]
     pub rest_counted_by: Option<String>,
 }
 
-/// How a finding lowers the cost of a machine. Of one kind of change, only the largest counts;
-/// different kinds are composed.
+/// How a finding reduces the cost of a machine. Different levers are composed. Of several findings
+/// with the same lever only the largest counts, except for [`Lever::Use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lever {
     /// The machine runs for less time.
     Time,
-    /// The work on it needs a smaller share of it. The shares of several steps add up.
+    /// The work needs a smaller share of the machine. The shares of several steps add up.
     Use,
-    /// It becomes a cheaper type.
+    /// The machine becomes a cheaper type.
     Type,
-    /// It is bought in a cheaper way.
+    /// The machine gets a cheaper purchase option.
     Purchase,
 }
 
@@ -74,29 +74,29 @@ impl Lever {
 /// The claim of one finding on the cost of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The finding's id.
+    /// The id of the finding.
     pub finding: String,
-    /// How it lowers the cost.
+    /// How the finding reduces the cost.
     pub lever: Lever,
-    /// The part of the finding's money that is about this resource, in parts per million.
+    /// The part of the finding's amounts that is about this resource, in parts per million.
     pub part_ppm: u32,
 }
 
 impl Claim {
-    /// The part that is about this resource, rounded down: the parts of a finding never
-    /// exceed it.
+    /// The part of an amount that is about this resource. The part is rounded down, so that the sum
+    /// of all parts never exceeds the amount.
     pub fn of(&self, amount: Usd) -> Usd {
         let micros = i128::from(amount.micros()) * i128::from(self.part_ppm) / 1_000_000;
         Usd::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
     }
 }
 
-/// A resource whose cost several findings claim, or one finding more than it costs.
+/// A resource whose cost several findings claim, or of which one finding claims more than the cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedCost {
-    /// What an hour of it costs.
+    /// The price per hour.
     pub per_hour: UsdPerHour,
-    /// What a month of it costs.
+    /// The cost in a month.
     pub a_month: Usd,
     /// The claims.
     pub claims: Vec<Claim>,
@@ -128,7 +128,7 @@ pub fn count_once(findings: &mut [Finding], shared: &[SharedCost]) {
     }
 }
 
-/// One claim with what it claims of a resource, before and after the others are counted.
+/// One claim on a resource, with its amounts before and after counting shared dollars once.
 struct Claimed<'a> {
     claim: &'a Claim,
     place: usize,
@@ -186,7 +186,7 @@ fn count_pool(findings: &mut [Finding], pool: &SharedCost, present: &[(&Claim, u
     }
 }
 
-/// Takes what is not counted out of a finding's part of the totals.
+/// Removes the uncounted amounts from the part of a finding that the totals contain.
 fn take_out(finding: &mut Finding, whole: &Sums, counted: &Sums, by: Option<String>) {
     let Some(in_totals) = finding.cost.as_mut().and_then(|cost| cost.counted.as_mut()) else {
         return;
@@ -202,8 +202,8 @@ fn take_out(finding: &mut Finding, whole: &Sums, counted: &Sums, by: Option<Stri
     }
 }
 
-/// What each claim saves of a cost, none of it twice: one kind of change after the other, each
-/// of what the ones before it leave. The sum is at most the cost. Claims come sorted.
+/// The saving of each claim on a cost, so that no dollar counts twice. The levers apply one after
+/// the other, each to the remaining cost. The sum is at most the cost. The claims must be sorted.
 fn compose(cost: Usd, claims: &[(Lever, Usd)]) -> Vec<Usd> {
     let mut counted = vec![Usd::ZERO; claims.len()];
     let mut left = i128::from(cost.micros().max(0));
@@ -232,7 +232,7 @@ fn compose(cost: Usd, claims: &[(Lever, Usd)]) -> Vec<Usd> {
     counted
 }
 
-/// The length of all windows together, each moment counted once.
+/// The total length of the windows; overlapping time counts once.
 fn union(windows: impl Iterator<Item = Window>) -> std::time::Duration {
     let mut windows: Vec<Window> = windows.filter(|one| one.from < one.to).collect();
     windows.sort_unstable();
@@ -247,7 +247,7 @@ fn union(windows: impl Iterator<Item = Window>) -> std::time::Duration {
 }
 
 impl Cost {
-    /// All of it, as sums.
+    /// All amounts of the cost.
     pub fn whole(&self) -> Sums {
         Sums {
             per_hour: self.per_hour,

@@ -23,20 +23,20 @@ use crate::policy::Policy;
 use crate::step_profile::sample::Sample;
 use crate::step_profile::tasks::AttemptRecord;
 
-/// Runs that are kept: enough for a chance of 1 % to be read from them.
+/// Maximum number of recorded tasks: enough to estimate a chance of 1 %.
 pub const MAX_RUNS: usize = 300;
 
-/// Which run it was.
+/// The key of a recorded task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunKey {
-    /// The node and its boot, or the file that tells of it.
+    /// The node and its boot, or the file that contains the record.
     pub seen_on: String,
-    /// The step there.
+    /// The id of the task on the node or in the file.
     pub step: StepId,
 }
 
 impl RunKey {
-    /// Of a step that a probe saw.
+    /// The key of a task that a probe observed.
     pub fn of(step: &PlacedStep) -> Self {
         Self {
             seen_on: format!("{} {}", step.node, step.boot),
@@ -45,53 +45,53 @@ impl RunKey {
     }
 }
 
-/// What is kept of one run. Ordered by when it was seen last, so that of two records
-/// the greater is the newer.
+/// The record of one execution of a step. Records are ordered by the time of the last observation,
+/// so that the greater of two records is the newer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Run {
-    /// What the totals are as of.
+    /// The time of the last observation.
     pub observed_at: Timestamp,
     /// When it started.
     pub started_at: Timestamp,
-    /// How long it was seen.
+    /// Its observed duration.
     pub wall: Duration,
-    /// For how long of that it had made no progress at the end.
+    /// The time without progress at the end of that duration.
     pub quiet: Duration,
-    /// How it stands.
+    /// How it ended.
     pub end: StepEnd,
-    /// CPU time used; `None` when unknown.
+    /// The CPU time; `None` when unknown.
     pub cpu: Option<CpuTime>,
-    /// The most cores it kept busy; `None` when unknown.
+    /// The peak of busy cores; `None` when unknown.
     pub peak_cores: Option<MilliCores>,
-    /// The most memory it held; `None` when unknown.
+    /// The peak memory; `None` when unknown.
     pub peak_memory: Option<PeakMemory>,
-    /// Bytes to and from disk; `None` when unknown.
+    /// Bytes read from and written to disks; `None` when unknown.
     pub disk: Option<Bytes>,
-    /// Bytes it was given to read; `None` when unknown.
+    /// Bytes of input; `None` when unknown.
     pub input: Option<Bytes>,
-    /// What it asked for.
+    /// The request.
     pub requested: Requested,
-    /// What it ran on; `None` when unknown.
+    /// The instance type that it ran on; `None` when unknown.
     pub machine: Option<InstanceType>,
-    /// Measured or made up.
+    /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// How parallel it was and what it waited for; empty where that was not seen.
+    /// Its parallelism and wait states; empty if not observed.
     #[serde(default)]
     pub detail: StepDetail,
-    /// Whether other steps kept most of its machine's other vCPUs busy; `None` when
-    /// unknown.
+    /// Whether other tasks kept most of the other vCPUs of its machine busy; `None` when unknown.
     #[serde(default)]
     pub among_others: Option<bool>,
-    /// What an engine's or a scheduler's record adds; `None` where only a probe saw it.
+    /// Additional data from a record of the engine or scheduler; `None` if only a probe observed
+    /// the task.
     #[serde(default)]
     pub record: Option<Box<AttemptRecord>>,
 }
 
 impl Run {
-    /// Of a step that a probe saw, on a machine of this type. Its input is what it
-    /// really read from disks: more than its input where it reads again what it wrote,
-    /// less where the page cache had it; whether that explains anything, sizing finds
-    /// out.
+    /// The record of a task that a probe observed on a machine of this type. Its input is the
+    /// number of bytes that it read from disks. That number is too large if it reads its own
+    /// output, and too small if the page cache contained the input. Sizing checks whether the
+    /// number explains the memory.
     pub fn of(step: &PlacedStep, requested: Requested, machine: &InstanceType) -> Self {
         let usage = &step.usage;
         let quiet = usage.observed.since(usage.last_progress);
@@ -116,8 +116,8 @@ impl Run {
         }
     }
 
-    /// Whether it tells what the step needs: ended well, however soon, or seen for long
-    /// enough; not hung, not failed.
+    /// Whether the task shows the needs of its step. It must not hang or fail, and must have ended
+    /// successfully or been observed for long enough.
     pub fn tells(&self, policy: &Policy) -> bool {
         let is_whole = self.end == StepEnd::Exited(0);
         (is_whole || self.wall >= policy.overprovisioned.min_wall())
@@ -125,7 +125,7 @@ impl Run {
             && !self.end.is_bad()
     }
 
-    /// Bytes that it moved over the network; `None` when unknown.
+    /// Bytes received and sent over the network; `None` when unknown.
     pub fn moved(&self) -> Option<Bytes> {
         let network = self.detail.network?;
         Some(network.received.saturating_add(network.sent))
@@ -142,15 +142,15 @@ impl Run {
     }
 }
 
-/// The recent runs of one step.
+/// The recent tasks of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StepProfile {
     runs: BTreeMap<RunKey, Run>,
 }
 
 impl Extend<(RunKey, Run)> for StepProfile {
-    /// Takes in records of runs; the oldest go many at a time, for they are sorted for
-    /// that.
+    /// Adds records of tasks. The oldest records are dropped in batches, because dropping needs a
+    /// partial sort.
     fn extend<I: IntoIterator<Item = (RunKey, Run)>>(&mut self, records: I) {
         for (key, run) in records {
             match self.runs.get_mut(&key) {
@@ -171,19 +171,19 @@ impl Extend<(RunKey, Run)> for StepProfile {
 }
 
 impl StepProfile {
-    /// Takes in one record of a run.
+    /// Adds one record of a task.
     pub fn add(&mut self, key: RunKey, run: Run) {
         self.extend([(key, run)]);
     }
 
-    /// Joins two profiles of one step; see the module.
+    /// Merges two profiles of one step; see the module.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.extend(other.runs);
         self
     }
 
-    /// Drops the oldest that there is no room for.
+    /// Drops the oldest records beyond [`MAX_RUNS`].
     fn bound(&mut self) {
         let mut order: Vec<_> = self.runs.iter().map(|(key, run)| (run, key)).collect();
         let Some(last) = order.len().checked_sub(MAX_RUNS + 1) else {
@@ -199,34 +199,34 @@ impl StepProfile {
         }
     }
 
-    /// Its runs, the one seen last at the end.
+    /// The records in order of time, the newest last.
     pub fn by_time(&self) -> Vec<&Run> {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_by_key(|(key, run)| (*run, *key));
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// Runs that ended badly, out of memory or otherwise.
+    /// Number of tasks that failed, including OOM kills.
     pub fn failed(&self) -> usize {
         let bad = |run: &&Run| run.end.is_bad();
         self.runs.values().filter(bad).count()
     }
 
-    /// Runs that were killed for want of memory.
+    /// Number of tasks that were OOM-killed.
     pub fn oom_kills(&self) -> usize {
         let killed = |run: &&Run| run.is_out_of_memory();
         self.runs.values().filter(killed).count()
     }
 
-    /// The most of its runs that were under way at one time; at least one.
+    /// The largest number of its tasks that ran at the same time; at least one.
     pub fn at_once(&self) -> u32 {
         let runs = self.runs.values();
         most_at_once(runs.map(|run| (run.started_at, run.observed_at))).max(1)
     }
 }
 
-/// The most of some times that lie over one moment. One that ends at the moment at which
-/// another begins makes room for it.
+/// The largest number of intervals that overlap at one moment. An interval that ends when another
+/// begins does not overlap with it.
 pub fn most_at_once(times: impl Iterator<Item = (Timestamp, Timestamp)>) -> u32 {
     let mut turns: Vec<(Timestamp, i32)> =
         times.flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();

@@ -6,21 +6,21 @@ use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What one sweep tells the next.
+/// The observations that one sweep passes to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// Since when every sweep has found an ECS agent disconnected.
+    /// The first of the consecutive sweeps that found an ECS agent disconnected.
     pub disconnected_since: BTreeMap<NodeId, Timestamp>,
-    /// Containers of which neither Batch nor ECS knew, by the resource that a finding
-    /// about one names. No more than the state holds steps of.
+    /// Containers that neither Batch nor ECS knew, by the resource id of their finding. There are
+    /// at most as many as steps in the state.
     pub jobless: BTreeMap<String, Jobless>,
 }
 
-/// A container of which nobody knows.
+/// A container that neither Batch nor ECS knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jobless {
-    /// The first sweep that found it so.
+    /// The first sweep that found it.
     pub since: Timestamp,
-    /// How many have in a row, that one included.
+    /// Number of consecutive sweeps that found it, including the first.
     pub sweeps: u32,
 }

@@ -1,34 +1,33 @@
-//! What of the inventory could not be seen, and of where that is.
+//! Parts of the inventory that could not be read, with their account and region.
 
 use ebb_telemetry::identity::AccountId;
 use serde::{Deserialize, Serialize};
 
 pub const BY_RESOURCE: &str = "bill by resource";
 
-/// How the gap of a call that covers all regions begins.
+/// Prefix of the scope of a gap in a call that covers all regions.
 pub const ALL_REGIONS: &str = "all regions";
 
-/// How the gap of not knowing which accounts there are begins.
+/// Prefix of the scope of a gap in the list of accounts.
 pub const ALL_ACCOUNTS: &str = "accounts of the organization";
 
-/// A part of the inventory that refused to be seen.
+/// A part of the inventory or bill that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Gap {
-    /// What was asked, such as `eu-central-1: batch:DescribeJobs`, and of whom where that is
-    /// another account: `account 123456789012 eu-central-1: batch:DescribeJobs`.
+    /// The region and call, such as `eu-central-1: batch:DescribeJobs`. For another account the
+    /// scope begins with the account: `account 123456789012 eu-central-1: batch:DescribeJobs`.
     pub scope: String,
-    /// Why there is no answer.
+    /// The reason.
     pub reason: String,
-    /// The action that the credentials may not do, such as `ec2:DescribeVolumes`; `None`
-    /// where the reason is another.
+    /// The missing permission, such as `ec2:DescribeVolumes`; `None` if the reason is another.
     #[serde(default)]
     pub denied: Option<String>,
 }
 
-/// Why a question has no answer, before it is known which gap that makes.
+/// The reason of a failed request, before the scope of the gap is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refused {
-    /// Why, in words.
+    /// The reason as text.
     pub reason: String,
     /// As [`Gap::denied`].
     #[serde(default)]
@@ -36,7 +35,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// For a reason that no permission mends.
+    /// A reason other than a missing permission.
     pub fn because(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -44,7 +43,7 @@ impl Refused {
         }
     }
 
-    /// Of this scope.
+    /// A gap with this scope.
     pub fn gap(self, scope: impl Into<String>) -> Gap {
         Gap {
             scope: scope.into(),
@@ -53,7 +52,7 @@ impl Refused {
         }
     }
 
-    /// With more words after its own.
+    /// Appends text to the reason.
     #[must_use]
     pub fn and(mut self, words: &str) -> Self {
         self.reason.push_str(words);
@@ -62,23 +61,23 @@ impl Refused {
 }
 
 impl Gap {
-    /// For a reason that no permission mends.
+    /// A gap with a reason other than a missing permission.
     pub fn new(scope: impl Into<String>, reason: impl Into<String>) -> Self {
         Refused::because(reason).gap(scope)
     }
 
-    /// The scope in an account of several, which is told first.
+    /// The scope in one of several accounts, which begins with the account.
     pub fn of_account(account: &AccountId, scope: &str) -> String {
         format!("account {account} {scope}")
     }
 
-    /// The scope of an account that could not be entered, by this call.
+    /// The scope of an account that could not be accessed with this call.
     pub fn not_entered(account: &AccountId, call: &str) -> String {
         format!("account {account}: {call}")
     }
 
-    /// Whether something in this account and region may be there and unseen for it; of an
-    /// account that is not known, whichever could not be read may be it.
+    /// Whether this gap may hide a resource of this account and region. If `account` is `None`, a
+    /// gap of any account may hide it.
     pub fn may_hide(&self, account: Option<&AccountId>, region: &str) -> bool {
         let (of, place) = self.parts();
         let is_anothers = of
@@ -95,17 +94,17 @@ impl Gap {
             || self.in_region(region).is_some()
     }
 
-    /// What was asked of a region, in whichever account; `None` where it was asked of
-    /// another, or of none.
+    /// The call that failed in a region, in any account; `None` for a gap of another region, or of
+    /// none.
     pub fn in_region(&self, region: &str) -> Option<&str> {
         let (_, place) = self.parts();
         let asked = place.strip_prefix(region)?;
-        // `us-east-11` is another than `us-east-1`.
+        // `us-east-11` is not `us-east-1`.
         let ends = !asked.starts_with(|c: char| c.is_alphanumeric() || c == '-');
         ends.then(|| asked.trim_start_matches([':', ' ']))
     }
 
-    /// The account, where it is told, and the rest.
+    /// The account, if the scope contains one, and the remaining text.
     fn parts(&self) -> (Option<&str>, &str) {
         let Some(told) = self.scope.strip_prefix("account ") else {
             return (None, &self.scope);

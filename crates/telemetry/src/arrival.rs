@@ -1,4 +1,4 @@
-//! When and from whom something arrived, and where on AWS's clock its interval is.
+//! The sender and the arrival time of a message, and its interval on the AWS clock.
 
 use std::time::Duration;
 
@@ -10,81 +10,79 @@ use crate::heartbeat::Heartbeat;
 use crate::identity::{BootId, NodeId};
 use crate::time::BootClock;
 
-/// The sender's clocks at the moment of sending, from which the age of what is
-/// sent follows.
+/// The sender's clocks at the time of sending. The age of a record is computed from them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// The boot that `clock` counts from.
     pub boot: BootId,
-    /// The boot-time clock.
+    /// The boot-time clock at the time of sending.
     pub clock: BootClock,
-    /// The wall clock; believed only as far as [`Arrival::place`] says.
+    /// The wall clock; [`Arrival::place`] limits how far it is trusted.
     pub wall: Timestamp,
 }
 
-/// Why something could not be placed on AWS's clock or under its node.
+/// Why a record could not be assigned to a time on the AWS clock or to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlaceError {
-    /// The body claims another node than the one that AWS attests.
+    /// The body claims a node other than the one that AWS attests.
     #[error("the body claims node {claimed}, but {attested} sent it")]
     ClaimsAnotherNode {
-        /// What the body says.
+        /// The node that the body claims.
         claimed: NodeId,
-        /// What AWS attests.
+        /// The node that AWS attests.
         attested: NodeId,
     },
-    /// The interval ends before it begins, or after it was sent.
+    /// The interval ends before it begins, or ends after the message was sent.
     #[error("its clocks contradict each other: {what}")]
     Contradiction {
-        /// Which do.
+        /// The contradiction.
         what: &'static str,
     },
-    /// It may have been accepted before.
+    /// The record may be a duplicate: it is older than the probe starts that are remembered.
     #[error(
         "it is from before the last {probe_starts} starts of the node's probe, of which nothing \
          more is accepted"
     )]
     Forgotten {
-        /// Starts of the probe that are remembered.
+        /// Number of probe starts that are remembered.
         probe_starts: usize,
     },
-    /// It is older than anything is accepted.
+    /// The record is older than [`MAX_AGE`].
     #[error("it is {age_hours} h old; at most {max_hours} h are accepted")]
     TooLate {
         /// Its age in whole hours.
         age_hours: u64,
-        /// The bound in hours.
+        /// The maximum in hours.
         max_hours: u64,
     },
 }
 
-/// What arrives later than this is refused and counted; it is how long a queue
-/// keeps a message at most.
+/// A record older than this is refused and counted. SQS keeps a message for at most 14 days.
 pub const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The longest that a boot clock may have run: longer than any machine, so that no age that
-/// is computed from it is absurd.
+/// Maximum value of a boot clock, 20 years. No machine runs that long without a boot, so a larger
+/// value is an error.
 pub const MAX_UPTIME: Duration = Duration::from_secs(20 * 366 * 24 * 3600);
 
-/// How long a delivery may be under way: no attempt of the probe takes longer.
+/// Maximum time between sending and arrival. No attempt of the probe takes longer.
 pub const MAX_DELIVERY: Duration = Duration::from_secs(120);
 
-/// What turns a sender's clocks into times on AWS's clock.
+/// Converts times on a sender's clocks to times on the AWS clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
     /// The node that AWS attests.
     pub attested: &'a NodeId,
-    /// When AWS took it in.
+    /// When AWS received the message.
     pub at: Timestamp,
-    /// The sender's clocks at the send.
+    /// The sender's clocks at the time of sending.
     pub sent: &'a Sent,
 }
 
 impl Arrival<'_> {
-    /// Checks who claims to have sent it.
+    /// Checks the node that the body claims.
     ///
     /// # Errors
-    /// `ClaimsAnotherNode` when that is not the attested node.
+    /// `ClaimsAnotherNode` if the claimed node is not the attested node.
     pub fn check_claim(&self, claimed: &NodeId) -> Result<(), PlaceError> {
         if claimed == self.attested {
             return Ok(());
@@ -93,10 +91,10 @@ impl Arrival<'_> {
         Err(PlaceError::ClaimsAnotherNode { claimed, attested })
     }
 
-    /// When a heartbeat that arrived so ended; nothing of it is moved before it is believed.
+    /// The time on the AWS clock at which the heartbeat ended. All its clocks are checked first.
     ///
     /// # Errors
-    /// See [`PlaceError`]; the words go to the dead-letter place.
+    /// See [`PlaceError`]; the message of the error is stored with the dead letter.
     pub fn end_of(&self, heartbeat: &Heartbeat) -> Result<Timestamp, PlaceError> {
         self.check_claim(&heartbeat.node)?;
         let length = heartbeat.end.since(heartbeat.start);
@@ -112,11 +110,12 @@ impl Arrival<'_> {
         self.place(&heartbeat.boot, heartbeat.end, wall)
     }
 
-    /// Where `clock` of `boot` stands on AWS's clock: the time of the send less the age
-    /// at send. For an earlier boot the age is told by the wall clock, `wall`.
+    /// The time on the AWS clock of `clock` in boot `boot`: the time of sending minus the age at
+    /// that time. For an earlier boot, the age is computed from the wall clock `wall`.
     ///
     /// # Errors
-    /// `Contradiction` for a time after the send, `TooLate` past [`MAX_AGE`].
+    /// `Contradiction` if the time is after the time of sending, `TooLate` if it is older than
+    /// [`MAX_AGE`].
     pub fn place(
         &self,
         boot: &BootId,
@@ -150,10 +149,9 @@ impl Arrival<'_> {
             })
     }
 
-    /// When it was sent: at its arrival, or shortly before it where the sender's wall
-    /// clock says so. What a slow network holds up would else leave a hole among the
-    /// node's intervals. A wall clock that is ahead or far behind is wrong, and so not
-    /// believed.
+    /// The time of sending. This is the sender's wall clock if it is at most [`MAX_DELIVERY`]
+    /// before the arrival, so that a slow network causes no gap between intervals. Otherwise the
+    /// wall clock is wrong, and the arrival time is used.
     fn sent_at(&self) -> Timestamp {
         let under_way = self.at.duration_since(self.sent.wall);
         match Duration::try_from(under_way) {
@@ -163,22 +161,22 @@ impl Arrival<'_> {
     }
 }
 
-/// A heartbeat whose sender is attested and whose end stands on AWS's clock.
+/// A heartbeat with an attested sender and an end on the AWS clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// The node that AWS attests.
     pub node: NodeId,
-    /// When the interval ended: time of arrival less the age at send.
+    /// When the interval ended: the arrival time minus the age at the time of sending.
     pub end: Timestamp,
-    /// What was said.
+    /// The heartbeat as it was sent.
     pub heartbeat: Heartbeat,
 }
 
 impl Placed {
-    /// Takes a heartbeat as its node's and places it in time.
+    /// Assigns a heartbeat to its node and to a time on the AWS clock.
     ///
     /// # Errors
-    /// See [`PlaceError`]; the words go to the dead-letter place.
+    /// See [`PlaceError`]; the message of the error is stored with the dead letter.
     pub fn new(arrival: Arrival<'_>, heartbeat: Heartbeat) -> Result<Self, PlaceError> {
         let end = arrival.end_of(&heartbeat)?;
         Ok(Self {
@@ -188,14 +186,14 @@ impl Placed {
         })
     }
 
-    /// Where `clock` of the same boot stands on AWS's clock; `None` when that
-    /// lies outside the range of a timestamp.
+    /// The time on the AWS clock of `clock` in the same boot; `None` if it is outside the range of
+    /// a timestamp.
     pub fn place(&self, clock: BootClock) -> Option<Timestamp> {
         let offset = i128::from(clock.as_nanos()) - i128::from(self.heartbeat.end.as_nanos());
         Timestamp::from_nanosecond(self.end.as_nanosecond().checked_add(offset)?).ok()
     }
 
-    /// When the interval began.
+    /// When the interval began; `None` if the time is outside the range of a timestamp.
     pub fn start(&self) -> Option<Timestamp> {
         self.place(self.heartbeat.start)
     }
@@ -220,7 +218,7 @@ mod tests {
                 at: at(arrived),
                 sent: &sent,
             };
-            // It ended half a minute before it was sent.
+            // The interval ended half a minute before the heartbeat was sent.
             let ended = BootClock::from_nanos(60_000_000_000);
             let placed = arrival.place(&sent.boot, ended, None);
             let expect = at(arrived - expect_before_arrival);

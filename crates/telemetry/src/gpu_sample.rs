@@ -1,40 +1,40 @@
-//! What the program that asks the GPUs tells the probe: one JSON line a look.
+//! GPU samples: the GPU process writes one JSON line for each sample, and the probe reads it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Share};
 
-/// All GPUs since the look before.
+/// The use of all GPUs since the previous sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuLook {
-    /// Each, by number.
+    /// The devices, in the order of their numbers.
     pub devices: Vec<GpuDevice>,
 }
 
-/// One GPU; `None` is what its driver does not tell.
+/// One GPU; a field is `None` if the driver does not report the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDevice {
-    /// Its number, as the driver counts.
+    /// The driver's number for the device.
     pub number: u32,
-    /// Its model.
+    /// The model name.
     pub model: String,
-    /// The mean share of time in which it computed since the look before.
+    /// The mean share of time in which the device computed since the previous sample.
     pub busy: Option<Share>,
-    /// Its memory that is held.
+    /// Device memory in use.
     pub memory_held: Option<Bytes>,
-    /// Its memory.
+    /// Total device memory.
     pub memory: Option<Bytes>,
-    /// The processes that use it.
+    /// The processes that use the device.
     pub processes: Option<Vec<GpuProcess>>,
 }
 
 /// A process that uses a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuProcess {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// The device's memory that it holds.
+    /// Device memory that the process uses.
     pub memory: Option<Bytes>,
-    /// The mean share of time in which the device computed for it.
+    /// The mean share of time in which the device computed for the process.
     pub busy: Option<Share>,
 }

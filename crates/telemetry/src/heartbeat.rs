@@ -1,5 +1,5 @@
-//! What one node did in one interval, as its probe tells it. How it travels is
-//! `ebb-wire`'s business; when it happened on AWS's clock is [`Placed`].
+//! Heartbeats: the activity of one node in one interval, as its probe reports it. `ebb-wire`
+//! encodes them, and [`Placed`] adds the time on the AWS clock.
 
 pub mod node_signals;
 
@@ -16,62 +16,62 @@ use crate::units::{Bytes, CpuTime, MilliCores, Share};
 
 pub use node_signals::{GpuUse, NetworkDetail, NodeDetail, Pressure};
 
-/// What one node did in one interval, and how much of it the probe could see.
+/// The activity of one node in one interval, and how much of the interval the probe observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// The node that the sender claims to be; what AWS attests decides.
+    /// The node that the sender claims to be; the node that AWS attests takes precedence.
     pub node: NodeId,
     /// The boot that the clocks below count from.
     pub boot: BootId,
-    /// The run of the probe that the sequence belongs to.
+    /// The start of the probe to which `sequence` belongs.
     pub probe_start: ProbeStart,
-    /// Counts this probe run's heartbeats from 0; with `boot` and `probe_start`
-    /// it tells a repeat from news.
+    /// Counts the heartbeats since the probe start, from 0. Together with `boot` and `probe_start`
+    /// it identifies duplicates.
     pub sequence: u64,
     /// When the interval began.
     pub start: BootClock,
     /// When the interval ended.
     pub end: BootClock,
-    /// The node's own idea of the time at `end`; shown as an offset only.
+    /// The node's wall clock at `end`; only its offset is shown.
     pub wall_at_end: Timestamp,
-    /// Measured or made up.
+    /// Measured or simulated.
     pub origin: Origin,
-    /// How much of the interval each signal saw.
+    /// The share of the interval that each signal covered.
     pub coverage: Coverage,
-    /// What the machine has.
+    /// The hardware of the machine.
     pub hardware: Hardware,
-    /// What processes that the rules call workload used.
+    /// Resource use of the processes that the rules classify as workload.
     pub workload: Usage,
-    /// What all other processes used.
+    /// Resource use of all other processes.
     pub background: Usage,
-    /// Time from the last key press on any terminal to `end`; `None` when there
-    /// is no terminal or it cannot be seen.
+    /// Time from the last key press on any terminal to `end`; `None` if there is no terminal or the
+    /// time cannot be read.
     pub typed_ago: Option<Duration>,
-    /// Usage so far of the steps that run at `end`.
+    /// Resource use so far of the tasks that run at `end`.
     pub steps: Vec<StepUsage>,
-    /// What the probe itself cost.
+    /// Resource use of the probe itself.
     pub probe: ProbeCost,
-    /// What else was seen of the node.
+    /// Further observations of the node.
     #[serde(default)]
     pub detail: NodeDetail,
 }
 
-/// An interval of which less was seen does not count as seen.
+/// An interval with less coverage than this counts as not observed.
 const SEEN_SHARE: Share = Share::from_ppm(950_000);
 
 impl Heartbeat {
-    /// True when the probe saw what it is there to see.
+    /// True if every signal that this probe observes covered at least 95 % of the interval.
     pub fn was_seen(&self) -> bool {
         let least = self.coverage.least();
         least.is_some_and(|least| least >= SEEN_SHARE)
     }
 }
 
-/// The share of an interval that each signal covered; `None` means that this
-/// probe does not observe the signal at all.
+/// The share of an interval that each signal covered; `None` if this probe does not observe the
+/// signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// CPU time of processes that live at a sample.
+    /// CPU time of processes that are alive at a sample.
     pub cpu: Option<Share>,
     /// Memory.
     pub memory: Option<Share>,
@@ -86,7 +86,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The least share among the signals that are observed; `None` when none is.
+    /// The least share among the observed signals; `None` if no signal is observed.
     pub fn least(&self) -> Option<Share> {
         [
             self.cpu,
@@ -102,45 +102,45 @@ impl Coverage {
     }
 }
 
-/// What the machine has, as the kernel tells it.
+/// The hardware of the machine, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
-    /// Cores online, hyperthreads counted.
+    /// Cores online; each hyperthread counts as one.
     pub cores: MilliCores,
     /// Memory.
     pub memory: Bytes,
-    /// GPU devices; `None` when it could not be found out.
+    /// Number of GPU devices; `None` if it could not be determined.
     pub gpus: Option<u32>,
 }
 
-/// What a group of processes used in an interval; `None` is unknown, not none.
+/// Resource use of a group of processes in an interval; `None` means unknown, not zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time, user and system.
     pub cpu: Option<CpuTime>,
-    /// Bytes that really went to or came from a block device.
+    /// Bytes transferred to or from a block device.
     pub disk: Option<Bytes>,
-    /// Bytes over the network, loopback left out.
+    /// Bytes over the network, without loopback.
     pub network: Option<Bytes>,
-    /// The busiest GPU's utilization.
+    /// Utilization of the busiest GPU.
     pub gpu: Option<Share>,
-    /// Processes started.
+    /// Number of processes started.
     pub processes_started: u64,
 }
 
-/// What the probe itself used in the interval, and what it lost since it started.
+/// Resource use of the probe in the interval, and the data that it lost since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeCost {
-    /// Its CPU time in the interval.
+    /// CPU time of the probe in the interval.
     pub cpu: CpuTime,
-    /// Its resident memory at the end; `None` when it could not be read.
+    /// Resident memory of the probe at the end; `None` if it could not be read.
     pub resident: Option<Bytes>,
-    /// Kernel events lost for want of room, since it started.
+    /// Kernel events lost because the ring buffer was full, since the probe started.
     pub events_lost: u64,
     /// Records that the probe lost before it could send them, since it started.
     pub records_dropped: u64,
-    /// Bytes that wait in the spool.
+    /// Bytes in the spool.
     pub spool_depth: Bytes,
     /// Dropped records that could not be read from the disk; `None` before schema 1.6.
     pub records_unreadable: Option<u64>,

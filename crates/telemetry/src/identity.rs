@@ -1,5 +1,5 @@
-//! Who is who: nodes, machines, accounts, probes. What AWS attests is told from
-//! what a message claims; nothing else decides whose data a heartbeat is.
+//! Identities of nodes, machines, accounts and probes. The identity that AWS attests decides to
+//! whom a heartbeat belongs; a claim in the message does not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,36 +14,36 @@ pub enum IdentityError {
     /// The name is empty.
     #[error("{what} is empty")]
     Empty {
-        /// What was to be named.
+        /// The kind of name.
         what: &'static str,
     },
-    /// The name begins with `-`, so that a command would read it as an option.
+    /// The name begins with `-`, and a command could read it as an option.
     #[error("{what} '{shown}' begins with '-'")]
     Option {
-        /// What was to be named.
+        /// The kind of name.
         what: &'static str,
         /// The name with control characters escaped.
         shown: String,
     },
-    /// The name is longer than any real one.
+    /// The name is longer than any valid name.
     #[error("{what} has {len} bytes; at most {max} are accepted")]
     TooLong {
-        /// What was to be named.
+        /// The kind of name.
         what: &'static str,
-        /// Its length in bytes.
+        /// Length in bytes.
         len: usize,
-        /// The bound in bytes.
+        /// The maximum in bytes.
         max: usize,
     },
-    /// The name holds a character that no real one has.
+    /// The name contains a character that is not valid.
     #[error("{what} '{shown}' holds a character outside A-Z a-z 0-9 . _ : / @ = + -")]
     BadCharacter {
-        /// What was to be named.
+        /// The kind of name.
         what: &'static str,
         /// The name with control characters escaped.
         shown: String,
     },
-    /// A sender that is not a role session, so that no node can be told from it.
+    /// The sender is not a role session, so it does not identify a node.
     #[error("sender '{sender}' is not a role session (AROA…:session), so it names no node")]
     NotARoleSession {
         /// The sender with control characters escaped.
@@ -51,8 +51,8 @@ pub enum IdentityError {
     },
 }
 
-// A name is held by every record about its node, and looked for among a hundred
-// thousand: a short one lies where it is held, and copies of a longer one share a text.
+// Every record of a node contains a name, and it is looked up among a hundred thousand names. A
+// short name is stored inline, and copies of a longer name share one allocation.
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
         $(#[$doc])*
@@ -61,13 +61,13 @@ macro_rules! names {
         pub struct $name(SmolStr);
 
         impl $name {
-            /// Takes a name after checking that it is not empty, at most 256 bytes, made of
-            /// the characters that real names have, and does not begin with `-`.
+            /// Checks a name and stores it. A name has 1 to 256 bytes of the accepted characters
+            /// and does not begin with `-`.
             pub fn new(name: impl AsRef<str>) -> Result<Self, IdentityError> {
                 checked($what, name.as_ref()).map(|name| Self(SmolStr::new(name)))
             }
 
-            /// The name itself.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -111,34 +111,34 @@ macro_rules! names {
 }
 
 names! {
-    /// A machine with a probe or in an inventory; for EC2 the instance id.
+    /// A machine with a probe or in an inventory; for EC2, the instance id.
     NodeId, "node id";
     /// A cloud region such as `eu-central-1`.
     Region, "region";
-    /// An account of the cloud.
+    /// A cloud account.
     AccountId, "account id";
     /// A machine type such as `m5.xlarge`.
     InstanceType, "instance type";
     /// One boot of a node: the kernel's random boot id.
     BootId, "boot id";
-    /// One start of a probe: a random id, made anew at each start.
+    /// One start of a probe: a random id, generated at each start.
     ProbeStart, "probe start";
 }
 
 impl Region {
-    /// Where AWS bills what belongs to no region.
+    /// The region of charges that AWS assigns to no region.
     pub fn global() -> Self {
         Self(SmolStr::new_static("global"))
     }
 }
 
 impl AccountId {
-    /// The account that an ARN names; `None` where it names none, or is no ARN.
+    /// The account in an ARN; `None` if the ARN contains no account or the text is not an ARN.
     pub fn of_arn(arn: &str) -> Option<Self> {
         Self::new(arn.strip_prefix("arn:")?.split(':').nth(3)?).ok()
     }
 
-    /// Whether two things may be of one account: what does not say may be of any.
+    /// Whether two resources can belong to the same account. An unknown account can be any.
     pub fn may_be_one(one: Option<&Self>, other: Option<&Self>) -> bool {
         one.zip(other).is_none_or(|(one, other)| one == other)
     }
@@ -147,13 +147,13 @@ impl AccountId {
 impl InstanceType {
     const UNLISTED: &str = "unlisted";
 
-    /// The type of a machine that no list of types holds, such as a host of the user's.
+    /// The type of a machine that is in no list of types, such as an on-premises host.
     pub fn unlisted() -> Self {
         Self(SmolStr::new_static(Self::UNLISTED))
     }
 
-    /// Whether its family has GPUs or other accelerators, by its letters, for types that no
-    /// catalogue holds.
+    /// Whether the letters of its family stand for GPUs or other accelerators. This is for types
+    /// that are not in the catalogue.
     ///
     /// Source: "Amazon EC2 instance type naming conventions": accelerated computing is `dl`,
     /// `f`, `g`, `gr`, `inf`, `p`, `trn` and `vt`.
@@ -164,7 +164,7 @@ impl InstanceType {
         self.as_str().contains('.') && family.is_some_and(|family| accelerated.contains(&family))
     }
 
-    /// Whether a list of types may hold it.
+    /// Whether the type can be in a list of types.
     pub fn is_listed(&self) -> bool {
         self.as_str() != Self::UNLISTED
     }
@@ -172,7 +172,7 @@ impl InstanceType {
 
 const MAX_NAME_BYTES: usize = 256;
 
-/// Whether real names hold this byte: asked for each of every name that arrives.
+/// Whether a name may contain this byte. A table, because every byte of every name is checked.
 const IS_REAL: [bool; 256] = {
     let mut is_real = [false; 256];
     let mut byte = 0;
@@ -212,7 +212,7 @@ fn checked<'a>(what: &'static str, name: &'a str) -> Result<&'a str, IdentityErr
     Ok(name)
 }
 
-/// The unique id of an IAM role (`AROA…`), which no other role ever gets.
+/// The unique id of an IAM role (`AROA…`); AWS never assigns it to another role.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RoleId(Box<str>);
@@ -223,22 +223,22 @@ impl fmt::Display for RoleId {
     }
 }
 
-/// Who AWS says a sender is.
+/// The identity of a sender as AWS attests it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attested {
-    /// The role whose credentials it used.
+    /// The role of the sender's credentials.
     pub role: RoleId,
-    /// The session's name, which is the node.
+    /// The session name, which is the node id.
     pub node: NodeId,
 }
 
 /// The role and node that AWS attests for a sender.
 ///
-/// `sender` is SQS's `SenderId` or IAM's `aws:userid`, which are the same
-/// string: `<role id>:<session name>`. EC2 names the session of an instance
-/// profile after the instance id; a session of EKS pod identity or Roles
-/// Anywhere is named by whoever vends the credential, and that name is the node.
-/// A user's own credential (`AIDA…`, or an account root) names no node.
+/// `sender` is `SenderId` of SQS or `aws:userid` of IAM, which are the same string: `<role
+/// id>:<session name>`. EC2 sets the session name of an instance profile to the instance id. For
+/// EKS Pod Identity or IAM Roles Anywhere, the issuer of the credentials sets the session name, and
+/// this name is the node id. The credentials of a user (`AIDA…`) or an account root do not identify
+/// a node.
 ///
 /// Source: "AWS global condition context keys", table of `aws:userid` values,
 /// and the SQS API reference of `ReceiveMessage` (`SenderId`).

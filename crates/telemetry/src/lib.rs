@@ -1,4 +1,4 @@
-//! What probes measure: units, names, intervals of a node and usage of a step.
+//! Data types for probe measurements: units, names, intervals of a node, and resource use of tasks.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Money in fixed point: sums are exact and the same on every machine.
+//! Money in fixed point: sums are exact and equal on every machine.
 
 pub mod json;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// US dollars in millionths. JSON has them as a decimal string, such as `"12.34"`.
+/// US dollars in millionths. JSON contains a decimal string, such as `"12.34"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Usd {
     micros: i64,
@@ -29,8 +29,8 @@ impl Usd {
         self.micros
     }
 
-    /// The nearest to a number of dollars; `None` for what is no number or beyond a
-    /// thousand million.
+    /// Rounds a number of dollars to the nearest millionth; `None` if it is not finite or is at
+    /// least 1,000,000,000 dollars.
     pub fn from_f64(dollars: f64) -> Option<Self> {
         let micros = (dollars * 1e6).round();
         let kept = micros.is_finite() && micros.abs() < 1e15;
@@ -49,7 +49,8 @@ impl Usd {
         text
     }
 
-    /// With so many decimal places, at most six, rounded to the nearest: `0.0105` of four.
+    /// A decimal with `places` decimal places, at most six, rounded to the nearest: `0.0105` with
+    /// four.
     pub fn to_rounded(self, places: u32) -> String {
         let unit = 10_u64.pow(6_u32.saturating_sub(places));
         let rounded = (self.micros.unsigned_abs() + unit / 2) / unit;
@@ -65,8 +66,8 @@ impl Usd {
         }
     }
 
-    /// `numerator / denominator` of this amount, rounded to the nearest millionth. A
-    /// denominator of zero gives nothing.
+    /// `numerator / denominator` of this amount, rounded to the nearest millionth; zero if the
+    /// denominator is zero.
     pub fn part(self, numerator: u128, denominator: u128) -> Self {
         let (Ok(n), Ok(d)) = (i128::try_from(numerator), i128::try_from(denominator)) else {
             return Self::ZERO;
@@ -79,8 +80,8 @@ impl Usd {
         Self::from_micros(i64::try_from(rounded).unwrap_or(i64::MAX))
     }
 
-    /// Reads a plain decimal such as `0.0104` exactly, to the millionth; further
-    /// digits round half up. `None` when it is not a plain decimal.
+    /// Parses a plain decimal such as `0.0104` exactly, to the millionth; further digits round half
+    /// up. `None` if the text is not a plain decimal.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, digits) = match text.trim().strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -139,7 +140,7 @@ impl fmt::Display for Usd {
     }
 }
 
-/// A whole number as people read it: `1,234,567`.
+/// An integer with thousands separators: `1,234,567`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -160,8 +161,8 @@ pub fn grouped(n: u64) -> String {
 pub struct UsdPerHour(pub Usd);
 
 impl UsdPerHour {
-    /// The hours of an average month: 365.25 days / 12, which is what AWS's
-    /// pricing pages and Cost Optimization Hub round to 730.
+    /// Hours of an average month: 365.25 days / 12, which AWS's pricing pages and Cost Optimization
+    /// Hub round to 730.
     pub const HOURS_A_MONTH: u64 = 730;
 
     /// From millionths of a dollar an hour.
@@ -169,18 +170,18 @@ impl UsdPerHour {
         Self(Usd::from_micros(micros))
     }
 
-    /// What `time` costs at this price, rounded to the nearest millionth.
+    /// The cost of `time` at this price, rounded to the nearest millionth.
     pub fn over(self, time: Duration) -> Usd {
         self.0.part(time.as_nanos(), 3_600_000_000_000)
     }
 
-    /// What a month of 730 hours costs at this price.
+    /// The cost of a month of 730 hours at this price.
     pub fn a_month(self) -> Usd {
         self.0.part(u128::from(Self::HOURS_A_MONTH), 1)
     }
 
-    /// `numerator / denominator` of this price, rounded to the nearest millionth.
-    /// A zero denominator gives nothing.
+    /// `numerator / denominator` of this price, rounded to the nearest millionth; zero if the
+    /// denominator is zero.
     pub fn part(self, numerator: u64, denominator: u64) -> Self {
         Self(self.0.part(u128::from(numerator), u128::from(denominator)))
     }
@@ -189,7 +190,7 @@ impl UsdPerHour {
 impl fmt::Display for UsdPerHour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let micros = self.0.micros();
-        // Where it is the rate of many machines, parts of a cent say nothing.
+        // For the total rate of many machines, fractions of a cent are not significant.
         if micros.unsigned_abs() >= 100_000_000 {
             return f.pad(&format!("{}/h", self.0));
         }

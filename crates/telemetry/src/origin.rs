@@ -1,23 +1,23 @@
-//! Whether data was measured or made up.
+//! Whether data was measured or simulated.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether something was measured on a machine or made by a generator.
+/// Whether a record was measured on a machine or created by a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// A probe saw it.
+    /// A probe measured it.
     Measured,
-    /// A generator made it; every reader must say so.
+    /// A generator created it; every output must label it as simulated.
     Simulated,
 }
 
-/// The tag that marks what a generator made, so that every reader says so.
+/// The tag of simulated resources; every output must label them as simulated.
 pub const SIMULATED_TAG: &str = "ebb:simulated";
 
-/// Whether tags label their resource as simulated.
+/// The origin of a resource, from its tags.
 pub fn labelled(tags: &BTreeMap<String, String>) -> Origin {
     match tags.get(SIMULATED_TAG).map(String::as_str) {
         Some("true") => Origin::Simulated,

@@ -1,13 +1,12 @@
-//! Text from outside, made safe to put into a line of ours. What a format needs beyond that
-//! (HTML, mrkdwn, CSV) is done where that format is written.
+//! Makes external text safe for a line of output. The code that writes HTML, mrkdwn or CSV does the
+//! escaping of that format.
 
 use std::borrow::Cow;
 
 use crate::money::grouped;
 
-/// On one line, with nothing in it that moves a cursor or turns the direction
-/// of writing: names and reasons come from tags and job definitions, which
-/// anyone may have written.
+/// Converts text to one line without characters that move a cursor or change the writing direction.
+/// Names and reasons come from tags and job definitions, which anyone may have written.
 pub fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -17,8 +16,8 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// Text of several lines for a terminal: nothing in it moves a cursor, except line ends and
-/// tabs, or turns the direction of writing. Line ends of two characters become one.
+/// Text of several lines for a terminal. Only line ends and tabs move the cursor, and no character
+/// changes the writing direction. CRLF becomes LF.
 pub fn lines(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") {
         return Cow::Owned(lines(&text.replace("\r\n", "\n")).into_owned());
@@ -29,7 +28,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same, with the colours that this program writes.
+/// Like [`lines`], but keeps the colours that this program writes.
 pub fn styled_lines(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default();
@@ -45,8 +44,8 @@ pub fn styled_lines(text: &str) -> Cow<'_, str> {
     safe
 }
 
-/// JSON in which characters that could act on a terminal are escaped. The document stays the
-/// same, because such characters are a part of its strings only.
+/// Escapes characters in JSON that could control a terminal. The meaning of the document stays the
+/// same, because such characters occur only in its strings.
 pub fn json(document: &str) -> Cow<'_, str> {
     let is_raw = |c: char| is_unsafe(c) && !c.is_ascii_whitespace();
     if !document.contains(is_raw) {
@@ -62,9 +61,10 @@ pub fn json(document: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Where a colour ends that was cut behind its escape character; 0 where it is none.
-/// Source: ECMA-48, "SGR": `[`, digits and `;`, `m`. Code 8 hides text, so codes begin with
-/// 0 to 3 (reset, bold, faint, italic, colours).
+/// The end of a colour sequence in text after an escape character; 0 if the text is not a colour
+/// sequence.
+/// Source: ECMA-48, "SGR": `[`, digits and `;`, `m`. Code 8 hides text, so codes begin with 0 to 3
+/// (reset, bold, faint, italic, colours).
 fn style_end(text: &str) -> usize {
     let Some(code) = text.strip_prefix('[') else {
         return 0;
@@ -88,8 +88,8 @@ fn harmless(c: char) -> char {
     if is_unsafe(c) { '\u{FFFD}' } else { c }
 }
 
-/// Control characters (C0, DEL and C1), line separators of Unicode, and marks that turn the
-/// direction of writing.
+/// Control characters (C0, DEL and C1), Unicode line separators, and marks that change the writing
+/// direction.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -99,14 +99,14 @@ fn is_unsafe(c: char) -> bool {
         || matches!(c, '\u{2066}'..='\u{2069}')
 }
 
-/// A name that may travel and be stored: at most `max_bytes`, cut between characters, with
-/// nothing in it that moves a cursor. A name that is already so is not copied.
+/// A name that is safe to send and store: at most `max_bytes`, cut between characters, without
+/// control characters. A name that already complies is not copied.
 pub fn clean(text: &str, max_bytes: usize) -> Cow<'_, str> {
     let cut = &text[..text.floor_char_boundary(max_bytes)];
     if !cut.chars().any(char::is_control) {
         return Cow::Borrowed(cut);
     }
-    // A mark of one byte, so that what was cut to fit still fits.
+    // A one-byte replacement, so that the text still fits into `max_bytes`.
     Cow::Owned(
         cut.chars()
             .map(|c| if c.is_control() { '?' } else { c })
@@ -114,7 +114,7 @@ pub fn clean(text: &str, max_bytes: usize) -> Cow<'_, str> {
     )
 }
 
-/// At most `max` characters, the last of them `…` when something was cut.
+/// At most `max` characters; the last one is `…` if the text was cut.
 pub fn clip(text: &str, max: usize) -> Cow<'_, str> {
     if text.char_indices().nth(max).is_none() {
         return Cow::Borrowed(text);
@@ -124,8 +124,7 @@ pub fn clip(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(short)
 }
 
-/// The words of `text` in lines of at most `width` characters; a longer word
-/// gets a line of its own.
+/// Splits `text` into lines of at most `width` characters; a longer word gets a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

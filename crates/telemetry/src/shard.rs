@@ -1,27 +1,27 @@
-//! Which nodes one of several sweeps remembers.
+//! Division of the nodes among several sweeps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::identity::NodeId;
 
-/// One of several shards that share the nodes by the hash of their id.
+/// One of several shards that divide the nodes by the hash of their id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard {
-    /// Which one, counted from 0.
+    /// The number of this shard, counted from 0.
     pub index: u16,
-    /// How many there are.
+    /// The number of shards.
     pub of: u16,
 }
 
 impl Shard {
-    /// The shard that holds all nodes.
+    /// The only shard, which contains all nodes.
     pub const ONLY: Self = Self { index: 0, of: 1 };
 
-    /// Shards at most: of 100,000 nodes each, more than anybody runs.
+    /// Maximum number of shards. A shard handles 100,000 nodes.
     pub const MOST: u16 = 99;
 
-    /// The shard of `of` that a node belongs to: FNV-1a of its id, which is the same on
-    /// every machine and for ever.
+    /// The shard of a node if there are `of` shards. It is the FNV-1a hash of the node id, which is
+    /// stable across machines and versions.
     pub fn of_node(node: &NodeId, of: u16) -> Self {
         let hash = node
             .as_str()
@@ -33,13 +33,13 @@ impl Shard {
         Self { index, of }
     }
 
-    /// Whether a node belongs to it.
+    /// Whether a node belongs to this shard.
     pub fn holds(self, node: &NodeId) -> bool {
         self.of == 1 || Self::of_node(node, self.of) == self
     }
 
-    /// Whether there can be nodes of both, which are one of the same number of shards or
-    /// of two: the rests of a hash by two numbers agree in the rest by their divisor.
+    /// Whether a node can belong to both shards, which may be of different shard counts. Two
+    /// remainders of one hash agree modulo the greatest common divisor of the counts.
     pub fn meets(self, other: Self) -> bool {
         let (mut a, mut b) = (self.of.max(1), other.of.max(1));
         while b > 0 {
@@ -48,12 +48,12 @@ impl Shard {
         self.index % a == other.index % a
     }
 
-    /// All of as many as it is one of.
+    /// All shards of the same shard count.
     pub fn all(self) -> impl Iterator<Item = Self> {
         (0..self.of).map(move |index| Self { index, ..self })
     }
 
-    /// Whether it is the one that reports for all of them.
+    /// Whether this shard reports for all shards.
     pub fn reports(self) -> bool {
         self.index == 0
     }

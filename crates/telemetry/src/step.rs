@@ -1,4 +1,4 @@
-//! A step: one unit of pipeline work on one node, and what it used so far.
+//! A task: one execution on one node, and its resource use so far.
 
 pub mod namespaces;
 pub mod parallelism;
@@ -21,11 +21,11 @@ pub use resource_usage::{
     Unmoved,
 };
 
-/// What kind of thing a step is; it says how far its name can be trusted.
+/// The kind of a task; it determines how far its name can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// A task of ECS, and so a Batch job attempt; the key is the task id.
+    /// An ECS task, and so also a Batch job attempt; the key is the task id.
     EcsTask,
     /// A Kubernetes pod; the key is the pod's uid.
     Pod,
@@ -33,29 +33,29 @@ pub enum StepKind {
     Container,
     /// A Slurm job; the key is `job` or `job.step`.
     SlurmJob,
-    /// A Nextflow task outside a container; the key is the work folder's hash.
+    /// A Nextflow task outside a container; the key is the hash of the work directory.
     NextflowTask,
     /// A Snakemake job outside a container.
     SnakemakeJob,
     /// A login session.
     Session,
-    /// A service of systemd.
+    /// A systemd service.
     Service,
-    /// A process tree that nothing else names; the key is the root's start.
+    /// A process tree without any other identity; the key is the start of its root process.
     Tree,
 }
 
-/// A step's identity within one boot of one node.
+/// The identity of a task within one boot of one node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepId {
-    /// What kind of thing it is.
+    /// The kind of the task.
     pub kind: StepKind,
-    /// Its key, unique among its kind.
+    /// The key, unique within its kind.
     pub key: String,
 }
 
 impl StepId {
-    /// The bound on a key in bytes; real ones have at most 64.
+    /// Maximum length of a key in bytes; real keys have at most 64.
     pub const MAX_KEY_BYTES: usize = 256;
 }
 
@@ -65,24 +65,24 @@ impl fmt::Display for StepId {
     }
 }
 
-/// How a step stands.
+/// Whether and how a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepEnd {
-    /// It still runs.
+    /// The task still runs.
     Running,
-    /// It ended with this exit status.
+    /// The task ended with this exit status.
     Exited(u8),
-    /// A signal ended it.
+    /// A signal ended the task.
     Signalled(u8),
-    /// The kernel killed one of its processes for want of memory.
+    /// The kernel killed one of its processes because of an out-of-memory condition.
     OutOfMemory,
-    /// It ended, and how was not seen.
+    /// The task ended; its exit status was not observed.
     Unknown,
 }
 
 impl StepEnd {
-    /// True when it ended and not with status 0.
+    /// True if the task failed: a non-zero exit status, a signal or an out-of-memory kill.
     pub fn is_bad(self) -> bool {
         !matches!(self, Self::Running | Self::Exited(0) | Self::Unknown)
     }
@@ -100,32 +100,32 @@ impl fmt::Display for StepEnd {
     }
 }
 
-/// Where a peak of memory was read; sources are never mixed.
+/// The source of a memory peak; values of different sources are never combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemorySource {
-    /// The cgroup's anonymous, shared and kernel memory, greatest sample.
+    /// Anonymous, shared and kernel memory of the cgroup; the greatest sample.
     CgroupSampled,
-    /// The cgroup's own peak counter: an upper bound, page cache included.
+    /// The cgroup's peak counter: an upper bound, because it includes the page cache.
     CgroupPeak,
-    /// The greatest sum of the live processes' resident memory at one instant.
+    /// The greatest sum of the resident memory of the live processes at one instant.
     ProcessesSampled,
-    /// The high-water mark at exit, of a step that was a single process.
+    /// The high-water mark at exit of a task with a single process.
     HighWaterAtExit,
-    /// The kernel's `maxrss`, which a parent may have raised: an upper bound.
+    /// The kernel's `maxrss`: an upper bound, because a parent process may have raised it.
     MaxRssUpperBound,
 }
 
-/// The most memory that a step held at once.
+/// The most memory that a task used at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PeakMemory {
-    /// How much.
+    /// The amount.
     pub bytes: Bytes,
-    /// Where it was read.
+    /// The source of the value.
     pub source: MemorySource,
 }
 
-/// What was asked for; `None` when there is no limit or it cannot be seen.
+/// The requested resources; `None` if there is no limit or it cannot be read.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -136,62 +136,61 @@ pub struct Requested {
     pub memory: Option<Bytes>,
 }
 
-/// What one executable did within a step.
+/// Resource use of one executable within a task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ToolUsage {
-    /// The executable's base name.
+    /// Base name of the executable.
     pub name: String,
-    /// Processes of it that were started.
+    /// Number of its processes that were started.
     pub processes: u64,
-    /// Their CPU time.
+    /// CPU time of these processes.
     pub cpu: CpuTime,
-    /// The greatest resident memory of one of them; `None` when never seen.
+    /// The greatest resident memory of one process; `None` if no process was sampled.
     pub peak_memory: Option<Bytes>,
     /// Bytes read from and written to block devices; `None` when unknown.
     pub disk: Option<Bytes>,
 }
 
-/// What a step used from its start to `observed`: totals, so that the newest
-/// record of a step stands for all the earlier ones.
+/// Resource use of a task from its start to `observed`. The values are totals, so the newest record
+/// of a task replaces all earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepUsage {
-    /// Which step.
+    /// The identity of the task.
     pub id: StepId,
-    /// What a person would call it: container, job or script name.
+    /// A name for people: the container, job or script name.
     pub name: String,
     /// When its first process started.
     pub started: BootClock,
-    /// What these totals are as of; the end, for a step that ended.
+    /// The time of these totals; the end, if the task ended.
     pub observed: BootClock,
-    /// How it stands.
+    /// Whether and how the task ended.
     pub end: StepEnd,
-    /// Processes started.
+    /// Number of processes started.
     pub processes: u64,
-    /// CPU time, user and system, of all its processes, ended ones counted.
+    /// CPU time, user and system, of all its processes, including ended ones.
     pub cpu: CpuTime,
-    /// The most memory it held at once; `None` when never sampled.
+    /// The most memory that it used at once; `None` if it was never sampled.
     pub peak_memory: Option<PeakMemory>,
-    /// Bytes really read from block devices; `None` when unknown.
+    /// Bytes read from block devices; `None` if unknown.
     pub disk_read: Option<Bytes>,
-    /// Bytes really written to block devices; `None` when unknown.
+    /// Bytes written to block devices; `None` if unknown.
     pub disk_written: Option<Bytes>,
-    /// What its cgroup allows it.
+    /// The limits of its cgroup.
     pub requested: Requested,
-    /// The most cores it kept busy over one sample interval; `None` before two
-    /// samples.
+    /// The most cores that it kept busy over one sample interval; `None` before the second sample.
     pub peak_cores: Option<MilliCores>,
-    /// When it last used CPU, moved bytes or started a process.
+    /// When it last used CPU, transferred bytes or started a process.
     pub last_progress: BootClock,
-    /// Its executables, the most CPU first, bounded by the probe.
+    /// Its executables in descending order of CPU time; the probe limits their number.
     pub tools: Vec<ToolUsage>,
-    /// What else was seen of it.
+    /// Further observations of the task.
     #[serde(default)]
     pub detail: StepDetail,
 }
 
 impl StepUsage {
-    /// About how much memory it takes, all that it points to included: what readers bound
-    /// a message by.
+    /// The approximate memory of this record, including its heap data. Readers limit the size of a
+    /// message by this value.
     pub fn memory_bytes(&self) -> usize {
         let tools: usize = self
             .tools
@@ -201,51 +200,51 @@ impl StepUsage {
         size_of::<Self>() + self.id.key.len() + self.name.len() + tools + self.detail.heap_bytes()
     }
 
-    /// The executable that used the most CPU, of those that are told.
+    /// The executable with the most CPU time among the reported ones.
     pub fn busiest_tool(&self) -> Option<&ToolUsage> {
         self.tools.iter().max_by_key(|tool| tool.cpu)
     }
 }
 
-/// Steps that ended, as one object carries them.
+/// Tasks that ended; one object in the object store contains one batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepBatch {
     /// The node that the sender claims to be.
     pub node: NodeId,
     /// The boot that the clocks count from.
     pub boot: BootId,
-    /// The run of the probe.
+    /// The start of the probe.
     pub probe_start: ProbeStart,
-    /// Counts this probe run's batches from 0.
+    /// Counts the batches since the probe start, from 0.
     pub sequence: u64,
-    /// Measured or made up.
+    /// Measured or simulated.
     pub origin: Origin,
-    /// The steps.
+    /// The tasks.
     pub steps: Vec<StepUsage>,
 }
 
-/// One step of an attested node, its times on AWS's clock.
+/// One task of an attested node, with times on the AWS clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacedStep {
     /// The node that AWS attests.
     pub node: NodeId,
-    /// The boot that tells two steps of one key apart.
+    /// The boot; tasks of different boots can have the same key.
     pub boot: BootId,
-    /// The run of the probe, and with `sequence` what tells a repeat from news.
+    /// The start of the probe; together with `sequence` it identifies duplicates.
     pub probe_start: ProbeStart,
-    /// The batch it came in.
+    /// The number of the batch.
     pub sequence: u64,
-    /// Measured or made up.
+    /// Measured or simulated.
     pub origin: Origin,
-    /// When it started.
+    /// When the task started.
     #[serde(with = "crate::time::nanos")]
     pub started_at: Timestamp,
-    /// What the totals are as of.
+    /// The time of the totals.
     #[serde(with = "crate::time::nanos")]
     pub observed_at: Timestamp,
-    /// When it last made progress.
+    /// When the task last made progress.
     #[serde(with = "crate::time::nanos")]
     pub last_progress_at: Timestamp,
-    /// What it used.
+    /// Its resource use.
     pub usage: StepUsage,
 }

@@ -1,4 +1,4 @@
-//! Heartbeats and steps for tests, spelt once.
+//! Heartbeats and tasks for tests, in one place.
 
 use jiff::Timestamp;
 
@@ -10,18 +10,18 @@ use crate::step::{PlacedStep, Requested, StepDetail, StepEnd, StepId, StepKind, 
 use crate::time::BootClock;
 use crate::units::{Bytes, CpuTime, MilliCores, Share};
 
-/// A time so many seconds after a fixed one.
+/// The time `seconds` after a fixed time.
 pub fn at(seconds: u64) -> Timestamp {
     let since = i64::try_from(seconds).expect("a small number");
     Timestamp::from_second(1_790_000_040 + since).expect("a time of this century")
 }
 
-/// The boot clock after so many seconds.
+/// The boot clock `seconds` after boot.
 pub fn clock(seconds: u64) -> BootClock {
     BootClock::from_nanos(seconds * 1_000_000_000)
 }
 
-/// The node of a number.
+/// The node with number `n`.
 pub fn node(n: u8) -> NodeId {
     NodeId::new(format!("i-{n:08x}")).expect("a node id")
 }
@@ -34,7 +34,7 @@ fn probe_start() -> ProbeStart {
     ProbeStart::new("probe-1").expect("a probe start")
 }
 
-/// A quiet heartbeat that saw all it could on a machine without a GPU.
+/// An idle heartbeat with full coverage of a machine without a GPU.
 pub fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
     let all = Some(Share::ALL);
     Heartbeat {
@@ -74,8 +74,8 @@ pub fn heartbeat(start: BootClock, end: BootClock) -> Heartbeat {
     }
 }
 
-/// Heartbeat number `sequence` of a node, for the minute that follows as many
-/// minutes of its boot; every seventh is active, and each carries one step.
+/// Heartbeat `sequence` of a node, for minute `sequence` after boot. Every seventh heartbeat is
+/// active, and each contains one task.
 pub fn placed(n: u8, sequence: u64) -> Placed {
     let mut h = heartbeat(clock(sequence * 60), clock(sequence * 60 + 60));
     h.node = node(n);
@@ -91,7 +91,7 @@ pub fn placed(n: u8, sequence: u64) -> Placed {
     }
 }
 
-/// A step that started with boot and ran until `observed`.
+/// A task that started at boot and ran until `observed`.
 pub fn usage(key: u64, observed: BootClock) -> StepUsage {
     StepUsage {
         id: StepId {
@@ -115,7 +115,7 @@ pub fn usage(key: u64, observed: BootClock) -> StepUsage {
     }
 }
 
-/// Step number `sequence` of a node, ended.
+/// An ended task in batch `sequence` of a node.
 pub fn placed_step(n: u8, sequence: u64) -> PlacedStep {
     let end = clock(sequence * 60 + 30);
     let usage = StepUsage {

@@ -1,4 +1,4 @@
-//! The node's boot-time clock, and windows of observation.
+//! The boot-time clock of a node, and observation windows.
 
 pub mod nanos;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::money::UsdPerHour;
 
-/// A reading of a node's boot-time clock: it counts suspended time, never steps
-/// back, and starts at zero with each boot.
+/// A reading of a node's boot-time clock. It counts suspended time, never steps back, and starts at
+/// zero at each boot.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -30,7 +30,7 @@ impl BootClock {
         self.since_boot_ns
     }
 
-    /// The time from `earlier` to this; `None` when `earlier` is later.
+    /// The time from `earlier` to this reading; `None` if `earlier` is later.
     pub fn since(self, earlier: Self) -> Option<Duration> {
         self.since_boot_ns
             .checked_sub(earlier.since_boot_ns)
@@ -38,17 +38,17 @@ impl BootClock {
     }
 }
 
-/// The time that was really observed; never longer than the resource lived.
+/// The time that was observed; never longer than the lifetime of the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Window {
-    /// Its begin.
+    /// The begin.
     pub from: Timestamp,
-    /// Its end.
+    /// The end.
     pub to: Timestamp,
 }
 
 impl Window {
-    /// Its length; zero when it ends before it begins.
+    /// The length; zero if the end is before the begin.
     pub fn length(&self) -> Duration {
         self.to
             .duration_since(self.from)
@@ -56,14 +56,15 @@ impl Window {
             .unwrap_or(Duration::ZERO)
     }
 
-    /// Its length, of which less than a day counts as a day: what was seen for an hour is
-    /// not known to come again every hour, and is not told as if it would.
+    /// The length, but at least one day. An observation of one hour may not repeat every hour, so
+    /// it must not be extrapolated as if it did.
     pub fn at_least_a_day(&self) -> Duration {
         const DAY: Duration = Duration::from_secs(86_400);
         self.length().max(DAY)
     }
 
-    /// How often it goes into a month, taken for [a day at least](Self::at_least_a_day).
+    /// The number of such windows in a month; the window counts as [at least a
+    /// day](Self::at_least_a_day).
     pub fn times_a_month(&self) -> f64 {
         const MONTH: Duration = Duration::from_secs(UsdPerHour::HOURS_A_MONTH * 3600);
         MONTH.as_secs_f64() / self.at_least_a_day().as_secs_f64()

@@ -1,4 +1,4 @@
-//! Quantities with their units. Nothing here knows what is measured.
+//! Quantities with their units, independent of what is measured.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -24,12 +24,12 @@ impl Bytes {
         Self(n << 30)
     }
 
-    /// The sum, or the greatest value where it would overflow.
+    /// The sum; the maximum value on overflow.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// In gibibytes, for showing and for ratios.
+    /// In gibibytes, for output and ratios.
     pub fn as_gib(self) -> f64 {
         self.0 as f64 / f64::from(1 << 30)
     }
@@ -64,7 +64,7 @@ impl CpuTime {
         Self(ms * 1_000_000)
     }
 
-    /// The sum, or the greatest value where it would overflow.
+    /// The sum; the maximum value on overflow.
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
@@ -74,7 +74,7 @@ impl CpuTime {
         self.0 as f64 / 1e9
     }
 
-    /// The average number of cores busy over `wall`; `None` when `wall` is zero.
+    /// The average number of busy cores over `wall`; `None` if `wall` is zero.
     pub fn cores_over(self, wall: Duration) -> Option<MilliCores> {
         let wall_ns = wall.as_nanos();
         if wall_ns == 0 {
@@ -122,8 +122,8 @@ impl fmt::Display for MilliCores {
     }
 }
 
-/// A share of a whole in parts per million, from none (0) to all (1,000,000). Held as one
-/// more than that, so that one that is unknown takes no more room than one that is known.
+/// A share of a whole in parts per million, from 0 to 1,000,000. The stored value is one greater,
+/// so that `Option<Share>` has the size of `Share`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
 pub struct Share(NonZeroU32);
@@ -146,13 +146,13 @@ impl Share {
     /// All of it.
     pub const ALL: Self = Self::from_ppm(1_000_000);
 
-    /// From parts per million; more than all is all.
+    /// From parts per million; a greater value becomes 1,000,000.
     pub const fn from_ppm(ppm: u32) -> Self {
         let ppm = if ppm > 1_000_000 { 1_000_000 } else { ppm };
         Self(NonZeroU32::MIN.saturating_add(ppm))
     }
 
-    /// `part` of `whole`; `None` when `whole` is zero.
+    /// The share of `part` in `whole`; `None` if `whole` is zero.
     pub fn of(part: u64, whole: u64) -> Option<Self> {
         let ppm = (u128::from(part) * 1_000_000).checked_div(u128::from(whole))?;
         Some(Self::from_ppm(u32::try_from(ppm).unwrap_or(u32::MAX)))
@@ -163,19 +163,19 @@ impl Share {
         self.0.get() - 1
     }
 
-    /// In percent, with as many decimals as it takes to differ from `bound`: 94.6 % does
-    /// not read as 95 % next to a bound of 95 %.
+    /// In percent, with as many decimals as are needed to differ from `bound`: 94.6 % is not shown
+    /// as 95 % next to a bound of 95 %.
     pub fn compared_with(self, bound: Self) -> String {
         let shown =
             |share: Self, decimals: usize| format!("{:.decimals$} %", share.as_f64() * 100.0);
         let differs =
             |decimals: &usize| self == bound || shown(self, *decimals) != shown(bound, *decimals);
-        // A part per million is the fourth decimal of a percentage.
+        // One part per million is the fourth decimal of a percentage.
         let decimals = (0..4).find(differs).unwrap_or(4);
         shown(self, decimals)
     }
 
-    /// From 0.0 to 1.0.
+    /// A number from 0.0 to 1.0.
     pub fn as_f64(self) -> f64 {
         f64::from(self.ppm()) / 1e6
     }
@@ -187,7 +187,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// A duration as people say it: `42 min`, `3 h 05 min`, `2 d 4 h`.
+/// A duration for people: `42 min`, `3 h 05 min`, `2 d 4 h`.
 pub struct Spoken(pub Duration);
 
 impl fmt::Display for Spoken {

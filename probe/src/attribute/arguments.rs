@@ -1,11 +1,11 @@
-//! The arguments of a step's first process, as they leave the node where `export_args` is
-//! set: masked, and cut. Pure.
+//! Masks and cuts the arguments of a task's first process, which the probe sends only if
+//! `export_args` is set. Pure.
 
 use ebb_telemetry::step::Opened;
 
 use crate::rules::{MASKED, Rules};
 
-/// Bytes of one argument at most, which is what the wire takes of any text.
+/// Maximum bytes of one argument, which is the limit of `ebb-wire` for any text.
 const MAX_BYTES: usize = 256;
 
 /// Words that suggest a secret. In the name of an option they mask its value; in an argument of
@@ -27,11 +27,11 @@ const SECRET: [&str; 14] = [
     "cookie",
 ];
 
-/// The arguments with NUL between them, as procfs has them.
+/// The arguments; procfs separates them with NUL bytes.
 ///
-/// `mask` of the rules is tried on each argument, on its base name, and on both sides of
-/// its `=`; an option that is masked, or whose name sounds like a secret's, masks its
-/// value, behind `=` or in the next argument. The user, query and fragment of a URL are masked.
+/// The `mask` patterns of the rules are applied to each argument, to its base name, and to both
+/// sides of its `=`. If an option is masked, or its name suggests a secret, its value is masked,
+/// after `=` or in the next argument. The user, query and fragment of a URL are masked.
 pub fn shown(raw: &[u8], rules: &Rules) -> Vec<String> {
     let mut shown = Vec::new();
     let mut room = Opened::MAX_ARGUMENT_BYTES;
@@ -90,7 +90,7 @@ fn is_document(text: &str) -> bool {
     text.contains(|c: char| c.is_whitespace() || c.is_control() || "{\"'".contains(c))
 }
 
-/// Whether any part of such an argument must be masked.
+/// Whether any part of an argument with several words must be masked.
 fn holds_secret(text: &str, rules: &Rules) -> bool {
     let ends = |c: char| c.is_whitespace() || c.is_control() || "=,;:&|<>()[]{}\"'`".contains(c);
     let is_hidden = |word: &str| !word.is_empty() && is_masked(word, rules);

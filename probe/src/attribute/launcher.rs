@@ -1,4 +1,4 @@
-//! Steps that a launcher on this node starts, and the run that it is. Pure.
+//! Tasks that a launcher on this node starts, and the run that the launcher is. Pure.
 
 use ebb_telemetry::step::{RunName, StepId, StepKind};
 
@@ -6,14 +6,14 @@ use super::{Facts, Parent, Step, tree, tree_key};
 use crate::kernel::WorkFolder;
 use crate::rules::Rules;
 
-/// Nextflow shows a task by two digits and six more of its folder's hash. Its local
-/// executor starts tasks from the one JVM that is the run.
+/// Nextflow displays a task as two digits and six more digits of the hash of its work directory.
+/// Its local executor starts tasks from the single JVM of the run.
 ///
-/// `None` if the folder's name is no hash: then Nextflow did not create it, and its name could
-/// be anything.
+/// `None` if the directory name is not a hash: then Nextflow did not create the directory, and its
+/// name could be anything.
 ///
-/// Source: `LocalTaskHandler` and `TaskBean` of Nextflow, and `FileHelper.getWorkFolder`,
-/// which makes 2 and 30 hexadecimal digits of a hash.
+/// Source: `LocalTaskHandler` and `TaskBean` of Nextflow, and `FileHelper.getWorkFolder`, which
+/// creates names with 2 and 30 hexadecimal digits of a hash.
 pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> Option<Step> {
     let WorkFolder { parent: hash, leaf } = folder;
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -31,8 +31,8 @@ pub(super) fn nextflow_task(folder: &WorkFolder, parent: Option<Parent<'_>>) -> 
     })
 }
 
-/// A rule's shell, which Snakemake starts from the one process that is the run. What
-/// it starts otherwise, as by its Python children, stays in its own tree.
+/// The shell of a rule, which Snakemake starts from the single process of the run. Other children,
+/// such as Python processes, stay in their own tree.
 ///
 /// Source: `snakemake.shell`, whose commands run in `/bin/bash`.
 pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
@@ -54,9 +54,9 @@ pub(super) fn snakemake_job(facts: &Facts<'_>) -> Option<Step> {
     })
 }
 
-/// A command of a CWL step, which cwltool starts from the one process that is the run,
-/// and Toil from a worker's. What they start to work out expressions is no step; what
-/// runs in a container is told by its cgroup.
+/// A command of a CWL step. cwltool starts it from the single process of the run, and Toil from a
+/// worker. Helper processes that evaluate expressions are not tasks. The cgroup identifies commands
+/// in a container.
 ///
 /// Source: `cwltool.job._job_popen`, and `toil.cwl.cwltoil.CWLJob`, which calls it.
 pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
@@ -78,7 +78,7 @@ pub(super) fn cwl_job(facts: &Facts<'_>, rules: &Rules) -> Option<Step> {
     })
 }
 
-/// The run that a launcher's process is; none is guessed.
+/// The run of a launcher process; `None` if the parent is not that launcher.
 fn run_of(launcher: &str, programs: &[&str], parent: Option<Parent<'_>>) -> Option<RunName> {
     let parent = parent.filter(|parent| programs.contains(&parent.program))?;
     Some(RunName {

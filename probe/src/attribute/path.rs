@@ -1,21 +1,20 @@
-//! From a cgroup's path to the step that it is, by the forms that container
-//! runtimes, batch systems and systemd give their paths. Pure.
+//! Identifies the task of a cgroup from its path, in the formats of container runtimes, batch
+//! systems and systemd. Pure.
 
 use ebb_telemetry::step::{StepId, StepKind};
 
-/// A step that a cgroup stands for.
+/// A task that a cgroup represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupStep {
-    /// Which step.
+    /// The identity of the task.
     pub id: StepId,
-    /// What a person would call it.
+    /// A name for people.
     pub name: String,
-    /// The path of the cgroup that holds all of the step and nothing else.
+    /// The path of the cgroup that contains exactly this task.
     pub cgroup: String,
 }
 
-/// The container, pod or job whose cgroup this is or lies in; `None` when it is
-/// none of them.
+/// The container, pod or job of this cgroup or of one of its ancestors; `None` if there is none.
 pub fn job(path: &str) -> Option<CgroupStep> {
     let segments = Segments::new(path);
     ecs(&segments)
@@ -24,7 +23,7 @@ pub fn job(path: &str) -> Option<CgroupStep> {
         .or_else(|| container(&segments))
 }
 
-/// The login session or service of systemd whose cgroup this is or lies in.
+/// The login session or systemd service of this cgroup or of one of its ancestors.
 pub fn unit(path: &str) -> Option<CgroupStep> {
     let segments = Segments::new(path);
     if segments.names.last() == Some(&"init.scope") {
@@ -44,7 +43,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// The first name that `take` accepts, as a step that its cgroup stands for.
+    /// The task of the first path segment that `take` accepts.
     fn find(
         &self,
         kind: StepKind,
@@ -96,11 +95,11 @@ fn ecs(segments: &Segments<'_>) -> Option<CgroupStep> {
 }
 
 /// `/kubepods/burstable/pod<uid>/<container>` and
-/// `/kubepods.slice/…/kubepods-burstable-pod<uid>.slice/cri-containerd-<id>.scope`,
-/// where the slice's uid has underscores. A kubelet with a root of its own puts that
-/// root's name before (`kubelet-kubepods-…`, as kind does). Where the kubelet speaks
-/// systemd's way and its runtime does not, slice and container are one name with
-/// colons, and the pod has no cgroup but its containers'.
+/// `/kubepods.slice/…/kubepods-burstable-pod<uid>.slice/cri-containerd-<id>.scope`, where the uid
+/// in the slice has underscores. A kubelet with its own cgroup root prefixes the name of that root
+/// (`kubelet-kubepods-…`, as in kind). If the kubelet uses the systemd driver and the runtime does
+/// not, slice and container are one name with colons. Then the pod has no cgroup except those of
+/// its containers.
 ///
 /// Source: Kubernetes, `pkg/kubelet/cm/cgroup_manager_linux.go` (slices, escaping) and
 /// `helpers_linux.go` (`pod` and uid); containerd,
@@ -117,11 +116,11 @@ fn pod(segments: &Segments<'_>) -> Option<CgroupStep> {
 }
 
 /// `/slurm/uid_1000/job_7/step_0/task_0` and
-/// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`; the node's name stands
-/// before `_slurmstepd.scope`, or after `slurm_`, where a host runs several `slurmd`.
+/// `/system.slice/slurmstepd.scope/job_7/step_0/user/task_0`. If a host runs several `slurmd`, the
+/// node name comes before `_slurmstepd.scope` or after `slurm_`.
 ///
-/// Source: Slurm, `src/plugins/cgroup/v1/cgroup_v1.c` and `v2/cgroup_v2.c` beside it
-/// (the tree in its head), and <https://slurm.schedmd.com/cgroup_v2.html>.
+/// Source: Slurm, `src/plugins/cgroup/v1/cgroup_v1.c` and `src/plugins/cgroup/v2/cgroup_v2.c` (the
+/// tree in its header comment), and <https://slurm.schedmd.com/cgroup_v2.html>.
 fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
     let number = |name: &str| {
         let number = name.strip_prefix("job_")?;
@@ -148,8 +147,8 @@ fn slurm(segments: &Segments<'_>) -> Option<CgroupStep> {
     })
 }
 
-/// A 64-digit container id, bare as under `/docker/`, or between a runtime's
-/// name and `.scope`. A scope of `conmon` holds what watches a container, not it.
+/// A container id of 64 digits: alone as under `/docker/`, or between the name of a runtime and
+/// `.scope`. A scope of `conmon` contains the monitor of a container, not the container.
 ///
 /// Source: Moby, `daemon/oci_linux.go` (`docker`); Podman,
 /// `libpod/oci_conmon_linux.go` (`libpod`, and `libpod-conmon`); containerd,
@@ -161,12 +160,12 @@ fn container(segments: &Segments<'_>) -> Option<CgroupStep> {
         let (runtime, id) = scope.rsplit_once(['-', ':']).unwrap_or(("", scope));
         (is_hex(id, 64) && !runtime.ends_with("conmon")).then(|| id.to_owned())
     })?;
-    // People and `docker ps` say the first twelve digits.
+    // `docker ps` shows the first twelve digits.
     step.name.truncate(12);
     Some(step)
 }
 
-/// `/user.slice/user-1000.slice/session-5.scope`, and the user's own services.
+/// `/user.slice/user-1000.slice/session-5.scope`, and the services of the user.
 ///
 /// Source: `pam_systemd(8)`, `user@.service(5)`.
 fn session(segments: &Segments<'_>) -> Option<CgroupStep> {
@@ -246,7 +245,7 @@ mod tests {
         check(&podman, Some((Container, ID, &podman)));
         check(&format!("/machine.slice/libpod-conmon-{ID}.scope"), None);
         check(&format!("/system.slice/crio-conmon-{ID}.scope"), None);
-        // Docker without root.
+        // Rootless Docker.
         let rootless =
             format!("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-{ID}.scope");
         check(&rootless, Some((Container, ID, &rootless)));
@@ -275,7 +274,7 @@ mod tests {
             &format!("{pod}/crio-conmon-{ID}.scope"),
             Some((Pod, UID, &pod)),
         );
-        // A pod from a file of the node has a uid without dashes.
+        // A static pod has a uid without dashes.
         let pod = format!("/kubepods/pod{TASK}");
         check(&format!("{pod}/{ID}"), Some((Pod, TASK, &pod)));
         let pod = format!(

@@ -1,24 +1,23 @@
-//! The name of a pod, by the folder that the kubelet keeps its containers' logs in, and
-//! what of that name its owner chose. Pure.
+//! The name of a pod, from the directory in which the kubelet stores its container logs, and the
+//! part of it that the user chose. Pure.
 
-/// What one folder under `/var/log/pods` is called: `<namespace>_<pod>_<uid>`. Neither a
-/// namespace nor a pod's name can hold the `_`.
+/// The name of a directory under `/var/log/pods`: `<namespace>_<pod>_<uid>`. A namespace or pod
+/// name cannot contain `_`.
 ///
-/// Source: Kubernetes, `BuildPodLogsDirectory` in
-/// `pkg/kubelet/kuberuntime/helpers.go`; the names' form,
-/// `IsDNS1123Subdomain` in `apimachinery/pkg/util/validation`.
+/// Source: Kubernetes, `BuildPodLogsDirectory` in `pkg/kubelet/kuberuntime/helpers.go`; the format
+/// of the names is `IsDNS1123Subdomain` in `apimachinery/pkg/util/validation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogFolder<'a> {
     /// The pod's namespace.
     pub namespace: &'a str,
-    /// Its name.
+    /// The pod name.
     pub pod: &'a str,
-    /// Its uid, as its cgroup has it.
+    /// The pod uid, as in the cgroup path.
     pub uid: &'a str,
 }
 
 impl<'a> LogFolder<'a> {
-    /// `None` of any other folder.
+    /// `None` for any other directory name.
     pub fn parse(name: &'a str) -> Option<Self> {
         let (namespace, rest) = name.split_once('_')?;
         let (pod, uid) = rest.split_once('_')?;
@@ -33,15 +32,14 @@ impl<'a> LogFolder<'a> {
         })
     }
 
-    /// The pod's name without what a controller put into it, so that all pods of one
-    /// template are runs of one step.
+    /// The pod name without the parts that a controller added, so that all pods of one template are
+    /// tasks of one step.
     pub fn chosen(&self) -> String {
         of_workflow(self.pod).unwrap_or_else(|| chosen(self.pod).to_owned())
     }
 }
 
-/// The name without what controllers add, where that can hardly be anything else; a name
-/// that people gave stays whole, and so do generated ones that could be theirs.
+/// The name without the parts that controllers add. A part stays if a person could have chosen it.
 fn chosen(pod: &str) -> &str {
     let Some((owner, suffix)) = pod.rsplit_once('-') else {
         return pod;
@@ -56,8 +54,8 @@ fn chosen(pod: &str) -> &str {
     }
 }
 
-/// Argo's pods: the workflow's name, which mostly ends in five random letters, the
-/// template's, and a 32-bit hash in decimal digits.
+/// Argo pods: the name of the workflow, which usually ends in five random letters, the name of the
+/// template, and a 32-bit hash in decimal digits.
 ///
 /// Source: Argo Workflows, `GeneratePodName` in `workflow/util/pod_name.go`.
 fn of_workflow(pod: &str) -> Option<String> {
@@ -70,7 +68,7 @@ fn of_workflow(pod: &str) -> Option<String> {
     (is_hash && at > 0 && names.len() > at).then(|| names.join("-"))
 }
 
-/// Five of the letters and digits that Kubernetes makes names of.
+/// Five of the letters and digits that Kubernetes uses for generated names.
 ///
 /// Source: `SimpleNameGenerator` in `apiserver/pkg/storage/names/generate.go`, and
 /// `alphanums` in `apimachinery/pkg/util/rand/rand.go`.
@@ -81,15 +79,16 @@ fn is_random(part: &str) -> bool {
             .all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
 }
 
-/// A letter follows a digit: `pgsql` and `chr22` are of the same letters, and words.
+/// Whether a letter follows a digit. `pgsql` and `chr22` consist of the same letters, but people
+/// choose them.
 fn is_no_word(part: &str) -> bool {
     let first_digit = part.bytes().position(|b| b.is_ascii_digit());
     let after = first_digit.map(|at| part.as_bytes()[at..].iter());
     after.is_some_and(|mut after| after.any(u8::is_ascii_lowercase))
 }
 
-/// The hash of a pod template, which a Deployment's pods have before their own: a 32-bit
-/// number whose decimal digits are spelt by ten of the letters.
+/// The hash of a pod template, which comes before the random part in pods of a Deployment: a 32-bit
+/// number, with its decimal digits encoded as ten of the letters.
 ///
 /// Source: `ComputeHash` in `pkg/controller/controller_utils.go`, and `SafeEncodeString`
 /// in `apimachinery/pkg/util/rand/rand.go`.
@@ -97,7 +96,7 @@ fn is_template_hash(part: &str) -> bool {
     (8..=10).contains(&part.len()) && part.bytes().all(|b| b"456789bcdf".contains(&b))
 }
 
-/// The time of a `CronJob`'s run in minutes, of 2008 to 2065.
+/// The time of a `CronJob` run in minutes, from 2008 to 2065.
 ///
 /// Source: `getJobName` in `pkg/controller/cronjob/cronjob_controllerv2.go`.
 fn is_schedule(part: &str) -> bool {
@@ -124,7 +123,7 @@ mod tests {
             &folder,
             Some(("kube-system", "coredns-5d78c9869d-x7k2p", UID)),
         );
-        // A pod from a file of the node.
+        // A static pod.
         let hash = "0123456789abcdef0123456789abcdef";
         let folder = format!("kube-system_etcd-node1.example_{hash}");
         check(&folder, Some(("kube-system", "etcd-node1.example", hash)));
@@ -145,24 +144,24 @@ mod tests {
             };
             assert_eq!(folder.chosen(), expect, "{pod}");
         };
-        // A Deployment, whatever its last part looks like.
+        // A Deployment, with any last part.
         check("web-server-5d78c9869d-x7k2p", "web-server");
         check("web-server-5d78c9869d-pgsql", "web-server");
         // A CronJob.
         check("nightly-29387520-x7k2p", "nightly");
-        // A Job, a DaemonSet, anything of `generateName`.
+        // A Job, a DaemonSet, and anything with `generateName`.
         check("align-x7k2p", "align");
         check("align-0-x7k2p", "align-0");
-        // Of the same letters, and words.
+        // The same letters, but chosen by people.
         check("align-pgsql", "align-pgsql");
         check("align-chr22", "align-chr22");
         check("align-22222", "align-22222");
-        // Ordinals are chosen by how many there are, and other names by people.
+        // Ordinals depend on the number of replicas; people choose other names.
         check("db-0", "db-0");
         check("align", "align");
         check("x7k2p", "x7k2p");
         check("align-abcde", "align-abcde");
-        // Batch on EKS and Snakemake: nothing but what is generated.
+        // Batch on EKS and Snakemake: the whole name is generated.
         let batch = format!("aws-batch.{UID}");
         check(&batch, &batch);
         let snakemake = format!("snakejob-{UID}");

@@ -1,9 +1,9 @@
-//! What an interpreter runs: a jar or main class of Java, a module or script. Its base
-//! name is all that is kept of the arguments. Pure.
+//! The script that an interpreter runs: a jar or main class of Java, a module or a script file.
+//! Only its base name is kept from the arguments. Pure.
 
 use std::fmt;
 
-/// The longest name that leaves the node.
+/// Maximum length of a name in bytes.
 const MAX_BYTES: usize = 64;
 
 /// The base name of a script, jar or class.
@@ -11,10 +11,10 @@ const MAX_BYTES: usize = 64;
 pub struct Script(String);
 
 impl Script {
-    /// Without its folders, and cut; `None` when nothing to be shown is left.
+    /// The base name, cut to the limit; `None` if nothing can be shown.
     fn new(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
-        // `/dev/fd/3` is what a launcher handed over, and says nothing.
+        // `/dev/fd/3` is a file descriptor from a launcher, not a name.
         let plain = !name.chars().any(char::is_control) && !path.starts_with("/dev/");
         let end = name.floor_char_boundary(MAX_BYTES);
         // A hidden file is a launcher's own, such as Nextflow's `.command.sh`.
@@ -33,17 +33,17 @@ impl fmt::Display for Script {
     }
 }
 
-/// How an interpreter's command line is read.
+/// The format of an interpreter's command line.
 struct Form {
-    /// Options whose next argument is theirs.
+    /// Options that take the next argument as their value.
     with_value: &'static [&'static str],
-    /// Options whose next argument is what runs.
+    /// Options whose next argument names the script.
     naming: &'static [&'static str],
-    /// Options after which the program itself is an argument, and nothing is named.
+    /// Options with the program text as an argument; then there is no name.
     inline: &'static [&'static str],
 }
 
-/// Of a program by its name as the kernel keeps it.
+/// The format for a program, by its name in the kernel.
 ///
 /// Source: the manuals java(1), python(1), perl(1), Rscript(1), bash(1), node(1), ruby(1).
 fn form(program: &str) -> Option<Form> {
@@ -82,12 +82,13 @@ fn form(program: &str) -> Option<Form> {
     })
 }
 
-/// Whether a program runs what its arguments name.
+/// Whether a program is an interpreter that runs a file from its arguments.
 pub fn is_interpreter(program: &str) -> bool {
     form(program).is_some()
 }
 
-/// What an interpreter runs, by all its arguments, its own name the first.
+/// The script that an interpreter runs. `arguments` includes the interpreter's own name as the
+/// first one.
 pub fn of<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Option<Script> {
     let form = form(program)?;
     let mut arguments = arguments.into_iter().skip(1);
@@ -101,7 +102,7 @@ pub fn of<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Op
         if form.naming.contains(&argument) {
             return Script::new(arguments.next()?);
         }
-        // Single letters can stand together: `bash -euc 'text'`.
+        // Single letters can be combined: `bash -euc 'text'`.
         let ends_inline = |option: &&str| argument == *option || is_joined(argument, option);
         if argument == "-" || form.inline.iter().any(ends_inline) {
             return None;

@@ -1,4 +1,4 @@
-//! What a cgroup holds and what it is allowed, from the files of v1 and v2.
+//! Memory use and limits of a cgroup, from the files of v1 and v2.
 
 use std::fs;
 use std::path::Path;
@@ -9,35 +9,35 @@ use ebb_telemetry::units::{Bytes, MilliCores};
 use super::{Hierarchy, Version, below};
 use crate::kernel_file;
 
-/// What was read of one cgroup at one instant; `None` is unknown.
+/// The values of one cgroup at one instant; `None` means unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// What its limit is charged for and cannot be reclaimed: anonymous, shared
-    /// and kernel memory.
+    /// Memory that counts against the limit and cannot be reclaimed: anonymous, shared and kernel
+    /// memory.
     pub held: Option<Bytes>,
-    /// What it is allowed, its ancestors' limits counted.
+    /// Its limits, including those of its ancestors.
     pub allowed: Requested,
-    /// Processes that the kernel killed in it for want of memory.
+    /// Processes that the kernel killed in it because of an out-of-memory condition.
     pub oom_kills: Option<u64>,
-    /// What was done to keep it within its memory.
+    /// How the kernel kept it within its memory limit.
     pub reclaim: Option<Reclaim>,
 }
 
-/// How much of a cgroup is read.
+/// The values to read from a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// What it holds.
+    /// Memory use.
     Held,
-    /// Its limits too, which take several times as long, and hardly ever change.
+    /// Memory use and limits. Limits take several times as long to read and rarely change.
     All,
 }
 
 impl Wanted {
-    /// Passes from one look at the limits to the next.
+    /// Number of scans from one read of the limits to the next.
     const LIMITS_EVERY: u32 = 6;
 
-    /// What is read at the nth pass that sees a cgroup, counted from 1; `None` where
-    /// nothing ran in it since the last: then it holds what it held.
+    /// The values to read at the nth scan that contains a cgroup, counted from 1. `None` if nothing
+    /// ran in it since the previous scan, because its memory use is unchanged.
     pub const fn at(pass: u32, ran: bool) -> Option<Self> {
         match (pass % Self::LIMITS_EVERY, ran) {
             (1, _) => Some(Self::All),
@@ -47,7 +47,7 @@ impl Wanted {
     }
 }
 
-/// Reads the cgroup at `path`; all unknown once it is removed.
+/// Reads the cgroup at `path`; all values are unknown if it was removed.
 pub fn read(hierarchy: &Hierarchy, path: &str, wanted: Wanted) -> Reading {
     let folder = hierarchy.folder(path);
     let file = |name: &str| text(&folder.join(name));
@@ -101,16 +101,16 @@ fn text(path: &Path) -> Option<String> {
     kernel_file::read(path).ok()
 }
 
-/// The limit that holds for a cgroup: the least of its own, its ancestors', and
-/// the sum of its children's. ECS and Kubernetes may limit the containers and not
-/// the task or pod that holds them.
+/// The effective limit of a cgroup: the least of its own limit, its ancestors' limits, and the sum
+/// of its children's limits. ECS and Kubernetes can limit the containers without limiting the task
+/// or pod.
 fn allowed(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let within = children(&below(mount, path), &limit);
     let limits = [least(mount, path, limit), within];
     limits.into_iter().flatten().min()
 }
 
-/// The sum of the children's limits; `None` unless each child has one.
+/// The sum of the children's limits; `None` if a child has no limit.
 fn children(folder: &Path, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let mut folders = fs::read_dir(folder)
         .ok()?
@@ -121,7 +121,7 @@ fn children(folder: &Path, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> 
     folders.map(|child| limit(&child.path())).sum()
 }
 
-/// The least limit from the cgroup up to, and without, the root.
+/// The least limit from the cgroup up to the root, without the root.
 fn least(mount: &Path, path: &str, limit: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
     let mut least: Option<u64> = None;
     let mut path = path.trim_end_matches('/');
@@ -145,12 +145,12 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 fn held_v1(stat: &str, kernel: u64) -> Option<Bytes> {
     let anon = field(stat, "total_rss")?;
-    // Before 4.19 there is no line for shared memory.
+    // Linux before 4.19 has no line for shared memory.
     let shared = field(stat, "total_shmem").unwrap_or(0);
     Some(Bytes(anon + shared + kernel))
 }
 
-/// Before 5.18 there is no sum of kernel memory.
+/// Linux before 5.18 has no sum of kernel memory.
 fn held_v2(stat: &str) -> Option<Bytes> {
     let anon = field(stat, "anon")?;
     let shared = field(stat, "shmem")?;
@@ -170,7 +170,7 @@ fn held_v2(stat: &str) -> Option<Bytes> {
     Some(Bytes(anon + shared + kernel))
 }
 
-/// Told in pages since 4.20.
+/// Linux reports the value in pages since 4.20.
 fn taken_v2(stat: &str) -> Option<Bytes> {
     let pages = field(stat, "pgsteal")?;
     Some(Bytes(
@@ -178,7 +178,7 @@ fn taken_v2(stat: &str) -> Option<Bytes> {
     ))
 }
 
-/// v1 says "no limit" by the greatest whole number of pages.
+/// In v1, the greatest multiple of the page size means "no limit".
 fn limit_v1(folder: &Path) -> Option<u64> {
     const UNLIMITED_FROM: u64 = 1 << 62;
     let limit = text(&folder.join("memory.limit_in_bytes"))?;
@@ -189,7 +189,7 @@ fn limit_v1(folder: &Path) -> Option<u64> {
         .filter(|bytes| *bytes < UNLIMITED_FROM)
 }
 
-/// v2 says "no limit" by a word.
+/// In v2, a word means "no limit".
 fn limit_v2(folder: &Path) -> Option<u64> {
     text(&folder.join("memory.max"))?.trim().parse().ok()
 }
@@ -205,7 +205,7 @@ fn quota_v2(folder: &Path) -> Option<u64> {
     millicores(quota, period)
 }
 
-/// "No limit" is -1 or a word, and so no number.
+/// "No limit" is -1 or a word, so it does not parse as a number.
 fn millicores(quota_us: &str, period_us: &str) -> Option<u64> {
     let quota: u64 = quota_us.trim().parse().ok()?;
     let period: u64 = period_us.trim().parse().ok()?;

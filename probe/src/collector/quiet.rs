@@ -1,5 +1,5 @@
-//! Tells how busy the node was since the last look, from the time in which its processors
-//! had nothing to do: one number, where a pass visits every task.
+//! Measures how busy the node was since the previous sample, from the idle time of its CPUs. It
+//! reads one number, whereas a scan visits every task.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use ebb_telemetry::units::{CpuTime, MilliCores};
 use crate::kernel_file::Line;
 use crate::node;
 
-/// Fewer busy cores than this, of all tasks together, are none: a fifth of what the lowest
-/// class of parallelism holds, so that no step's time can be of another class.
+/// Below this number of busy cores, the node counts as idle. It is a fifth of the upper bound of
+/// the lowest parallelism class, so that no task's time falls into another class.
 const BUSY: MilliCores = MilliCores(100);
 
-/// What the node did since the last look.
+/// The CPU use of the node since the previous sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
-    /// The CPU time of everything that ran, interrupts included.
+    /// The CPU time of all tasks, including interrupts.
     pub(super) cpu: CpuTime,
-    /// It was next to none.
+    /// The CPU use was below the threshold.
     pub(super) quiet: bool,
 }
 
-/// For how long the processors had nothing to do since the machine began.
+/// The idle time of the CPUs since boot.
 #[derive(Debug, Clone, Copy)]
 struct Idle {
-    /// Processors that are in use.
+    /// Number of CPUs online.
     processors: u32,
-    /// The sum of theirs.
+    /// The sum over all CPUs.
     time: Duration,
 }
 
-/// Looks, one after the other.
+/// Consecutive samples.
 #[derive(Debug)]
 pub(super) struct Looks {
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not provide the files.
     files: Option<[Line; 2]>,
     last: Option<(BootClock, Idle)>,
 }
 
 impl Looks {
-    /// Source: `proc_uptime(5)`, exact on kernels that stop the clock of an idle processor
+    /// Source: `proc_uptime(5)`, which is exact on kernels that stop the tick of an idle CPU
     /// (`CONFIG_NO_HZ_IDLE`).
     pub(super) fn begin() -> Self {
         let open = |path| Line::open(path).ok();
@@ -51,8 +51,8 @@ impl Looks {
         }
     }
 
-    /// What was done since the last call; `None` where the kernel does not tell, and when
-    /// processors came or went meanwhile.
+    /// The CPU use since the last call; `None` if the kernel does not report it, and if the number
+    /// of CPUs changed meanwhile.
     pub(super) fn since_last(&mut self) -> Option<Done> {
         let now = self.look();
         let before = std::mem::replace(&mut self.last, now);
@@ -78,7 +78,7 @@ fn between(before: (BootClock, Idle), now: (BootClock, Idle)) -> Option<Done> {
     if before.processors != now.processors {
         return None;
     }
-    // What slept with the machine was not idle: that is a look which says busy.
+    // Time in suspend does not count as idle, so such a sample counts as busy.
     let all = wall.checked_mul(now.processors)?;
     let busy = u64::try_from(all.saturating_sub(idle).as_nanos()).ok()?;
     let cpu = CpuTime(busy);
@@ -107,7 +107,7 @@ mod tests {
         check([2, 2], [5_000, 24_010], Some((990, true)));
         check([2, 2], [5_000, 24_000], Some((1_000, false)));
         check([2, 2], [5_000, 5_000], Some((20_000, false)));
-        // Counted a moment later than the clock was read.
+        // The idle time was read a moment after the clock.
         check([2, 2], [5_000, 25_010], Some((0, true)));
         check([2, 2], [5_000, 4_000], None);
         check([2, 4], [5_000, 45_000], None);

@@ -1,4 +1,4 @@
-//! Where processes are told from: the kernel half, or procfs where that does not run.
+//! The source of process data: the eBPF programs, or procfs if they do not run.
 
 use std::io;
 
@@ -11,24 +11,24 @@ use crate::kernel::programs::{OomEvents, SocketEvents};
 use crate::kernel::{KernelError, KernelHalf, ProcessEvent, Samples, Socket};
 use crate::procfs::Sampler;
 
-/// The longest that a heartbeat says why procfs is sampled: a verifier says pages.
+/// Maximum bytes of the reason for sampling procfs in a heartbeat; a verifier log can have pages.
 const REASON_BYTES: usize = 200;
 
-/// Tells of processes.
+/// A source of process data.
 pub(super) enum Source {
-    /// Of each birth and end, and of all at each pass.
+    /// Reports each start and end, and all processes at each scan.
     Kernel(Box<AsyncFd<KernelHalf>>),
-    /// Of those that a pass meets.
+    /// Reports the processes that exist at a scan.
     Procfs {
-        /// Samples them.
+        /// Reads procfs.
         sampler: Sampler,
-        /// Why it is not the kernel that tells.
+        /// Why the eBPF programs do not run.
         because: String,
     },
 }
 
 impl Source {
-    /// The kernel half if it runs here, else procfs.
+    /// The eBPF programs if they run here, otherwise procfs.
     pub(super) fn open(hierarchy: &Hierarchy) -> Result<Self, CollectorError> {
         let kernel = match KernelHalf::load(hierarchy.memory_hierarchy()) {
             Ok(kernel) => kernel,
@@ -57,14 +57,14 @@ impl Source {
                 tracing::warn!(%error, "bytes of the network are told of the whole node only");
             }
         }
-        // SAFETY: the ring's descriptor is opened once, belongs to the kernel half,
-        // and is closed with it; `as_raw_fd` answers no other.
+        // SAFETY: the descriptor of the ring buffer is opened once, belongs to the eBPF programs,
+        // and is closed with them; `as_raw_fd` always returns this descriptor.
         let kernel = unsafe { AsyncFd::register_with_interest(kernel, Interest::READABLE) };
         let kernel = kernel.map_err(|error| CollectorError::Wait(error.into()))?;
         Ok(Self::Kernel(Box::new(kernel)))
     }
 
-    /// Whether the kernel tells of TCP sockets, at their end at least.
+    /// Whether the kernel reports TCP sockets, at least when they end.
     pub(super) fn tells_sockets(&self) -> bool {
         match self {
             Self::Kernel(kernel) => {
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// Drains the ring each time that it fills; never returns without an error.
+    /// Drains the ring buffer each time that it fills; returns only with an error.
     pub(super) async fn drain_when_full(
         &mut self,
         mut each: impl FnMut(ProcessEvent),
@@ -89,14 +89,14 @@ impl Source {
         }
     }
 
-    /// Hands over what happened so far; procfs tells nothing between two passes.
+    /// Passes on all events so far; procfs has none between two scans.
     pub(super) fn drain(&mut self, each: impl FnMut(ProcessEvent)) {
         if let Self::Kernel(kernel) = self {
             kernel.get_mut().drain(each);
         }
     }
 
-    /// Hands over what happened, and then tells what there is.
+    /// Passes on all events so far, and then returns the live processes.
     pub(super) fn pass(&mut self, each: impl FnMut(ProcessEvent)) -> Result<Samples, KernelError> {
         match self {
             Self::Kernel(kernel) => {
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// The sockets that are open; `None` where they are not listed.
+    /// The open sockets; `None` if they are not listed.
     pub(super) fn sockets(&mut self) -> Result<Option<Vec<Socket>>, KernelError> {
         match self {
             Self::Kernel(kernel) => kernel.get_mut().sockets(),
@@ -129,7 +129,7 @@ impl Source {
     }
 }
 
-/// The first line of each cause, cut to what a heartbeat carries.
+/// The first line of each cause, cut to the limit of a heartbeat.
 fn reason(error: &KernelError) -> String {
     let mut words = String::new();
     let mut cause: Option<&dyn std::error::Error> = Some(error);

@@ -1,4 +1,4 @@
-//! What the file and the environment set, and what is refused.
+//! Tests of values from the file and the environment, and of refused values.
 
 use super::*;
 

@@ -22,8 +22,8 @@ struct KnownSender {
     sender: String,
 }
 
-/// The sender in `answer`, which is stored in `folder` if it names a node. If the cloud did not answer, the sender
-/// that an earlier run stored since this boot.
+/// The sender in `answer`, which is stored in `folder` if it identifies a node. If the cloud did
+/// not answer, the sender that an earlier run stored since this boot.
 ///
 /// # Errors
 /// The error in `answer`, if the cloud denied it or no sender is known.

@@ -1,5 +1,5 @@
-//! Puts what was collected into the words of the wire: heartbeats and batches of
-//! finished steps, each with its place in this run's sequence.
+//! Converts collected data to heartbeats and batches of finished tasks, each with its sequence
+//! number.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::node::Machine;
 use crate::push::Urgency;
 use crate::push::fit::keep_most_telling;
 
-/// Finished steps in one batch at most; this many are sent at once.
+/// Maximum number of finished tasks in one batch; a full batch is sent at once.
 const MAX_FINISHED: usize = 1_000;
-/// Memory of the finished steps in one batch at most. The spool record is two to three times as
-/// large and the object smaller, so both fit their limits.
+/// Maximum memory of the finished tasks in one batch. The spool record is two to three times as
+/// large and the object is smaller, so both fit their limits.
 const MAX_FINISHED_BYTES: usize = 1 << 20;
 
-/// Who reports: what every record of this run begins with.
+/// The identity of this run, with which every record begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The node as the cloud attests it.
@@ -35,7 +35,7 @@ pub struct Run {
     pub probe_start: ProbeStart,
 }
 
-/// Counts what this run has said.
+/// Counts the records of this run.
 #[derive(Debug)]
 pub struct Report {
     run: Run,
@@ -46,13 +46,12 @@ pub struct Report {
     finished_bytes: usize,
     finished_since: Option<BootClock>,
     steps_wait: Duration,
-    /// Running steps beyond the limit of a heartbeat, since the start.
+    /// Running tasks beyond the limit of a heartbeat, since the start.
     left_out: u64,
 }
 
 impl Report {
-    /// A report that has said nothing. A finished step waits at most `steps_wait`
-    /// for others.
+    /// A report without records. A finished task waits at most `steps_wait` for others.
     pub const fn new(run: Run, steps_wait: Duration) -> Self {
         Self {
             run,
@@ -67,8 +66,8 @@ impl Report {
         }
     }
 
-    /// An interval as a heartbeat. The start and the end of an idle span go at
-    /// once, and so does the first heartbeat of a run.
+    /// Converts an interval to a heartbeat. The first heartbeat of a run is urgent, and so is the
+    /// first heartbeat after the node became idle or active.
     pub fn heartbeat(&mut self, interval: Interval, machine: Machine) -> (Heartbeat, Urgency) {
         let sequence = self.heartbeats;
         self.heartbeats += 1;
@@ -77,7 +76,7 @@ impl Report {
         keep_most_telling(&mut steps, MAX_STEPS_A_HEARTBEAT);
         self.left_out = self.left_out.saturating_add((running - steps.len()) as u64);
         let mut probe = machine.probe;
-        // `None` if nothing is sent, as by `ebb-probe once`.
+        // `None` if nothing is sent, as with `ebb-probe once`.
         let in_messages = probe.steps_left_out.unwrap_or(0);
         probe.steps_left_out = Some(in_messages.saturating_add(self.left_out));
         let heartbeat = Heartbeat {
@@ -112,7 +111,7 @@ impl Report {
         (heartbeat, urgency)
     }
 
-    /// Takes in steps that ended.
+    /// Adds tasks that ended.
     pub fn finish(&mut self, steps: Vec<StepUsage>, now: BootClock) {
         if !steps.is_empty() {
             self.finished_since.get_or_insert(now);
@@ -122,8 +121,8 @@ impl Report {
         }
     }
 
-    /// The next batch, if one is due: a step of it ended badly, waited long
-    /// enough, or there are many.
+    /// The next batch, if one is due: a task in it failed, it waited long enough, or the batch is
+    /// full.
     pub fn due_batch(&mut self, now: BootClock) -> Option<StepBatch> {
         let waited = now.since(self.finished_since?)? >= self.steps_wait;
         let bad = self.finished.iter().any(|step| step.end.is_bad());
@@ -135,12 +134,12 @@ impl Report {
         }
     }
 
-    /// The finished steps that wait, up to the limits of a batch.
+    /// The waiting finished tasks, up to the limits of a batch.
     pub fn batch(&mut self) -> Option<StepBatch> {
         let (mut count, mut bytes) = (0, 0);
         for step in self.finished.iter().take(MAX_FINISHED) {
             let more = step.memory_bytes();
-            // A batch has at least one step, whatever its size.
+            // A batch has at least one task of any size.
             if count > 0 && bytes + more > MAX_FINISHED_BYTES {
                 break;
             }
@@ -279,7 +278,7 @@ mod tests {
                 expect,
                 "{ends:?} at {now}"
             );
-            // What was said is not said again, and what was not is said at the end.
+            // Sent tasks are not sent again, and the others are sent at the end.
             let rest = report.batch().map_or(0, |b| b.steps.len());
             assert_eq!(rest + expect.unwrap_or(0), ends.len());
         };
@@ -346,10 +345,10 @@ mod tests {
             sizes.iter().all(|bytes| *bytes <= MAX_FINISHED_BYTES),
             "{sizes:?}"
         );
-        // Less than a full batch waits as usual.
+        // A batch that is not full waits as usual.
         report.batch().expect("the rest");
         assert_eq!((report.batch(), report.finished_bytes), (None, 0));
-        // A step that is larger than the limit is sent alone.
+        // A task that is larger than the limit is sent alone.
         let vast = StepUsage {
             name: "n".repeat(2 * MAX_FINISHED_BYTES),
             ..step(StepKind::Tree, "vast", 1, StepEnd::Unknown)

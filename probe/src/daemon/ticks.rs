@@ -1,6 +1,6 @@
-//! Says when the next pass is due. The kernel's timer wakes the program once for each;
-//! the runtime's own wakes it three times for a wait of ten seconds, as it goes from
-//! coarse to fine.
+//! Schedules scans. The kernel's timer wakes the program once for each scan. The timer of the async
+//! runtime wakes it three times for a wait of ten seconds, because it goes from a coarse to a fine
+//! resolution.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,11 +13,11 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A tick each period, on the clock that goes on while the machine sleeps.
+/// One tick each period, on a clock that continues during suspend.
 pub(super) struct Ticks(AsyncFd<OwnedFd>);
 
 impl Ticks {
-    /// The first comes after one period.
+    /// The first tick comes after one period.
     pub(super) fn every(period: Duration) -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
@@ -27,12 +27,12 @@ impl Ticks {
             it_value: period,
         };
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &times)?;
-        // SAFETY: the descriptor is the timer's own from here on, and is closed with it.
+        // SAFETY: from here on the timer owns the descriptor and closes it.
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
         Ok(Self(timer?))
     }
 
-    /// Waits for the next. Those that were missed, as after a sleep of the machine, are one.
+    /// Waits for the next tick. Several missed ticks, for example after a suspend, count as one.
     pub(super) async fn next(&self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
@@ -60,7 +60,7 @@ mod tests {
         std::thread::sleep(period * 4);
         ticks.next().await.expect("those missed");
         ticks.next().await.expect("another");
-        // The first, at least four that were missed, and one.
+        // The first tick, at least four missed ticks, and one more.
         assert!(began.elapsed() >= period * 6);
     }
 }

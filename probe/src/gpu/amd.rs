@@ -1,10 +1,10 @@
-//! AMD's GPUs, by what their driver (`amdgpu`) tells in sysfs of each device, and in
-//! procfs of each process that has one open. No library is needed, and nothing hangs.
+//! AMD GPUs. The driver (`amdgpu`) provides each device in sysfs, and each process that has a
+//! device open in procfs. This needs no library and cannot hang.
 //!
 //! Source: Linux, `Documentation/gpu/amdgpu/thermal.rst` (`gpu_busy_percent`),
-//! `driver-misc.rst` beside it (`mem_info_vram_*`, `product_name`), and
-//! `Documentation/gpu/drm-usage-stats.rst` (`drm-*` in `/proc/PID/fdinfo`). Not seen on a
-//! machine with such a GPU yet.
+//! `Documentation/gpu/amdgpu/driver-misc.rst` (`mem_info_vram_*`, `product_name`), and
+//! `Documentation/gpu/drm-usage-stats.rst` (`drm-*` in `/proc/PID/fdinfo`). Not tested on a machine
+//! with such a GPU yet.
 
 mod client;
 
@@ -21,19 +21,19 @@ use ebb_telemetry::units::{Bytes, Share};
 use self::client::{Client, ClientId, Engines};
 use crate::kernel_file;
 
-/// AMD's number on the PCI bus.
+/// The PCI vendor id of AMD.
 const VENDOR: &str = "0x1002";
 
-/// Open files that are looked at for a device; on a node with more nothing is told of
-/// processes.
+/// Maximum number of open files that are checked for a device. On a node with more open files, no
+/// processes are reported.
 const MOST_FILES: usize = 50_000;
 
-/// Reads.
+/// Reads sysfs and procfs.
 #[derive(Debug)]
 pub(super) struct Amd {
     sys: PathBuf,
     proc: PathBuf,
-    /// The time that each client's engines were busy for it, as the last look saw it.
+    /// The engine time of each client at the previous sample.
     before: HashMap<ClientId, Engines>,
     last: Option<BootClock>,
 }
@@ -42,12 +42,12 @@ pub(super) struct Amd {
 struct Card {
     number: u32,
     folder: PathBuf,
-    /// Its place on the PCI bus, such as `0000:03:00.0`.
+    /// Its PCI address, such as `0000:03:00.0`.
     address: String,
 }
 
 impl Amd {
-    /// `None` where there is no device.
+    /// `None` if there is no device.
     pub(super) fn find(sys: impl Into<PathBuf>, proc: impl Into<PathBuf>) -> Option<Self> {
         let amd = Self {
             sys: sys.into(),
@@ -58,7 +58,7 @@ impl Amd {
         (!amd.cards().is_empty()).then_some(amd)
     }
 
-    /// All devices since the look before.
+    /// The use of all devices since the previous sample.
     pub(super) fn look(&mut self, at: BootClock) -> GpuLook {
         let since = self.last.replace(at).and_then(|last| at.since(last));
         let clients = self.clients();
@@ -95,7 +95,7 @@ impl Amd {
     fn cards(&self) -> Vec<Card> {
         let listed = fs::read_dir(self.sys.join("class/drm"));
         let card = |entry: fs::DirEntry| {
-            // `card0-DP-1` is a plug of it.
+            // `card0-DP-1` is a connector of the card.
             let number = entry.file_name().to_str()?.strip_prefix("card")?.parse();
             let folder = entry.path().join("device");
             let address = fs::canonicalize(&folder).ok()?;
@@ -111,13 +111,13 @@ impl Amd {
         cards
     }
 
-    /// Who has a device open, each opening once; `None` when not all could be asked.
+    /// Each open file description of a device, once; `None` if some processes could not be read.
     fn clients(&self) -> Option<Vec<(u32, Client)>> {
         let mut pids: Vec<u32> = fs::read_dir(&self.proc)
             .ok()?
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();
-        // A parent before its children, which may have the same opening.
+        // A parent comes before its children, which can share its open file description.
         pids.sort_unstable();
         let (mut room, mut seen, mut clients) = (MOST_FILES, BTreeSet::new(), Vec::new());
         for pid in pids {
@@ -125,7 +125,7 @@ impl Amd {
             let files = match fs::read_dir(process.join("fd")) {
                 Ok(files) => files,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
-                // It has ended.
+                // The process has ended.
                 Err(_) => continue,
             };
             for file in files.flatten() {
@@ -150,8 +150,8 @@ fn text(path: &Path) -> Option<String> {
     Some(kernel_file::read(path).ok()?.trim().to_owned())
 }
 
-/// The driver tells how busy a device is now, and of processes how long it was busy for
-/// them since: it was busy for at least so long.
+/// Builds a device. The driver reports the present utilization of the device, and the engine time
+/// of each process since the previous sample. The device was busy at least for the latter.
 fn tell(card: &Card, processes: Option<Vec<GpuProcess>>) -> GpuDevice {
     let file = |name: &str| text(&card.folder.join(name));
     let bytes = |name: &str| file(name)?.parse().ok().map(Bytes);
@@ -175,9 +175,9 @@ fn tell(card: &Card, processes: Option<Vec<GpuProcess>>) -> GpuDevice {
     }
 }
 
-/// The share of the time since the last look in which the busiest engine worked for a
-/// client; a first look stands for no time. Without engines nothing is known: what goes
-/// by the compute driver's own queues (ROCm) is not counted there.
+/// The share of the time since the previous sample in which the busiest engine worked for a client;
+/// zero at the first sample. `None` if the client has no engines, because the queues of the compute
+/// driver (ROCm) are not counted there.
 fn busy(client: &Client, before: &Engines, since: Option<Duration>) -> Option<Share> {
     let more = |(name, now): (&String, &u64)| now - before.get(name).unwrap_or(&0).min(now);
     let longest = client.engines.iter().map(more).max()?;
@@ -206,8 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// MADE UP after the kernel's documentation: a machine's files, nothing of which was
-    /// copied from one.
+    /// MADE UP from the kernel's documentation: the files of a machine, not copied from a real one.
     struct Machine(tempfile::TempDir);
 
     impl Machine {
@@ -333,11 +332,11 @@ mod tests {
             });
             (device.busy.map(Share::ppm), told.collect::<Vec<_>>())
         };
-        // What was before the first look is of no time that was seen.
+        // Engine time before the first sample is not counted.
         assert_eq!(look(10), (Some(50_000), vec![(7, Some(0), Some(2))]));
         let engines = "drm-engine-gfx:\t5100000000 ns\ndrm-engine-compute:\t4000000000 ns\ndrm-engine-capacity-gfx:\t9\n";
         machine.opens(7, 4, DRI, &info(1, engines));
-        // A child with the same opening, and one with its own, which is new.
+        // A child that shares an open file description, and a child with a new one.
         machine.opens(8, 4, DRI, &info(1, engines));
         machine.opens(9, 4, DRI, &info(2, "drm-engine-compute:\t1000000000 ns\n"));
         let (busy, processes) = look(20);
@@ -346,12 +345,12 @@ mod tests {
             processes,
             vec![(7, Some(400_000), Some(2)), (9, Some(100_000), Some(2))]
         );
-        // Counters may go back for a while, and ROCm's queues are in none.
+        // Counters can go back for a while, and no counter includes the ROCm queues.
         machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t3000000000 ns\n"));
         machine.opens(9, 4, DRI, &info(3, ""));
         let (_, processes) = look(30);
         assert_eq!(processes, vec![(7, Some(0), Some(2)), (9, None, Some(2))]);
-        // Both of a process's openings count.
+        // Both open file descriptions of a process count.
         machine.opens(7, 6, DRI, &info(4, "drm-engine-gfx:\t2000000000 ns\n"));
         machine.opens(7, 4, DRI, &info(1, "drm-engine-compute:\t5000000000 ns\n"));
         let (_, processes) = look(40);

@@ -1,6 +1,6 @@
-//! NVIDIA's GPUs, told by `ebb-gpu`: a program of its own, because the driver's library
-//! can neither be linked statically nor be trusted to answer. It is asked at one pass and
-//! read at the next, so that nothing here waits for it.
+//! NVIDIA GPUs, queried through `ebb-gpu`. It is a separate program because the driver's library
+//! cannot be linked statically and can hang. A request is sent at one sample and its answer is read
+//! at the next, so that the probe never waits.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use ebb_telemetry::gpu_sample::GpuLook;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// One answer at most; 64 GPUs with many processes take a tenth.
+/// Maximum bytes of one answer; 64 GPUs with many processes take a tenth of it.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Passes before it is started again grow to so many.
+/// Maximum number of samples before the program is started again.
 const LONGEST_WAIT: u32 = 64;
 /// Limit of helpers that were killed and have not ended: a process that hangs in the driver
 /// does not react to signals. At this limit no other helper is started.
@@ -21,7 +21,7 @@ const MAX_DYING: usize = 3;
 /// How long the probe waits for killed helpers when it stops.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// Asks the program.
+/// Queries the program.
 #[derive(Debug)]
 pub(super) struct Nvidia {
     program: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Nvidia {
     ever_answered: bool,
     failures: u32,
     wait: u32,
-    /// Restarts since the start.
+    /// Restarts since the start of the probe.
     pub(super) restarts: u64,
 }
 
@@ -49,14 +49,14 @@ impl Nvidia {
         }
     }
 
-    /// Takes the answer to what was asked at the pass before, and asks again.
+    /// Reads the answer to the previous request and sends the next request.
     pub(super) fn pass(&mut self) -> Option<GpuLook> {
         self.dying.reap();
         let mut look = None;
         if let Some(helper) = &mut self.helper {
             match helper.answer() {
                 Ok(Some(answer)) => look = Some(answer),
-                // A first answer may need the time of two passes: the driver wakes.
+                // A first answer may take two samples, because the driver must initialise.
                 Ok(None) if !self.ever_answered && !helper.late => helper.late = true,
                 Ok(None) => self.failed("it does not answer"),
                 Err(error) => self.failed(&error.to_string()),
@@ -78,7 +78,7 @@ impl Nvidia {
         look
     }
 
-    /// A driver that is not there is normal; one that stops answering is told.
+    /// A missing driver is normal; a driver that stops answering is logged.
     fn failed(&mut self, why: &str) {
         if let Some(helper) = self.helper.take() {
             self.dying.kill(helper.child);
@@ -108,7 +108,7 @@ impl Nvidia {
     }
 }
 
-/// `nvidia0` and so on; `nvidiactl` alone is a driver without a device.
+/// Whether there is `nvidia0` or another number; `nvidiactl` alone means a driver without a device.
 pub(super) fn has_device(folder: &Path) -> bool {
     let is_device = |entry: io::Result<std::fs::DirEntry>| {
         let name = entry.ok()?.file_name();
@@ -183,7 +183,7 @@ impl Helper {
         Ok(helper)
     }
 
-    /// Sends a request. A full pipe is no error: the helper has requests enough.
+    /// Sends a request. A full pipe is not an error, because the helper already has requests.
     fn ask(&mut self) -> io::Result<()> {
         match self.stdin.write(b"\n") {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -191,7 +191,7 @@ impl Helper {
         }
     }
 
-    /// Its last line, if a whole one is there.
+    /// The last complete line of its output; `None` if there is none.
     fn answer(&mut self) -> io::Result<Option<GpuLook>> {
         let mut chunk = [0; 4096];
         loop {
@@ -246,7 +246,7 @@ mod tests {
         Nvidia::ask(program, None)
     }
 
-    /// The longest of `passes` passes.
+    /// The longest of `passes` samples.
     fn longest_pass(gpus: &mut Nvidia, passes: u32) -> Duration {
         let took = (0..passes).map(|_| {
             std::thread::sleep(Duration::from_millis(20));
@@ -281,7 +281,7 @@ mod tests {
         check("exec <&-; exec sleep 1000");
     }
 
-    /// `sleep` stands for a helper that hangs in the driver and does not end.
+    /// `sleep` simulates a helper that hangs in the driver and does not end.
     #[test]
     fn at_the_limit_of_hanging_helpers_no_other_is_started() {
         let folder = tempfile::tempdir().expect("a folder");

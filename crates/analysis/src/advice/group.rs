@@ -1,5 +1,5 @@
-//! What the steps of a pipeline or an environment would cost together, by a replay of
-//! their runs.
+//! Cost of all steps of a pipeline or an environment together, estimated by a replay of their
+//! tasks.
 
 pub mod members;
 pub mod observed_cost;
@@ -22,12 +22,12 @@ use crate::advice::placement::inputs::Placing;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
-/// A replay that is off by more than this factor does not describe what the platform
-/// does, and so no saving is told by it.
+/// Limit for the error factor of a replay. Beyond it the replay does not match the platform, and no
+/// saving is reported.
 const FAR_OFF: f64 = 2.0;
 
-/// Advises on a group; `None` for one without runs. `room` is for how many more steps
-/// offers may be looked for.
+/// Advises on a group; `None` for a group without tasks. `room` is the number of further steps for
+/// which offers may be computed.
 pub(crate) fn advise(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -41,8 +41,8 @@ pub(crate) fn advise(
     Some(told)
 }
 
-/// Fills in what the machines are and would be; errs with the reason why no more is
-/// told.
+/// Fills in the observed and the recommended machines. The error is the reason why advice is
+/// missing.
 fn fleets(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -110,13 +110,13 @@ fn fleets(
     }
 }
 
-/// If its runs come as often as since the first.
+/// Saving in a month, if the tasks of the group recur at the observed rate.
 fn a_month(saved: Usd, known: Window) -> Usd {
     Usd::from_micros((saved.micros() as f64 * known.times_a_month()).round() as i64)
 }
 
-/// By what the times rest on, how well the replay meets what was seen, whether every step's
-/// risk can be told, and what AWS says of the machines.
+/// Confidence from the basis of the run times, the error of the replay, the risk of each step and
+/// the spot placement score of AWS.
 fn confidence(told: &GroupAdvice, factor: Option<f64>) -> Level {
     if told.spot_score.as_ref().is_some_and(SpotScore::is_low) {
         return Level::Low;

@@ -1,4 +1,4 @@
-//! The cheapest type that would hold what really ran on a node, with headroom.
+//! The cheapest type that fits the observed work of a node, with headroom.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,11 @@ use crate::advice::placement::inputs::TOLD;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
-/// Hours in which a node must have been seen: what works at night is not seen by day.
+/// Minimum number of observed hours. One full day covers work at night and by day.
 const HOURS: u32 = 24;
 
-/// Advises on all running nodes with a probe, the dearest, and how many more there are.
+/// Returns advice on the most expensive running nodes with a probe, and the number of nodes left
+/// out.
 pub(crate) fn nodes(facts: &Facts<'_>, profiles: &Profiles<'_>) -> (Vec<NodeAdvice>, usize) {
     let running = facts.inventory.instances.values();
     let running = running.filter(|instance| instance.state == InstanceState::Running);
@@ -96,7 +97,7 @@ fn advise(
     advice
 }
 
-/// Fills in the offers; errs with the reason why there are none.
+/// Fills in the offers. The error is the reason why no offer exists.
 fn offer(
     facts: &Facts<'_>,
     speeds: &Speeds,
@@ -150,32 +151,32 @@ fn is_paid(basis: Option<PriceBasis>) -> bool {
     basis.is_some_and(|basis| !basis.is_bound())
 }
 
-/// What another type must have for the work of a node.
+/// Minimum size of another type for the work of a node.
 pub(crate) struct SizeNeeds {
-    /// Cores that it used at one time.
+    /// Peak cores that the node used.
     pub(crate) used: MilliCores,
-    /// The same with headroom.
+    /// Peak cores with headroom.
     pub(crate) cores: MilliCores,
-    /// Hardware threads, whatever they get done.
+    /// Minimum number of vCPUs, regardless of their speed.
     pub(crate) least_vcpus: u32,
     pub(crate) memory: MemoryNeeds,
-    /// Network and EBS bandwidth, in Mbit/s; 0 where none is required.
+    /// Network and EBS bandwidth in Mbit/s; 0 if none is required.
     pub(crate) network_mbps: u32,
     pub(crate) ebs_mbps: u32,
-    /// Cores that it uses for most of the time, headroom included: what the baseline of a
-    /// burstable type must hold. `None` where that is not known.
+    /// Cores that are used for most of the time, headroom included. The baseline of a burstable
+    /// type must provide them. `None` if unknown.
     pub(crate) steady: Option<MilliCores>,
 }
 
 pub(crate) enum MemoryNeeds {
-    /// So much must be usable.
+    /// Minimum usable memory.
     Holds(Bytes),
-    /// What is needed is not known: no less than the type has.
+    /// Need is unknown: at least the memory of the current type.
     AsNow,
 }
 
-/// The types on sale in the node's region that hold its work, the cheapest first, each of
-/// another family.
+/// Returns the types of the region that fit the work of the node, the cheapest first, one for each
+/// family.
 pub(crate) fn cheapest_alike<'f>(
     facts: &Facts<'f>,
     speeds: &Speeds,
@@ -186,7 +187,7 @@ pub(crate) fn cheapest_alike<'f>(
     let wanted = Wanted {
         spec,
         needs,
-        // A machine gets no more done than with all of its vCPUs busy, so headroom comes last.
+        // A machine cannot do more work than with all vCPUs busy, so headroom is applied last.
         rate: from.map(|from| {
             let headroom = needs.cores.0 as f64 / needs.used.0.max(1) as f64;
             from.rate(needs.used.as_cores()) * headroom
@@ -211,12 +212,12 @@ pub(crate) fn cheapest_alike<'f>(
 struct Wanted<'a> {
     spec: &'a TypeSpec,
     needs: &'a SizeNeeds,
-    /// What its cores get done; `None` where nothing is known of how fast they are.
+    /// Work rate of the used cores with headroom; `None` if their speed is unknown.
     rate: Option<f64>,
 }
 
 impl Wanted<'_> {
-    /// What is not seen of a node is left as it is: architecture, GPUs, local disk.
+    /// Properties without measurement stay the same: architecture, GPUs and local disk.
     fn fits(&self, other: &TypeSpec, cores: Option<Cores>) -> bool {
         let vcpus = MilliCores::cores(other.vcpus.into());
         let is_fast = match (self.rate, cores) {
@@ -231,7 +232,7 @@ impl Wanted<'_> {
         let carries = |baseline: Option<u32>, wanted: u32| {
             wanted == 0 || baseline.is_some_and(|baseline| baseline >= wanted)
         };
-        // Faster cores do not make up for fewer of them: what runs at once has to run at once.
+        // Faster cores do not replace missing cores, because concurrent threads need one core each.
         vcpus >= self.needs.cores
             && is_fast
             && other.vcpus >= self.needs.least_vcpus
@@ -247,15 +248,15 @@ impl Wanted<'_> {
             && !other.metal
     }
 
-    /// Local disks of other families may be of another kind (HDD for NVMe), so that a type
-    /// with local disks is replaced by one of its own family only.
+    /// Local disks of other families may be of another kind (HDD instead of NVMe). Therefore the
+    /// replacement of a type with local disks is of the same family.
     fn keeps_local_disk(&self, other: &TypeSpec) -> bool {
         let is_alike = || Family::of(&other.name) == Family::of(&self.spec.name);
         self.spec.local_disk.is_none() || other.local_disk >= self.spec.local_disk && is_alike()
     }
 
-    /// A burstable type is offered instead of one of its own family only, and only if its
-    /// baseline holds what runs for most of the time: the price holds only so long.
+    /// A burstable type is offered only within its own family, and only if its baseline covers the
+    /// steady use. Above the baseline the list price does not apply.
     fn is_held_by_baseline(&self, other: &TypeSpec) -> bool {
         let is_alike = Family::of(&other.name) == Family::of(&self.spec.name);
         let steady = self.needs.steady.filter(|_| is_alike);
@@ -266,7 +267,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What each vCPU of a burstable type may be used for without spending credits, in percent.
+/// Baseline of each vCPU of a burstable type in percent; use up to it spends no credits.
 ///
 /// Source: EC2 user guide, "Key concepts for burstable performance instances".
 fn baseline_percent(kind: &InstanceType) -> Option<u64> {
@@ -281,8 +282,8 @@ fn baseline_percent(kind: &InstanceType) -> Option<u64> {
     })
 }
 
-/// The busiest minute of any hour, rounded up, background counted; at least what one
-/// step kept busy for a moment.
+/// Use of the busiest minute of all hours, rounded up, system processes included. The result is at
+/// least the greatest peak of one task.
 fn cores(spec: &TypeSpec, hours: &NodeHours, steps: &[&PlacedStep]) -> Option<MilliCores> {
     let peak = hours
         .hours()
@@ -295,8 +296,8 @@ fn cores(spec: &TypeSpec, hours: &NodeHours, steps: &[&PlacedStep]) -> Option<Mi
     Some(MilliCores(by_hour.max(by_step)))
 }
 
-/// The most that the peaks of steps under way at one time add up to; `None` without
-/// steps, or as soon as the peak of one is not known.
+/// Greatest sum of the peaks of concurrent tasks. `None` without tasks, or if the peak of one task
+/// is unknown.
 fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
     let mut turns: Vec<(Timestamp, bool, u64)> = Vec::with_capacity(2 * steps.len());
     for step in steps {
@@ -316,7 +317,7 @@ fn memory(steps: &[&PlacedStep]) -> Option<Bytes> {
     most.map(Bytes)
 }
 
-/// Each step once, as it was seen last.
+/// Keeps the last observation of each task.
 fn newest<'s>(steps: impl Iterator<Item = &'s PlacedStep>) -> Vec<&'s PlacedStep> {
     let mut newest: BTreeMap<_, &PlacedStep> = BTreeMap::new();
     for step in steps {

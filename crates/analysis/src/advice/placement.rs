@@ -1,6 +1,6 @@
-//! Where a profiled step should run, among all that is sold: its own region on demand,
-//! spot, and other regions where the bytes that it moves are known. Each offer says
-//! what a run is expected to take and cost, and what that rests on.
+//! Offers for a profiled step: on demand and spot in its own region. Other regions are included if
+//! the moved bytes are known. Each offer contains the expected time and cost of a task and their
+//! basis.
 
 pub mod current_price;
 pub mod inputs;
@@ -22,23 +22,23 @@ use crate::advice::placement::inputs::{Arm, Placing};
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles};
 
-/// Runs that a trial takes: the fewest with a spread.
+/// Number of tasks in a trial: the fewest that show a spread.
 const TRIAL_RUNS: f64 = 3.0;
 
-/// How much longer than predicted from published facts a run may take: the 90th
-/// percentile of the error on tasks never seen on the target, where the machines were
-/// alike (`eval runtime-transfer`, chipseq and atacseq).
+/// Factor between the actual and the predicted run time, if the prediction uses published facts. It
+/// is the 90th percentile of the error on tasks that never ran on the target type. The machines
+/// were similar (`eval runtime-transfer`, chipseq and atacseq).
 const TRIAL_MAY_TAKE: f64 = 1.4;
 
-/// What is known of a step beside its runs.
+/// Properties of a step other than its tasks.
 pub(crate) struct About<'a> {
     pub(crate) tags: &'a BTreeMap<String, String>,
     pub(crate) arm: Arm<'a>,
-    /// What is paid for the machine that it ran on last.
+    /// Effective price of its last machine.
     pub(crate) paid: Option<Paid<'a>>,
 }
 
-/// Where a step should run that asks for `request`.
+/// Returns offers for a step with the request `request`.
 pub(crate) fn offers(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -56,7 +56,7 @@ pub(crate) fn offers(
     placing.offers(&profiled.profile, asked, home, &about)
 }
 
-/// As often as in the time over which its runs are known; `None` for a single one.
+/// Number of tasks in a month at the observed rate; `None` for a single task.
 fn runs_a_month(profile: &StepProfile) -> Option<f64> {
     let runs = profile.by_time();
     let known = Window {

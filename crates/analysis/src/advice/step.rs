@@ -1,5 +1,5 @@
-//! What is told of one step: what it asks for and should ask for, the risk of that,
-//! what binds it and where it would run.
+//! Advice on one step: its current and recommended request, their risk, its bottleneck and its
+//! offers.
 
 pub mod bottleneck;
 
@@ -27,38 +27,37 @@ use crate::advice::step::bottleneck::find_bottleneck;
 use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles, StepKey};
 
-/// Steps that a report tells of: 20 MB of it, which whoever serves them holds at once.
+/// Limit on reported steps. They take 20 MB of a report, which a server holds in memory.
 pub const MAX_STEPS: usize = 10_000;
 
-/// Steps that offers are looked for beside those with findings: a few milliseconds
-/// each.
+/// Limit on steps without findings for which offers are computed; each takes a few milliseconds.
 const MAX_PLACED: usize = 1_000;
 
-/// How often the longest attempt fits into a limit of time.
+/// Factor between the recommended time limit and the longest attempt.
 const LIMIT_OF_LONGEST: u32 = 2;
 
-/// Limits are whole quarters of an hour, in seconds.
+/// Granularity of time limits in seconds: a quarter of an hour.
 const LIMIT_STEP: u64 = 900;
 
-/// A step and what is known of its runs.
+/// A step with its tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct StepSubject<'a> {
-    /// What people call it.
+    /// Display name.
     pub name: &'a str,
-    /// How that name relates to the one in the engine's own configuration.
+    /// Relation of the display name to the name in the configuration of the engine.
     pub name_form: NameForm,
-    /// What kind of thing its newest run was.
+    /// Kind of its newest task.
     pub kind: StepKind,
-    /// Its runs.
+    /// Its tasks.
     pub profile: &'a StepProfile,
-    /// What they need.
+    /// Resources that its tasks need.
     pub need: &'a Need,
-    /// The tool of it that takes its memory from its request.
+    /// The tool of the step that derives its memory from the request.
     pub self_sizing: Option<&'a SelfSizing>,
 }
 
-/// From a profile alone; `None` for one without runs. Owner, offers and money
-/// are left open.
+/// Derives advice from a profile alone; `None` for a profile without tasks. Owner, offers and money
+/// are not filled in.
 pub fn advise_step(
     subject: StepSubject<'_>,
     policy: &Policy,
@@ -79,7 +78,7 @@ pub fn advise_step(
     let (mut should_ask, risk) = should_ask(asks, need, profile.oom_kills());
     let parallel_tasks = runs.iter().map(|run| run.parallel_tasks()).max()?;
     if parallel_tasks > 1 {
-        // Its cores follow from how many ranks the user starts.
+        // Its cores depend on the number of ranks that the user starts.
         should_ask.cores = asks.cores;
     }
     let fewer_cores = should_ask.cores.is_some() && should_ask.cores < asks.cores;
@@ -125,16 +124,16 @@ pub fn advise_step(
     })
 }
 
-/// Cores kept busy on average; `None` as soon as the CPU time of one is unknown.
+/// Mean number of busy cores; `None` if the CPU time of one task is unknown.
 fn mean_cores(runs: &[&Run]) -> Option<MilliCores> {
     let cpu: Option<Vec<CpuTime>> = runs.iter().map(|run| run.cpu).collect();
     let cpu = cpu?.into_iter().fold(CpuTime(0), CpuTime::saturating_add);
     cpu.cores_over(runs.iter().map(|run| run.wall).sum())
 }
 
-/// What first attempts may take, and should be allowed to: twice the longest attempt as the
-/// scheduler counts it, with what it waits for files. The limit stays where that is not
-/// known, and grows where attempts reached it.
+/// Current and recommended time limit of first attempts. The recommendation is twice the longest
+/// attempt as the scheduler measures it, including the wait for files. The limit stays the same if
+/// this time is unknown, and grows if attempts reached it.
 fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     let records = || runs.iter().filter_map(|run| run.record.as_deref());
     let mut firsts = records().rev().filter(|record| record.attempt <= 1);
@@ -155,16 +154,16 @@ fn time_limit(runs: &[&Run], policy: &SizingPolicy) -> Option<TimeLimit> {
     Some(TimeLimit { asks, should_ask })
 }
 
-/// Twice as long, in whole quarters of an hour. A limit that is too long costs nothing but a
-/// later start.
+/// Twice the given time, rounded up to quarters of an hour. An excessive limit only delays the
+/// start.
 fn limit_for(longest: Duration) -> Duration {
     let seconds = (longest.saturating_mul(LIMIT_OF_LONGEST)).as_secs();
     let steps = seconds.div_ceil(LIMIT_STEP).max(1);
     Duration::from_secs(steps.saturating_mul(LIMIT_STEP))
 }
 
-/// What to ask for, and the risk of it. A request shrinks only where enough tasks were
-/// seen, and grows only where that rests on enough tasks, or on tasks that were killed.
+/// Recommended request and its risk. A request shrinks only with enough observed tasks. A request
+/// grows only with enough observed tasks or after OOM kills.
 pub(crate) fn should_ask(
     asks: SizedRequest,
     need: &Need,
@@ -197,8 +196,7 @@ pub(crate) fn should_ask(
     (request, risk)
 }
 
-/// Cores that were measured as busy at one time may be more than asked for; averages only
-/// show that fewer are enough.
+/// A measured peak can raise the number of cores. An average can only lower it.
 fn cores_to_ask(asks: Option<MilliCores>, need: &Need) -> Option<MilliCores> {
     let by_average = need.slowdown_ppm.is_some();
     match (asks, need.cores) {
@@ -211,14 +209,14 @@ fn cores_to_ask(asks: Option<MilliCores>, need: &Need) -> Option<MilliCores> {
     }
 }
 
-/// Whether asking for less is worth a change of somebody's configuration: a tenth is
-/// lost in how machines are cut up among steps anyway.
+/// Whether a smaller request is worth a change of the configuration. A tenth is the limit, because
+/// packing steps onto machines wastes about as much.
 fn is_worth_it(now: Bytes, needed: Bytes) -> bool {
     now.0.saturating_sub(needed.0) >= now.0 / 10
 }
 
-/// All steps, those with the greatest saving first, then by name and region; and how
-/// many more there are than a report tells of.
+/// Returns all steps, the greatest saving first, then by name and region, and the number of steps
+/// left out.
 pub(crate) fn steps(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -249,7 +247,7 @@ pub(crate) fn steps(
     (steps, left_out)
 }
 
-/// The steps that machines were busy with longest.
+/// The steps with the longest total run time.
 fn placed<'p>(profiles: &'p Profiles<'_>) -> BTreeSet<&'p StepKey> {
     let wall = |profiled: &Profiled<'_>| -> Duration {
         let walls = profiled.runs.iter().map(|run| run.wall());
@@ -301,7 +299,7 @@ fn told(
 mod tests {
     use super::*;
 
-    /// A need of so many mebibytes by 30 tasks, of which the greatest held 900 MiB.
+    /// A need of `mib` MiB from 30 tasks with a peak of 900 MiB each.
     fn need(mib: u64) -> Need {
         Need {
             memory: Some(Bytes::mib(mib)),
@@ -336,9 +334,9 @@ mod tests {
         check(1_024, 950, 1_024, &[2_048, 3_072]);
         check(1_024, 1_000, 1_024, &[2_048, 3_072]);
         check(1_024, 900, 900, &[1_024, 2_048]);
-        // Tasks held all of it, so that a larger request is worth asking for.
+        // Tasks used all of their request, so a larger request pays off.
         check(900, 950, 950, &[1_024, 2_048]);
-        // Nothing came near it.
+        // No task came close to the request.
         check(1_200, 1_300, 1_200, &[1_536, 2_048]);
     }
 

@@ -1,4 +1,4 @@
-//! What is advised for pipelines, environments and nodes.
+//! Tests of advice for pipelines, environments and nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,8 +30,7 @@ fn kind(name: &str) -> InstanceType {
     InstanceType::new(name).expect("a type")
 }
 
-/// A run of half an hour that began at `begin` on node `n`, of which it used `cores` all
-/// the time.
+/// A task of 30 minutes that starts at `begin` on node `n` and uses `cores` all the time.
 fn run(n: u8, name: &str, begin: u64, (cores, gib): (u64, u64)) -> PlacedStep {
     let mut run = placed_step(n, 0);
     let end = begin + HOUR / 2;
@@ -55,8 +54,8 @@ fn run(n: u8, name: &str, begin: u64, (cores, gib): (u64, u64)) -> PlacedStep {
     run
 }
 
-/// Four m5.4xlarge, each of which a run of `align` asked for whole, 24 times one after
-/// the other, while a small `qc` ran on the first of them.
+/// Four m5.4xlarge, each with 24 consecutive tasks of `align` that request the whole machine. Small
+/// `qc` tasks run on the first machine at the same time.
 fn world() -> World {
     let machines = (1..=4).map(|n| {
         let mut machine = instance(n);
@@ -116,7 +115,7 @@ fn a_pipeline_is_told_with_what_it_costs_would_cost_and_how_it_packs() {
     assert_eq!(now.usd, Usd::from_micros(48 * 768_000));
     assert_eq!(together(now), BTreeMap::from([("align", 1), ("qc", 1)]));
     assert_eq!(told.seen_by_replayed_ppm, Some(1_000_000));
-    // By what they need all run on one of the four machines at once.
+    // With the recommended requests all tasks fit on one machine at the same time.
     let resized = told.resized.as_ref().expect("they fit");
     assert_eq!(together(resized), BTreeMap::from([("align", 4), ("qc", 1)]));
     assert_eq!(
@@ -135,7 +134,7 @@ fn a_pipeline_is_told_with_what_it_costs_would_cost_and_how_it_packs() {
 
 #[test]
 fn what_fits_no_machine_at_once_is_not_saved_twice() {
-    // One after the other there is nothing to pack: a smaller machine is all.
+    // Sequential tasks cannot share a machine; only a smaller machine saves money.
     let mut world = world();
     world
         .finished
@@ -189,7 +188,7 @@ fn why_no_more_is_told_is_said() {
         },
         "the catalogue does not know q9.large",
     );
-    // Machines that were held for far less than the runs on them want.
+    // Machine time far below the time that the tasks on them need.
     check(
         |world| {
             for run in &mut world.finished {
@@ -222,11 +221,11 @@ fn a_move_that_leaves_a_commitment_unused_saves_a_pipeline_nothing() {
     };
     assert!(saving("c5", 0) > Usd::ZERO);
     assert!(saving("m5", 0) <= Usd::ZERO);
-    // Where others surely use it up, what is freed is saved.
+    // Other machines use the commitment up, so the freed part is a saving.
     assert!(saving("m5", 3) > Usd::ZERO);
 }
 
-/// The world's machines as spot, with these types for so many per cent of their list price.
+/// The machines of the world as spot, with the given types at a percentage of their list price.
 fn on_spot(types: &[&str], percent: u64) -> World {
     let mut world = world();
     for machine in world.inventory.instances.values_mut() {
@@ -251,7 +250,7 @@ fn what_runs_on_spot_stays_there() {
     let types = ["m5.4xlarge", "m7i.4xlarge", "r7i.4xlarge", "m7a.4xlarge"];
     let told = pipeline(&on_spot(&types, 40));
     let now = told.now.as_ref().expect("its machines are known");
-    // The spot price of 0.768 USD, for want of a bill.
+    // Without a bill the price is the spot price, 40 % of 0.768 USD.
     assert_eq!(
         (now.market, now.usd),
         (Market::Spot, Usd::from_micros(48 * 307_200))
@@ -262,16 +261,16 @@ fn what_runs_on_spot_stays_there() {
     };
     assert!(markets(&told).len() >= 3);
     assert!(markets(&told).iter().all(|market| *market == Market::Spot));
-    // Even where the same costs less on demand, it is not moved there.
+    // The group stays on spot even if on-demand costs less.
     let dear = pipeline(&on_spot(&types, 300));
     assert!(dear.offers[0].usd < dear.offered()[0].usd);
     assert!(markets(&dear).iter().all(|market| *market == Market::Spot));
-    // With two types on spot there is nothing to advise.
+    // Two spot types are too few for advice.
     let few = pipeline(&on_spot(&types[..2], 40));
     assert!(few.offered().is_empty() && few.saving_a_month.is_none());
 }
 
-/// The world's machines as those of a Batch environment.
+/// The machines of the world as members of a Batch environment.
 fn in_batch(world: &mut World) {
     let cluster = "arn:aws:ecs:us-east-1:1:cluster/rna".to_owned();
     let batch = &mut world.inventory.batch;
@@ -340,7 +339,7 @@ fn an_environment_is_told_with_what_it_may_start_and_spot_with_three_types_or_no
     }
 }
 
-/// Node 1, watched for so many hours in which a third of its cores were busy.
+/// Node 1, observed for `hours` hours with 4 of its 16 cores busy.
 fn watched(hours: u64, step: PlacedStep) -> World {
     let mut machine = instance(1);
     machine.instance_type = kind("m5.4xlarge");
@@ -371,7 +370,7 @@ fn a_node_is_held_to_what_ran_on_it() {
     };
     let small = run(1, "serve", 0, (5, 10));
     let told = check(25, small.clone(), |_| (), Ok(()));
-    // A quarter of 16 cores lies in the class of up to a half; headroom is a fifth.
+    // A quarter of 16 cores is in the class of up to a half; headroom is a fifth.
     assert_eq!(told.used.cores, Some(MilliCores::cores(8)));
     assert_eq!(told.needs.memory, Some(Bytes::gib(12)));
     for offer in &told.offers {
@@ -420,7 +419,7 @@ fn a_node_is_offered_as_many_vcpus_as_it_needs_whatever_their_speed() {
     };
     let (needs, _) = check(10, 12);
     assert_eq!(needs, MilliCores(12_000));
-    // 19.2 vCPU: the 16 of a newer family get as much done, and are too few all the same.
+    // 19.2 vCPU: the 16 vCPUs of a newer family are as fast in total, but still too few.
     let (needs, refused) = check(16, 20);
     assert_eq!(needs, MilliCores(19_200));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Where a day of the bill goes.
+//! Tests of the allocation of a day of the bill.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::testing::{World, asked, instance};
 
 use super::*;
 
-/// The clock's zero lies in the afternoon of 2026-09-21; this day is closed by then.
+/// The zero of the test clock is in the afternoon of 2026-09-21, so this day is complete.
 const DAY: &str = "2026-09-18";
 
 fn usd(micros: i64) -> Usd {
@@ -48,12 +48,12 @@ fn parts(day: &LedgerDay) -> [i64; 7] {
     all.map(Usd::micros)
 }
 
-/// With a probe that saw the first hours of the day, and nothing work.
+/// Adds a probe that observes the first hours of the day without work.
 fn seen(world: World, hours: u64) -> World {
     told_of(world, hours, 0)
 }
 
-/// With a probe that saw the first hours of the day, in which that much CPU was used.
+/// Adds a probe that observes the first hours of the day, with `cpu_seconds` of CPU time.
 fn told_of(mut world: World, hours: u64, cpu_seconds: u64) -> World {
     let from = of_day(DAY).expect("a day").from;
     let mut placed = placed(1, 1);
@@ -66,7 +66,7 @@ fn told_of(mut world: World, hours: u64, cpu_seconds: u64) -> World {
     world
 }
 
-/// A run of a job that asked for half of an m5.xlarge, for `hours` of the day.
+/// A task of a job that requests half of an m5.xlarge, for `hours` hours of the day.
 fn with_run(world: World, hours: i64) -> World {
     let mut world = world.with_job(JobStatus::Running, asked(2, 4));
     let from = of_day(DAY).expect("a day").from;
@@ -100,11 +100,11 @@ fn the_parts_of_a_day_are_its_bill() {
             world
         }
     };
-    // Nobody watches it.
+    // No probe watches the machine.
     check(&bill(4_800_000), None, [0, 0, 0, 0, 4_800_000, 0, 0]);
     let watched = |world: World| bill(4_800_000)(seen(world, 24));
     check(&watched, None, [0, 0, 0, 4_800_000, 0, 0, 0]);
-    // What nobody saw is not idle: the probe came later, or saw a part.
+    // Unobserved time is not idle: the probe started later or observed only a part.
     let later = |mut world: World| {
         world.watch(1, 0, 1, |_, _| {});
         bill(4_800_000)(world)
@@ -112,22 +112,22 @@ fn the_parts_of_a_day_are_its_bill() {
     check(&later, None, [0, 0, 0, 0, 4_800_000, 0, 0]);
     let partly = |world: World| bill(4_800_000)(seen(world, 6));
     check(&partly, None, [0, 0, 0, 1_200_000, 3_600_000, 0, 0]);
-    // Half of it for half of the day.
+    // Half of the machine for half of the day.
     let ran = |world: World| with_run(watched(world), 12);
     check(&ran, None, [1_200_000, 0, 0, 3_600_000, 0, 0, 0]);
-    // A service worked for eight hours; for six of them a run was there too.
+    // A service works for eight hours; a task runs at the same time for six of them.
     let served = |world: World| bill(4_800_000)(told_of(world, 8, 8 * 3_600));
     check(&served, None, [0, 0, 1_600_000, 0, 3_200_000, 0, 0]);
     let both = |world: World| with_run(served(world), 6);
     check(&both, None, [600_000, 0, 400_000, 600_000, 3_200_000, 0, 0]);
-    // Other services, and a millionth that rounding left.
+    // Other services, and a rounding error of a millionth.
     let day = told(10_000_001, 4_800_001);
     check(
         &ran,
         Some(day),
         [1_200_000, 0, 0, 3_600_000, 0, 5_200_000, 1],
     );
-    // A machine that is gone.
+    // A machine that no longer exists.
     let gone = |mut world: World| {
         world.inventory.instances.clear();
         bill(7)(world)

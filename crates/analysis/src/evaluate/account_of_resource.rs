@@ -1,4 +1,4 @@
-//! In whose account the resource of a finding is, and its tags.
+//! Account and tags of the resource of a finding.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,9 @@ use ebb_telemetry::identity::{AccountId, NodeId};
 
 use crate::facts::Facts;
 
-/// By its machine, by what its region told of it, or by an ARN; `None` where none tells.
-/// Rules say it themselves of what has but a name, which two accounts may both have given.
+/// Finds the account by machine, storage, job or ARN; `None` if none of them has one. Rules set
+/// the account themselves for resources with only a name, because two accounts may use the same
+/// name.
 pub(crate) fn account(facts: &Facts<'_>, resource: &Resource) -> Option<AccountId> {
     let inventory = facts.inventory;
     let machine = |id: &str| {
@@ -26,8 +27,8 @@ pub(crate) fn account(facts: &Facts<'_>, resource: &Resource) -> Option<AccountI
         .or_else(|| AccountId::of_arn(&resource.id))
 }
 
-/// The tags of a resource, of the job that its newest step was, and of its machine; of one
-/// key the first of these holds.
+/// Tags of a resource, of the job of its newest task and of its machine. For a duplicate key the
+/// first of these sources wins.
 pub(crate) fn tags(
     facts: &Facts<'_>,
     resource: &Resource,

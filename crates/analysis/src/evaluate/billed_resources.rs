@@ -1,5 +1,4 @@
-//! What the bill says of every machine, by day: the rows of which a day of the ledger is the
-//! sum.
+//! Billed cost of each machine by day. The cost allocation of a day is the sum of these rows.
 
 use ebb_model::bill::ResourceCost;
 use ebb_model::cost::PriceBasis;
@@ -12,10 +11,10 @@ use ebb_telemetry::origin::{Origin, labelled};
 
 use crate::facts::Facts;
 
-/// Under this comes what belongs to no resource.
+/// Resource ID of costs that belong to no resource.
 const NO_RESOURCE: &str = "NoResourceId";
 
-/// The bill by resource, the dearest first.
+/// Returns the bill by resource, the most expensive first.
 pub(crate) fn of(facts: &Facts<'_>) -> Billed {
     let bill = facts.bill.iter();
     let bill = bill.filter(|(id, _)| id.as_str() != NO_RESOURCE);

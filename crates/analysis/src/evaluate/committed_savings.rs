@@ -1,5 +1,5 @@
-//! Findings about machines that a commitment pays for, used or not: what is spared of
-//! them is no cash until it ends, unless others use it up without them.
+//! Findings about machines that a commitment covers, used or not. Their saving is no cash until the
+//! commitment ends, unless other machines use the commitment up.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,22 @@ use ebb_telemetry::money::{Usd, UsdPerHour};
 use crate::facts::Facts;
 use crate::step_history::demand;
 
-/// What its machines list at and is left of that, when all of what was told to be spared
-/// before is gone.
+/// A commitment and the list price of the machines that it can cover, without the savings of
+/// earlier findings.
 struct Held<'a> {
     paid: &'a Commitment,
     left: Usd,
 }
 
 impl Held<'_> {
-    /// Whether others would surely use it up without this much.
+    /// Whether other machines certainly use the commitment up without this amount.
     fn is_used_up_without(&self, taken: Usd) -> bool {
         self.left - taken >= self.paid.pays_for_at_most().0
     }
 }
 
-/// Takes the saving from findings whose machine a commitment goes on paying for. They
-/// come with the dearest first, which is believed first, and stay in that order.
+/// Removes the saving from findings whose machine a commitment continues to cover. The most
+/// expensive finding is first and has priority; the order stays the same.
 pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
     let commitments = facts.inventory.markets.commitments.iter();
     let lasts = |paid: &Commitment| paid.until.is_none_or(|until| until > facts.now);
@@ -39,7 +39,7 @@ pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
             left: demand.0,
         })
         .collect();
-    // Two findings about one machine spare it once.
+    // Two findings about one machine save its price once.
     let mut spared = BTreeSet::new();
     for finding in findings {
         let Some(taken) = taken(facts, finding) else {
@@ -74,12 +74,12 @@ pub(crate) fn hold_back(facts: &Facts<'_>, findings: &mut [Finding]) {
     }
 }
 
-/// What the remedy takes out of what a commitment could pay for, at the list price and
-/// while the machine runs; `None` where it is about no machine that one pays for.
+/// List price per hour that the remedy removes from the use of a commitment while the machine runs.
+/// `None` if no commitment can cover the resource.
 fn taken(facts: &Facts<'_>, finding: &Finding) -> Option<UsdPerHour> {
     let cost = finding.cost.as_ref()?;
     let resource = &finding.resource;
-    // Spot is judged against commitments by its own rule.
+    // The spot rule itself compares spot with commitments.
     let is_none = matches!(
         finding.kind,
         FindingKind::SpotWouldCarry | FindingKind::UnusedCommitment
@@ -128,7 +128,7 @@ mod tests {
     use ebb_telemetry::testing::node;
     use ebb_telemetry::units::CpuTime;
 
-    /// So many idle and then so many busy nodes at 0.192 USD an hour, and a reservation.
+    /// `idle` idle nodes, then `busy` busy nodes at 0.192 USD an hour, and a reservation.
     fn world(idle: u8, busy: u8, micros: i64) -> World {
         let mut world = World::with((1..=idle + busy).map(instance));
         for n in 1..=idle + busy {
@@ -175,10 +175,10 @@ mod tests {
             }
         };
         check("all that it pays for is idle", world(1, 0, 100_000), 0, 1);
-        // At 72 % off it could pay for 0.357 USD of machines, which two others are.
+        // At a discount of 72 % it covers machines of 0.357 USD; two other machines cost more.
         check("others use it up", world(1, 2, 100_000), 1, 0);
         check("one other may not", world(1, 1, 100_000), 0, 1);
-        // With 0.15 for 0.536: of four without one there is enough, without two there is not.
+        // At 0.15 USD it covers 0.536 USD: three of four machines use it up, two do not.
         check("what several spare adds up", world(2, 2, 150_000), 1, 1);
         let mut ended = world(1, 0, 100_000);
         ended.inventory.markets.commitments[0].until = Some(days_ago(1));
@@ -190,7 +190,7 @@ mod tests {
         any.inventory.markets.commitments[0].family = None;
         any.inventory.markets.commitments[0].region = None;
         check("it is of any family, anywhere", any, 0, 1);
-        // The reservation is used up by the others, and the plan beside it is not.
+        // The other machines use the reservation up, but not the Savings Plan.
         let mut both = world(1, 2, 100_000);
         let mut plan = both.inventory.markets.commitments[0].clone();
         (plan.id, plan.family, plan.region) = ("ri-1".to_owned(), None, None);

@@ -1,4 +1,4 @@
-//! Takes out of the findings what the policy exempts, and says so.
+//! Removes findings that the policy exempts, and reports them as not evaluated.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use ebb_telemetry::identity::NodeId;
 use crate::facts::Facts;
 use crate::rules::verdict::Verdict;
 
-/// A finding, or that it is exempt and until when.
+/// Returns the finding, or its exemption and the end of the exemption.
 pub(crate) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
     let Verdict::Waste(finding) = verdict else {
         return verdict;
@@ -34,7 +34,7 @@ pub(crate) fn verdict(facts: &Facts<'_>, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Exemptions that have ended: what they covered is judged again.
+/// Ended exemptions; Ebb evaluates their resources again.
 pub(crate) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     let exemptions = facts.policy.exempt.iter();
     let ended = exemptions.filter(|exemption| exemption.has_ended(facts.now));
@@ -49,7 +49,7 @@ pub(crate) fn ended(facts: &Facts<'_>) -> impl Iterator<Item = Gap> {
     })
 }
 
-/// The first exemption that holds for a finding.
+/// The first exemption that applies to a finding.
 fn holding<'a>(facts: &Facts<'a>, finding: &Finding) -> Option<&'a Exemption> {
     if facts.policy.exempt.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Batch jobs on Fargate, as Batch, ECS and Container Insights tell of them.
+//! Batch jobs on Fargate, from Batch, ECS and Container Insights.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,19 +20,20 @@ use jiff::Timestamp;
 use crate::facts::Facts;
 use crate::rules::batch::on_fargate;
 
-/// Jobs that a report tells of, the newest.
+/// Limit on reported jobs; the newest are reported.
 pub const MAX_FARGATE_JOBS: usize = 1_000;
 
-/// What Fargate charges at the least for a task.
+/// Minimum charge of Fargate for a task.
 ///
 /// Source: "AWS Fargate Pricing", "Duration".
 const LEAST: Duration = Duration::from_secs(60);
 
-/// Queues on Fargate by region and name, whose each is, and how they buy; `None` where that
-/// differs from job to job.
+/// Queues on Fargate by region and name, with account and market. The market is `None` if it
+/// differs between jobs.
 type Queues<'a> = BTreeMap<(&'a Region, &'a str), Vec<(Option<&'a AccountId>, Option<Market>)>>;
 
-/// All of them, the newest first. The parent of an array never runs itself.
+/// Returns the jobs, the newest first. The parent of an array job never runs itself and is left
+/// out.
 pub(crate) fn jobs(facts: &Facts<'_>) -> FargateJobs {
     let batch = &facts.inventory.batch;
     let queues = queues(batch);
@@ -75,7 +76,7 @@ fn queues(batch: &BatchFleet) -> Queues<'_> {
     queues
 }
 
-/// By Batch's word for an environment, and ECS's for a capacity provider.
+/// Parses the environment type of Batch or the capacity provider of ECS.
 fn bought(kind: &str) -> Option<Market> {
     match kind {
         "FARGATE" => Some(Market::OnDemand),
@@ -128,7 +129,7 @@ fn one(facts: &Facts<'_>, job: &Job, market: Option<Market>) -> FargateJob {
     }
 }
 
-/// What an hour of it is listed at, or why that is not known.
+/// List price of an hour. The error is the reason why the price is unknown.
 fn price(
     facts: &Facts<'_>,
     job: &Job,
@@ -140,7 +141,7 @@ fn price(
         None => return Err("whether it runs on Fargate Spot is not known".to_owned()),
     }
     let architecture = match job.platform {
-        // What Batch takes where a definition does not say.
+        // Default of Batch for a job definition without an architecture.
         None => Architecture::X86_64,
         Some(Platform::Linux(architecture)) => architecture,
         Some(Platform::Other) => {
@@ -159,8 +160,8 @@ fn price(
     Ok(rates.of(cores, memory))
 }
 
-/// When its containers ran, one by one. An attempt that ended and does not say when is left
-/// out.
+/// Intervals in which its containers ran, one for each attempt. An ended attempt without an end
+/// time is left out.
 fn spans(job: &Job, now: Timestamp) -> Vec<(Timestamp, Timestamp)> {
     let ended = job.attempts.iter();
     let mut spans: Vec<_> = ended
@@ -168,7 +169,7 @@ fn spans(job: &Job, now: Timestamp) -> Vec<(Timestamp, Timestamp)> {
         .collect();
     match job.status {
         JobStatus::Running => spans.extend(job.started_at.map(|started| (started, now))),
-        // The last attempt is among them where there are any.
+        // The list of attempts contains the last attempt, if the list is not empty.
         _ if spans.is_empty() => spans.extend(job.started_at.zip(job.stopped_at)),
         _ => {}
     }
@@ -185,8 +186,8 @@ fn cost(price: UsdPerHour, spans: &[(Timestamp, Timestamp)]) -> Usd {
         .sum()
 }
 
-/// The most CPU and memory of any task of its family while it ran; `None` where Container
-/// Insights tells nothing of then.
+/// Peak CPU and memory of all tasks of its family while it ran; `None` if Container Insights has no
+/// data of this time.
 fn seen(
     facts: &Facts<'_>,
     task: &Task,
@@ -217,7 +218,7 @@ mod tests {
 
     const CLUSTER: &str = "arn:aws:ecs:us-east-1:1:cluster/b";
 
-    /// A job of 2 vCPU and 4 GiB on Fargate that began at the clock's zero, an hour ago.
+    /// A job of 2 vCPU and 4 GiB on Fargate that started at the zero of the clock, an hour ago.
     fn world(status: JobStatus, kinds: &[&str]) -> World {
         let mut world = World::default().with_job(status, asked(2, 4));
         world.now = at(3_600);
@@ -265,7 +266,7 @@ mod tests {
         };
         tried.job().attempts = vec![ten_seconds.clone(), ten_seconds];
         assert_eq!(only(&tried).ran, Some(Duration::from_secs(20)));
-        // Each is charged for as a minute.
+        // Each attempt costs at least one minute.
         check(tried, Ok(2 * 1_646));
         let mut arm = world(JobStatus::Running, &["FARGATE"]);
         arm.job().platform = Some(Platform::Linux(Architecture::Arm64));
@@ -335,7 +336,7 @@ mod tests {
                 (told.cpu.map(Share::ppm), why.is_empty()),
                 (expect.0, expect.1.is_none())
             );
-            // The rule says the same.
+            // The rule gives the same reason.
             let report = world.judge();
             let mut listed = report.not_judged.iter();
             let listed = listed.any(|one| one.resource == "job-1" && one.reason == why);

@@ -1,4 +1,4 @@
-//! What is told of every node, wasteful or not.
+//! Summary of every node, with or without findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,10 @@ use ebb_telemetry::origin::{Origin, labelled};
 
 use crate::facts::Facts;
 
-/// Nodes that a report tells of one by one: 4 MB of it.
+/// Limit on nodes that a report lists; they take 4 MB.
 pub const MAX_NODES: usize = 10_000;
 
-/// All nodes, the dearest first, then by id; and how many more there are than a
-/// report tells of.
+/// Returns all nodes, the most expensive first, then by id, and the number of nodes left out.
 pub(crate) fn nodes(facts: &Facts<'_>, findings: &[Finding]) -> (Vec<NodeSummary>, usize) {
     let mut by_node: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for finding in findings {
@@ -43,7 +42,7 @@ pub(crate) fn nodes(facts: &Facts<'_>, findings: &[Finding]) -> (Vec<NodeSummary
     (nodes, left_out)
 }
 
-/// `None` for one that is gone, of which its probe had told.
+/// `None` for a terminated node.
 fn node(facts: &Facts<'_>, id: &NodeId, findings: Vec<String>) -> Option<NodeSummary> {
     let latest = facts.state.nodes.get(id).and_then(|n| n.latest.as_ref());
     let instance = facts.instance(id);

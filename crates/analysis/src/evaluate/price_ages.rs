@@ -1,4 +1,4 @@
-//! Of when the prices are that a report goes by.
+//! Age of the prices that a report uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 
 use crate::facts::Facts;
 
-/// Each source that priced a region where something of AWS's is; other clouds' prices are
-/// stated or billed.
+/// Returns each price source for the regions with AWS resources. Prices of other clouds are stated
+/// by the user or billed.
 pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
     let inventory = facts.inventory;
     let machines = inventory.instances.values();
@@ -25,7 +25,7 @@ pub(crate) fn of_prices(facts: &Facts<'_>) -> Vec<PriceAge> {
     let mut told = |by: PricedBy, region: &Region, at: Option<Timestamp>| {
         let (of, oldest) = sources.entry(by).or_insert_with(|| (BTreeSet::new(), at));
         of.insert(region.clone());
-        // Nothing is older than what does not say.
+        // A source without a date counts as the oldest.
         *oldest = (*oldest).min(at);
     };
     let built_in = facts.catalogue.day();

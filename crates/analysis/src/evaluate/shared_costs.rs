@@ -1,4 +1,4 @@
-//! Which findings claim the cost of the same machine or volume, and what that costs.
+//! Findings that claim the cost of the same machine or volume, and this cost.
 
 #[cfg(test)]
 mod tests;
@@ -20,27 +20,27 @@ use crate::facts::Facts;
 use crate::rules::storage::storage_cost;
 use crate::step_history::by_step::{Profiles, StepKey};
 
-/// What all findings claim, and what it costs.
+/// Claims of all findings and their cost.
 pub(crate) struct Costs {
-    /// Resources that findings claim more than once, or for more than they cost.
+    /// Resources that findings claim more than once, or for more than their cost.
     pub(crate) shared: Vec<SharedCost>,
-    /// What a month costs of all machines that run and all else that findings are about.
+    /// Cost in a month of all running machines and all other resources of findings.
     pub(crate) a_month: Usd,
-    /// The same of what has only an upper bound for a price.
+    /// The same cost for resources whose price is only an upper bound.
     pub(crate) at_most_a_month: Usd,
 }
 
-/// What one resource costs.
+/// Cost of one resource.
 struct Priced {
     per_hour: UsdPerHour,
     a_month: Usd,
     is_bound: bool,
 }
 
-/// Parts of a finding's money.
+/// Parts per million in the whole cost of a finding.
 const WHOLE_PPM: u32 = 1_000_000;
 
-/// Finds the claims of all findings on machines that run and on volumes.
+/// Finds the claims of all findings on running machines and volumes.
 pub(crate) fn costs(facts: &Facts<'_>, profiles: &Profiles<'_>, findings: &[Finding]) -> Costs {
     let priced = priced(facts);
     let environments = environments(facts, &priced);
@@ -62,7 +62,7 @@ pub(crate) fn costs(facts: &Facts<'_>, profiles: &Profiles<'_>, findings: &[Find
             unclaimed = unclaimed - claim.of(cost.saving_a_month);
             claims.entry(resource).or_default().push(claim);
         }
-        // What it claims of no machine that runs is a part of a cost of its own.
+        // A claim that covers no running machine is a cost of its own.
         match cost.basis.is_bound() {
             true => at_most_a_month = at_most_a_month + unclaimed,
             false => a_month = a_month + unclaimed,
@@ -93,7 +93,7 @@ pub(crate) fn costs(facts: &Facts<'_>, profiles: &Profiles<'_>, findings: &[Find
     }
 }
 
-/// What machines that run cost, and volumes.
+/// Cost of running machines and of volumes.
 fn priced(facts: &Facts<'_>) -> BTreeMap<String, Priced> {
     let closed = closed_days(facts);
     let running = facts.inventory.instances.values();
@@ -103,7 +103,7 @@ fn priced(facts: &Facts<'_>) -> BTreeMap<String, Priced> {
         let billed = billed_a_month(facts, machine, &closed);
         let billed = billed.filter(|_| price.basis == PriceBasis::Bill);
         let whole = price.per_hour.a_month();
-        // Rounding alone is no reason to count less than the hourly price.
+        // A difference from rounding does not justify less than the hourly price.
         let is_less = |billed: &Usd| billed.part(100, 99) < whole;
         Some((
             machine.id.to_string(),
@@ -134,9 +134,9 @@ fn priced(facts: &Facts<'_>) -> BTreeMap<String, Priced> {
     machines.chain(volumes).collect()
 }
 
-/// Days that the bill has of any machine, and that are closed.
+/// Complete days with a bill for any machine.
 fn closed_days<'a>(facts: &Facts<'a>) -> BTreeSet<&'a str> {
-    // Bills close about a day after the day ends.
+    // AWS completes a day of the bill about one day after its end.
     const DAY: Duration = Duration::from_secs(86_400);
     let is_closed = |day: &&str| {
         let end = coverage::of_day(day).and_then(|day| day.to.checked_add(DAY).ok());
@@ -146,13 +146,13 @@ fn closed_days<'a>(facts: &Facts<'a>) -> BTreeSet<&'a str> {
     days.map(String::as_str).filter(is_closed).collect()
 }
 
-/// What a month costs of a machine as the bill has it, hours in which it was stopped included;
-/// `None` where the bill knows it for less than a week.
+/// Billed cost of a machine in a month, including the hours in which it was stopped. `None` if its
+/// bill covers less than a week.
 fn billed_a_month(facts: &Facts<'_>, machine: &Instance, closed: &BTreeSet<&str>) -> Option<Usd> {
     const WEEK: usize = 7;
     let by_day = &facts.bill.get(&machine.id)?.by_day;
     let first = by_day.keys().next()?.as_str();
-    // On its first day it may have run for a few hours only.
+    // The first day may contain only a few hours.
     let days: Vec<&str> = closed.iter().copied().filter(|day| *day > first).collect();
     let cost = |day: &&str| by_day.get(*day).copied().unwrap_or_default();
     let sum: Usd = days.iter().map(cost).sum();
@@ -160,7 +160,7 @@ fn billed_a_month(facts: &Facts<'_>, machine: &Instance, closed: &BTreeSet<&str>
     (days.len() >= WEEK).then(|| sum.part(UsdPerHour::HOURS_A_MONTH.into(), hours))
 }
 
-/// Machines of Batch environments on demand, each with its price.
+/// On-demand machines of Batch environments, each with its price.
 type Environments = BTreeMap<String, Vec<(String, UsdPerHour)>>;
 
 fn environments(facts: &Facts<'_>, priced: &BTreeMap<String, Priced>) -> Environments {
@@ -185,7 +185,7 @@ fn environment_key(region: &str, name: &str, account: Option<&impl ToString>) ->
     format!("{}/{region}/{name}", account.unwrap_or_default())
 }
 
-/// What a finding claims, by the id of the resource.
+/// Claims of a finding, by the id of the resource.
 fn claims_of(
     facts: &Facts<'_>,
     profiles: &Profiles<'_>,
@@ -238,7 +238,7 @@ fn is_machine(facts: &Facts<'_>, id: &str) -> bool {
     id.is_some_and(|id| facts.inventory.instances.contains_key(&id))
 }
 
-/// How a finding about a whole machine lowers its cost.
+/// How a finding about a whole machine lowers the cost of this machine.
 fn lever(kind: FindingKind, finding: &Finding) -> Lever {
     let by_cores = matches!(
         finding.evidence,
@@ -256,8 +256,7 @@ fn lever(kind: FindingKind, finding: &Finding) -> Lever {
     }
 }
 
-/// For how long the runs of a step were on each node, in milliseconds; nodes that are gone
-/// included.
+/// Total time of the tasks of a step on each node in milliseconds, terminated nodes included.
 fn time_by_node(profiles: &Profiles<'_>, finding: &Finding) -> Vec<(String, i64)> {
     let resource = &finding.resource;
     let key = StepKey {

@@ -1,4 +1,4 @@
-//! From a name that a report shows to the ids of what has it.
+//! Finds the ids of all resources with a name that a report shows.
 
 use ebb_model::inventory::instance::{Instance, name_of};
 use ebb_model::report::Report;
@@ -6,12 +6,12 @@ use ebb_model::report::Report;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiles;
 
-/// What the ids of pipelines and runs begin with, which have but a name.
+/// Prefixes of the ids of pipelines and runs, which have only a name.
 const PIPELINE: &str = "pipeline/";
 
 const RUN: &str = "run/";
 
-/// The ids of all resources with this id or name, each once; empty where nothing has it.
+/// Unique ids of all resources with this id or name; empty if none match.
 pub(crate) fn ids(
     facts: &Facts<'_>,
     report: &Report,
@@ -68,7 +68,7 @@ pub(crate) fn ids(
         id == asked || is_named(name)
     });
     groups.for_each(&mut add);
-    // What only its probe knows, or an adviser of the cloud.
+    // Nodes that only their probe reports, and resources that only an adviser of the cloud names.
     for node in &report.nodes {
         let is_it = node.id == asked || is_named(node.name.as_deref());
         is_it.then(|| add(node.id.clone()));
@@ -76,7 +76,7 @@ pub(crate) fn ids(
     for said in &report.second_opinions {
         (said.resource == asked).then(|| add(said.resource.clone()));
     }
-    // What findings and rules name otherwise, such as containers.
+    // Other resources of findings and rules, such as containers.
     let of_findings = report.findings.iter().map(|finding| &finding.resource);
     let of_findings = of_findings.map(|one| (&one.id, one.name.as_deref()));
     let left = report.not_judged.iter();
@@ -87,7 +87,7 @@ pub(crate) fn ids(
     ids
 }
 
-/// What a pipeline or a run is, in a few words; `None` of what is neither.
+/// Short description of a pipeline or a run; `None` for other ids.
 pub(crate) fn group(report: &Report, id: &str) -> Option<&'static str> {
     let is_known = groups(report).any(|group| group == id);
     is_known.then_some(match id.starts_with(PIPELINE) {
@@ -96,7 +96,7 @@ pub(crate) fn group(report: &Report, id: &str) -> Option<&'static str> {
     })
 }
 
-/// What the inventory does not have, in a few words.
+/// Short description of a resource that the inventory does not contain.
 pub(crate) fn beyond_the_inventory(report: &Report, id: &str) -> Option<&'static str> {
     let is_node = report.nodes.iter().any(|node| node.id == id);
     let is_advised = || report.second_opinions.iter().any(|one| one.resource == id);

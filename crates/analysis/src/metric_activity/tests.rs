@@ -1,4 +1,4 @@
-//! Rhythms of machines without a probe, and what is said of them at any hour.
+//! Tests of machines without a probe: their rhythms and the results at any hour.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn work(n: u64) -> MetricPoint {
     }
 }
 
-/// A machine with so many samples; the clock is at the end of them.
+/// A machine with `samples` samples; the clock is at the end of the last.
 fn world(samples: u64, sample: impl Fn(u64) -> MetricPoint) -> World {
     let mut world = World::with([instance(1)]);
     let series: MetricSeries = (0..samples).map(sample).collect();
@@ -44,8 +44,8 @@ fn world(samples: u64, sample: impl Fn(u64) -> MetricPoint) -> World {
     world
 }
 
-/// A machine that works where `works` says, by the hour of the week in UTC and the day of
-/// its metrics.
+/// A machine that works if `works` is true. The arguments are the hour of the week in UTC and the
+/// day of its metrics.
 fn working(samples: u64, works: impl Fn(usize, u64) -> bool) -> World {
     world(samples, |n| {
         let begin = at(n * 300);
@@ -69,7 +69,7 @@ fn kinds(world: &World) -> Vec<FindingKind> {
     world.judge().findings.iter().map(|f| f.kind).collect()
 }
 
-/// Why the idle rule could not tell.
+/// Reason why the idle rule did not evaluate the machine.
 fn undetermined(world: &World) -> Option<String> {
     let not_judged = world.judge().not_judged;
     let mut of_rule = not_judged.into_iter().filter(|n| n.rule == "idle_node");
@@ -126,7 +126,8 @@ fn one_missed_day_is_a_holiday_and_two_are_not() {
     let weekday = |day: u64| hour_of_week(at(day * 86_400)) / 24;
     let monday = (0..7).find(|day| weekday(*day) == 0).expect("a Monday");
     let day = monday + 7 + 3;
-    // The machine is not used on Thursday and Friday: Thursday's end, noon, Friday's end.
+    // The machine has no work on Thursday and Friday. The three times are the end of Thursday, noon
+    // and the end of Friday.
     assert!(!office_until(day, (day + 1) * A_DAY));
     assert!(!office_until(day, (day + 1) * A_DAY + 12 * 12));
     assert!(office_until(day, (day + 2) * A_DAY + 3 * 12));
@@ -238,7 +239,8 @@ fn short_bursts_are_work_if_they_are_strong_or_many_or_move_data() {
     assert!(check("a transfer", A_DAY, 8, 90_000_000));
 }
 
-/// Compute Optimizer: CPU below 5 % at its peak and less than 5 MB a day over the network.
+/// The definition of idle by Compute Optimizer: peak CPU below 5 % and less than 5 MB a day over
+/// the network.
 #[test]
 fn what_compute_optimizer_calls_idle_is_idle_however_disks_and_network_are_spread() {
     for seed in 1..20_u64 {
@@ -252,7 +254,7 @@ fn what_compute_optimizer_calls_idle_is_idle_however_disks_and_network_are_sprea
         };
         let points = (0..14 * A_DAY).map(|n| MetricPoint {
             cpu_max: Some(Share::from_ppm(random(49_999) as u32)),
-            // 3.5 MB a day on average, in lumps of a megabyte and more.
+            // 3.5 MB a day on average, in amounts of a megabyte and more.
             network_bytes: Some(if random(100) == 0 {
                 random(2_400_000)
             } else {
@@ -306,8 +308,9 @@ fn work_at_the_end_of_a_month_may_come_again() {
         assert_eq!(is_idle, expect, "{days_before} days before: {said}");
         assert_eq!(said.contains("only around the end of a month"), !expect);
     };
-    // Three days of work before the turn.
+    // Three days of work before the end of the month.
     check(4, 3, false);
-    // At work from the first sample on: whoever left it then was here before.
+    // The machine worked from the first sample on, so its work did not start at the end of the
+    // month.
     check(3, 3, true);
 }

@@ -1,4 +1,4 @@
-//! Sizes by metrics alone.
+//! Tests of sizing by metrics alone.
 
 use ebb_model::confidence::Level;
 use ebb_model::finding::Finding;
@@ -21,7 +21,7 @@ fn percent(percent: f64) -> Option<Share> {
     Some(Share::from_ppm((percent * 10_000.0) as u32))
 }
 
-/// A sample of a machine that always does something over the network.
+/// A sample of a machine with constant network traffic.
 fn sample(n: u64, cpu: f64, memory: Option<f64>) -> MetricPoint {
     MetricPoint {
         cpu_max: percent(cpu),
@@ -32,7 +32,7 @@ fn sample(n: u64, cpu: f64, memory: Option<f64>) -> MetricPoint {
     }
 }
 
-/// A machine of a type for so many samples.
+/// A machine of type `kind` with `samples` samples.
 fn world(kind: &str, samples: u64, of: impl Fn(u64) -> MetricPoint) -> World {
     let mut machine = instance(1);
     machine.instance_type = InstanceType::new(kind).expect("a type");
@@ -47,7 +47,7 @@ fn of_machine(machine: Instance, samples: u64, of: impl Fn(u64) -> MetricPoint) 
     world
 }
 
-/// What is found about its size, and its type instead.
+/// The finding about the size of the machine, and its evidence with the recommended type.
 fn size(world: &World) -> Option<(Finding, MetricSize)> {
     let finding = world.judge().findings.into_iter().next()?;
     let Evidence::MetricSize(size) = finding.evidence.clone() else {
@@ -93,7 +93,7 @@ fn a_machine_is_too_large_too_small_or_little_used_by_percentiles_of_its_samples
             sample(n, if n % 1000 < share { cpu } else { 8.0 }, Some(15.0))
         })
     };
-    // The mean is the same to a percent; what counts is how often.
+    // The mean is the same within a percent; the frequency decides.
     check(
         "4 of 1,000 samples",
         busy(4, 99.0),
@@ -125,7 +125,7 @@ fn the_type_instead_holds_cores_memory_and_bandwidth_and_memory_is_not_guessed()
         let got = got.and_then(|(_, instead)| instead);
         assert_eq!(got.as_deref(), expect, "{name}");
     };
-    // Of 16 cores and 64 GiB.
+    // In percent of 16 cores and 64 GiB.
     check(
         "10 % of both",
         "m5.4xlarge",
@@ -157,7 +157,7 @@ fn the_type_instead_holds_cores_memory_and_bandwidth_and_memory_is_not_guessed()
         |n| sample(n, 3.0, Some(15.0)),
         Some("t3.small"),
     );
-    // With headroom it uses more than 20 %, the baseline of t3.medium, all the time.
+    // With headroom the machine always uses more than 20 %, the baseline of t3.medium.
     check(
         "above the baseline",
         "t3.large",

@@ -1,6 +1,5 @@
-//! Stuck in Batch: one file a row of the table of ways to be stuck, each with its own
-//! evidence and start value. A job is judged by the rows of its status in order, and
-//! the first that speaks is heard.
+//! Stuck Batch jobs: one file for each way to be stuck, with its own evidence and default
+//! threshold. A job is evaluated by the rules of its status in order, and the first result counts.
 
 pub mod at_head;
 pub mod blocked;
@@ -28,7 +27,7 @@ use crate::rules::verdict::Verdict;
 
 type Row = fn(&Facts<'_>, &Job, &mut Questions) -> Option<Verdict>;
 
-/// Judges every job, container, worker, queue and environment.
+/// Evaluates every job, container, worker, queue and environment.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let batch = &facts.inventory.batch;
     let mut verdicts: Vec<Verdict> = batch
@@ -44,13 +43,13 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// The questions about one job.
+/// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     Questions::written(KIND, |q| judge_job(facts, job, q))
 }
 
-/// The questions about what has neither a job's nor a machine's id: queues, environments,
-/// containers and families of tasks on Fargate.
+/// Questions about ids that are neither jobs nor machines: queues, environments, containers and
+/// task families on Fargate.
 pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let mut checks = invalid_queue::explain(facts, id);
     checks.extend(orphan_container::explain(facts, id));
@@ -58,7 +57,7 @@ pub(crate) fn explain_named(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     checks
 }
 
-/// The questions about one worker of an environment.
+/// Questions about one worker of an environment.
 pub(crate) fn explain_worker(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     let mut q = Questions::of(KIND);
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
@@ -104,8 +103,7 @@ pub(crate) fn judge_job(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Opti
     );
     let mut rows = rows.iter();
     rows.find_map(|row| {
-        // Each row asks its own questions; what the one before it decided is not
-        // the end of them.
+        // Each rule asks its own questions; a decision of the previous rule does not end them.
         let mut own = q.anew();
         let verdict = row(facts, job, &mut own);
         q.also(own);

@@ -7,19 +7,19 @@ use ebb_telemetry::step::resource_usage::TaskState;
 use ebb_telemetry::units::Share;
 use serde::{Deserialize, Serialize};
 
-/// What binds a step.
+/// The resource that limits a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
-    /// Cores: more or faster ones would end it sooner.
+    /// CPU cores: more or faster cores would shorten the step.
     Compute,
-    /// Memory capacity: it fills what it was given, or was killed for want of it.
+    /// Memory capacity: the step fills its memory, or was killed because it ran out of memory.
     Memory,
-    /// Disks: the bandwidth that its machine sustains to them, or waiting for them.
+    /// Disks: the sustained disk bandwidth of its machine, or time spent waiting for disks.
     Disk,
-    /// It waits for the network, a network file system included.
+    /// The step waits for the network, including network file systems.
     Network,
-    /// It waits: for a lock, a peer or a timer, or for what cannot be seen.
+    /// The step waits for a lock, a peer, a timer, or something that the probe cannot see.
     Waiting,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Binding {
     }
 }
 
-/// Something that a step asks for.
+/// A resource that a step requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
@@ -45,31 +45,30 @@ pub enum Asked {
     Memory,
 }
 
-/// Where a step's time goes, and how much of its request it uses.
+/// How a step spends its time, and how much of its request it uses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Boundness {
-    /// What binds it; `None` when unknown.
+    /// The limiting resource; `None` when unknown.
     pub by: Option<Binding>,
     /// Share of the time in which at least one core was busy; `None` when unknown.
     pub computing: Option<Share>,
-    /// Share of the time in which none was.
+    /// Share of the time in which no core was busy; `None` when unknown.
     pub waiting: Option<Share>,
-    /// Share of the time in which it waited for disks, or that its bytes take at the
-    /// least at the bandwidth that its machine sustains to EBS, whichever is more;
-    /// `None` when neither is known.
+    /// Share of the time that the step waited for disks, or that its bytes take at the sustained
+    /// EBS bandwidth of its machine. The larger of the two; `None` when neither is known.
     pub disk: Option<Share>,
-    /// Share of the time in which it waited for the network; `None` where what it does
-    /// cannot be seen.
+    /// Share of the time that the step waited for the network; `None` when the probe does not see
+    /// task states.
     #[serde(default)]
     pub network: Option<Share>,
-    /// Share of the samples in which it did this and nothing before it in their order;
-    /// empty where what it does cannot be seen.
+    /// Share of the samples by state. Each sample counts only for the first state that applies, in
+    /// the order of [`TaskState`]. Empty when the probe does not see task states.
     #[serde(default)]
     pub doing: BTreeMap<TaskState, Share>,
-    /// Share of the cores asked for that it kept busy at the most.
+    /// The peak of busy cores as a share of the requested cores; `None` when unknown.
     pub cores_used: Option<Share>,
-    /// Share of the memory asked for that it held at the most.
+    /// The peak memory as a share of the requested memory; `None` when unknown.
     pub memory_used: Option<Share>,
-    /// What it uses no more of than the policy calls far less than asked for.
+    /// Resources of which the step uses so little that the policy calls them underused.
     pub underused: Vec<Asked>,
 }

@@ -15,87 +15,85 @@ use crate::confidence::Level;
 use crate::inventory::instance::Market;
 use crate::inventory::spot_market::{SpotScore, SpotWish};
 
-/// Pipelines, and as many environments, that a report tells of: those that machines
-/// were busy with longest.
+/// Maximum number of pipelines in a report, and of environments. Those with the most machine time
+/// are kept.
 pub const MAX_GROUPS: usize = 50;
 
-/// What is advised for the steps of one pipeline or compute environment together.
+/// Advice for the steps of one pipeline or compute environment together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupAdvice {
-    /// Its name.
+    /// The name of the pipeline or environment.
     pub name: String,
-    /// Where it runs.
+    /// The region.
     pub region: Region,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// Simulated as soon as one of its runs is.
+    /// Simulated if at least one task is simulated.
     pub origin: Origin,
-    /// When the first run that is told of began.
+    /// When the first of the tasks began.
     pub from: Timestamp,
-    /// When the last was seen.
+    /// When the last of the tasks was observed.
     pub to: Timestamp,
-    /// Runs that are told of, the newest, at most 300.
+    /// Number of tasks that the advice is based on: the newest, at most 300.
     pub runs: u32,
-    /// Its steps, those that ran longest first.
+    /// The steps, the longest total run time first.
     pub steps: Vec<Member>,
-    /// What an environment may start now, as it is set; empty for a pipeline, or where
-    /// that is not told.
+    /// Instance types that the environment may start now; empty for a pipeline, or when unknown.
     pub allowed: Vec<String>,
-    /// How an environment chooses among them now; `None` for a pipeline, or where that is
-    /// not told.
+    /// The current allocation strategy of the environment; `None` for a pipeline, or when unknown.
     pub allocation: Option<String>,
-    /// What its runs had, for as long as they had it.
+    /// The machines that the tasks ran on, for as long as they used them.
     pub now: Option<Fleet>,
-    /// On the same type, with what its steps should ask for: what packing alone saves.
+    /// The same instance type with the recommended requests: the saving of better packing alone.
     pub resized: Option<Fleet>,
-    /// On demand, the cheapest first, each of another family.
+    /// On-demand offers, the cheapest first, each of a different instance family.
     pub offers: Vec<Fleet>,
-    /// On spot, where its machines are spot now or where that is cheaper than the best on
-    /// demand: none, or at least three types, to be used together.
+    /// Spot offers, present if the group runs on spot now or if spot is cheaper than the best
+    /// on-demand offer. Either empty, or at least three types that are to be used together.
     pub spot: Vec<Fleet>,
-    /// What AWS says of the chance to get the most of them at one time, or so many of most
-    /// of these types; `None` where it was not asked or refused.
+    /// The AWS spot placement score for the largest number of machines at once, or for a wish that
+    /// shares most of these types. `None` if AWS was not asked or refused.
     #[serde(default)]
     pub spot_score: Option<SpotScore>,
-    /// What the best offer saves a month, of such windows of a day at least; `None` where
-    /// that is not known.
+    /// The saving in a month with the best offer, from a window of at least one day; `None` when
+    /// unknown.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
-    /// What was seen by what a replay of the very same gives, in parts per million: how
-    /// far the replay is to be trusted, and what offers are multiplied by.
+    /// Observed cost divided by the cost of a replay of the same tasks, in parts per million. The
+    /// ratio shows how accurate the replay is. The offers are multiplied by it.
     pub seen_by_replayed_ppm: Option<u32>,
-    /// Of when the list prices of its region are; `None` where that is not known.
+    /// The date of the list prices of the region; `None` when unknown.
     #[serde(default)]
     pub list_as_of: Option<Timestamp>,
-    /// How far it is to be trusted.
+    /// The confidence in this advice.
     pub confidence: Level,
-    /// What was taken for granted.
+    /// The assumptions of this advice.
     pub assumed: Vec<String>,
-    /// Why less is told than could be.
+    /// Why the advice is incomplete; `None` when it is complete.
     pub refused: Option<String>,
 }
 
 impl GroupAdvice {
-    /// The spot machines that are offered, as AWS may be asked about them; `None` where
-    /// none are.
+    /// The offered spot machines as a request for a spot placement score; `None` when no spot
+    /// machines are offered.
     pub fn spot_wish(&self) -> Option<SpotWish> {
         let types = self.spot.iter().map(|fleet| fleet.instance_type.clone());
         let machines = self.spot.iter().map(|fleet| fleet.machines).max()?;
         SpotWish::of(&self.region, types, machines)
     }
 
-    /// Whether most of its machine time is on spot now.
+    /// Whether most of the machine time is on spot now.
     pub fn is_on_spot(&self) -> bool {
         let now = self.now.as_ref();
         now.is_some_and(|now| now.market == Market::Spot)
     }
 
-    /// What to use: spot types together where its machines are spot now or where they are
-    /// cheaper, else the best on demand and what stands in for it. A group on spot stays
-    /// there, so that it may have none.
+    /// The recommended machines: spot types together if the group is on spot now or spot is
+    /// cheaper; otherwise the on-demand offers, the best first. A group on spot stays on spot, so
+    /// the result may be empty.
     pub fn offered(&self) -> &[Fleet] {
         match self.is_on_spot() || !self.spot.is_empty() {
             true => &self.spot,
@@ -107,50 +105,50 @@ impl GroupAdvice {
 /// A step of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Its name.
+    /// The name of the step.
     pub step: String,
-    /// Its runs in the group.
+    /// Number of its tasks in the group.
     pub runs: u32,
-    /// How long they took together.
+    /// Total run time of these tasks.
     pub wall: Duration,
-    /// Runs that are still needed before its chance of an OOM kill can be told.
+    /// Tasks still missing for an estimate of the chance of an OOM kill.
     pub samples_needed: u32,
-    /// What it asks for.
+    /// The present request.
     pub asks: SizedRequest,
-    /// What it should ask for.
+    /// The recommended request.
     pub should_ask: SizedRequest,
 }
 
-/// Machines of one type, and what they hold.
+/// Machines of one type and the tasks that they hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fleet {
-    /// The type.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// What it runs programs for; `None` in advice of before this was told.
+    /// The CPU architecture; `None` in advice of earlier releases.
     #[serde(default)]
     pub architecture: Option<Architecture>,
-    /// How it is bought.
+    /// The purchase option.
     pub market: Market,
-    /// What an hour of one costs.
+    /// The price of one machine per hour.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
-    /// The time of all machines together.
+    /// The total time of all machines.
     pub machine_time: Duration,
-    /// The most of them at one time.
+    /// The largest number of machines at the same time.
     pub machines: u32,
-    /// What they cost in the window.
+    /// The cost of the machines in the window.
     pub usd: Usd,
-    /// What the lengths of runs rest on; `None` for what was seen.
+    /// The basis of the expected task durations; `None` for the observed fleet.
     pub basis: Option<Basis>,
-    /// How many runs of which steps the fullest machine held.
+    /// Number of tasks by step on the fullest machine.
     pub together: Vec<Together>,
 }
 
-/// Runs that share a machine.
+/// Tasks of one step that share a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Together {
-    /// Of which step.
+    /// The name of the step.
     pub step: String,
-    /// How many.
+    /// The number of tasks.
     pub runs: u32,
 }

@@ -10,72 +10,73 @@ use serde::{Deserialize, Serialize};
 use crate::cost::PriceBasis;
 use crate::inventory::instance::Market;
 
-/// Nodes that a report advises on, the dearest.
+/// Maximum number of nodes with advice in a report; the most expensive are kept.
 pub const MAX_NODES: usize = 1_000;
 
-/// What is advised for one node.
+/// Advice for one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAdvice {
-    /// Its id.
+    /// The node id.
     pub node: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// What it is.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// How it is bought.
+    /// The purchase option.
     pub market: Market,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// Whether what is told of it was measured or made by a generator.
+    /// Whether the data was measured or made by a generator.
     pub origin: Origin,
-    /// Hours in which its probe saw it.
+    /// Hours in which its probe observed the node.
     pub hours_seen: u32,
-    /// The most that it used at one time.
+    /// The peak of use at any one time.
     pub used: Used,
-    /// The same with headroom: what another type must have.
+    /// The peak of use with headroom: what another instance type must have.
     pub needs: Used,
-    /// What an hour of it costs; `None` where no price is known.
+    /// The price per hour; `None` when no price is known.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
-    /// Where that price comes from.
+    /// The source of that price.
     pub basis: Option<PriceBasis>,
-    /// Its list price, beside what is paid.
+    /// The list price, in addition to the effective price; `None` when unknown.
     #[serde(rename = "list_per_hour_usd", alias = "list_per_hour")]
     pub list_per_hour: Option<UsdPerHour>,
-    /// Of when the list prices of its region are; `None` where that is not known.
+    /// The date of the list prices of the region; `None` when unknown.
     #[serde(default)]
     pub list_as_of: Option<Timestamp>,
-    /// On demand at home, the cheapest first, each of another family.
+    /// On-demand offers in the same region, the cheapest first, each of a different instance
+    /// family.
     pub offers: Vec<NodeOffer>,
-    /// What the best offer saves a month.
+    /// The saving in a month with the best offer; `None` when unknown.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
-    /// What was taken for granted.
+    /// The assumptions of this advice.
     pub assumed: Vec<String>,
-    /// Why nothing more is told.
+    /// Why there is no further advice; `None` when the advice is complete.
     pub refused: Option<String>,
 }
 
-/// What a machine is used for at one time; `None` where that is not known.
+/// The peak use of a machine; `None` when unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Used {
-    /// Cores, of the machine that it is.
+    /// Cores of the present machine.
     pub cores: Option<MilliCores>,
     /// Memory.
     pub memory: Option<Bytes>,
 }
 
-/// A type that a node could be.
+/// An instance type that the node could have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeOffer {
-    /// The type.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// Its list price on demand.
+    /// The on-demand list price.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
-    /// What an hour costs less than now; `None` where what is paid now is not known.
+    /// The saving per hour; `None` when the effective price is unknown.
     #[serde(rename = "saves_an_hour_usd", alias = "saves_an_hour")]
     pub saves_an_hour: Option<UsdPerHour>,
 }

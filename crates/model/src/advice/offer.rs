@@ -1,5 +1,5 @@
-//! An offer as it is told: what a run would take and cost there, why it is named, what
-//! was taken for granted and how far it is to be trusted.
+//! Offers of instance types for a step: the expected time and cost of a task, the reasons, the
+//! assumptions and the confidence.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,49 +16,50 @@ use crate::cost::PriceBasis;
 use crate::inventory::instance::Market;
 use crate::inventory::spot_market::SpotScore;
 
-/// What an expected time rests on.
+/// The basis of an expected task duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// The step was seen on that very family.
+    /// The step was observed on the same instance family.
     Observed,
-    /// Other steps were seen on both families.
+    /// Other steps were observed on both families.
     Learned,
-    /// Published facts only.
+    /// Published data only.
     Published,
 }
 
-/// What holds a run up most there.
+/// The resource that limits a task on the offered type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeldUpBy {
-    /// Cores, or what it waits for.
+    /// Cores, or waiting.
     Work,
-    /// The disk's sustained bandwidth.
+    /// The sustained bandwidth of the disk.
     Disk,
-    /// The network's sustained bandwidth.
+    /// The sustained bandwidth of the network.
     Network,
 }
 
-/// Why an offer is named.
+/// Why an offer is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// A run costs less.
+    /// A task costs less.
     Cheaper,
-    /// A run ends sooner.
+    /// A task ends sooner.
     Faster,
-    /// A run takes longer, and still costs no more.
+    /// A task takes longer, and does not cost more.
     Slower,
-    /// More runs share a machine.
+    /// More tasks share a machine.
     SharesMachine,
-    /// It is of another architecture, for which its programs are known to exist.
+    /// The type has another CPU architecture, and the programs of the step exist for that
+    /// architecture.
     OtherArchitecture,
-    /// It may be taken away, and costs less in expectation all the same.
+    /// The capacity can be interrupted; the expected cost is lower nevertheless.
     Spot,
-    /// It is in another region, and moving the data is paid for by the difference.
+    /// The type is in another region; the saving exceeds the cost of the data transfer.
     OtherRegion,
-    /// It would leave a commitment unused that pays for the step now.
+    /// The offer would leave a commitment unused that pays for the step now.
     LeavesCommitment,
 }
 
@@ -77,28 +78,29 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What was taken for granted.
+/// An assumption that an offer rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Assumed {
-    /// The price is the list price.
+    /// The account pays the list price.
     ListPrice,
-    /// As many runs share a machine as were seen at once.
+    /// As many tasks share a machine as were observed at once.
     RunsAtOnce,
-    /// Cores are as fast as their maker publishes.
+    /// Cores are as fast as their vendor publishes.
     PublishedSpeed,
-    /// A GPU that the step was seen beside is one that it needs.
+    /// The step needs a GPU, because its machine had one.
     GpuNeeded,
-    /// An interruption begins a run anew: no checkpoint is declared, and what a probe sees
-    /// of writes does not show one.
+    /// A task restarts from the beginning after an interruption. No checkpoint is declared, and the
+    /// probe cannot detect checkpoints from writes.
     RestartsFromBegin,
-    /// A run goes on from its last checkpoint, as often as its tag says.
+    /// A task continues from its last checkpoint; a tag declares the interval of the checkpoints.
     GoesOnFromCheckpoint,
-    /// Interruptions come as often as the advisor's band or the account's own past say.
+    /// Interruptions stay as frequent as in the band of the Spot Instance Advisor or in the history
+    /// of the account.
     InterruptionsAsBefore,
-    /// All bytes moved pay the dearer direction's price.
+    /// All transferred bytes are charged at the price of the more expensive direction.
     TransferAtDearerPrice,
-    /// What the type sustains to disks is not known, and does not hold the step up.
+    /// The disk bandwidth of the type is unknown, and does not limit the step.
     DiskNoBound,
 }
 
@@ -120,83 +122,83 @@ impl fmt::Display for Assumed {
     }
 }
 
-/// What is to be known of an offer that may be taken away.
+/// The interruption risk of a spot offer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SpotRisk {
-    /// The chance that a run is interrupted.
+    /// The chance that a task is interrupted.
     pub interrupted: Share,
-    /// What is expected to be done again, in dollars a run; it is in the run's cost.
+    /// The expected cost of repeated work per task. The cost of the task includes it.
     pub redo_usd_a_run: Usd,
-    /// The length of run from which the same type costs less on demand; `None` where
-    /// that is never, or it goes on from checkpoints.
+    /// Spot costs more than on demand for tasks of at least this length. `None` if spot is always
+    /// cheaper, or if the task continues from checkpoints.
     pub break_even: Option<Duration>,
 }
 
-/// A machine type to run on.
+/// An instance type to run on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Offered {
-    /// The type.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// What it runs programs for; `None` in advice of before this was told.
+    /// The CPU architecture; `None` in advice of earlier releases.
     #[serde(default)]
     pub architecture: Option<Architecture>,
-    /// Its vCPUs; `None` in advice of before this was told.
+    /// The number of vCPUs; `None` in advice of earlier releases.
     #[serde(default)]
     pub vcpus: Option<u32>,
-    /// Its memory; `None` in advice of before this was told.
+    /// The memory; `None` in advice of earlier releases.
     #[serde(default)]
     pub memory: Option<Bytes>,
-    /// Where.
+    /// The region.
     pub region: Region,
-    /// Its price: the list price on demand, or the spot price.
+    /// The on-demand list price, or the spot price.
     pub per_hour: UsdPerHour,
-    /// How long a run is expected to take.
+    /// The expected duration of a task.
     pub wall: Duration,
-    /// What a run is expected to cost: its part of the machine, interruptions, moved
-    /// data and what stays paid for counted.
+    /// The expected cost of a task: its share of the machine, interruptions, data transfer, and
+    /// commitments that stay paid for.
     pub usd_a_run: Usd,
-    /// Runs that share the machine.
+    /// Number of tasks that share the machine.
     pub runs_a_machine: u32,
-    /// What holds it up most.
+    /// The resource that limits the task.
     pub held_up_by: HeldUpBy,
-    /// What the time rests on.
+    /// The basis of the expected duration.
     pub basis: Basis,
-    /// How it is bought.
+    /// The purchase option.
     #[serde(default = "on_demand")]
     pub market: Market,
-    /// What a run costs less than where it runs now, less than nothing where more;
-    /// `None` where that is not known.
+    /// The saving per task compared with the present machine; negative if a task costs more. `None`
+    /// when unknown.
     #[serde(default)]
     pub saves_a_run: Option<Usd>,
-    /// Of the cost, moving the data.
+    /// The part of the cost that is data transfer.
     #[serde(default)]
     pub moving_usd_a_run: Usd,
-    /// For spot, the risk of it.
+    /// The interruption risk; `None` if the offer is not spot.
     #[serde(default)]
     pub spot: Option<SpotRisk>,
-    /// Why it is named.
+    /// Why the offer is made.
     #[serde(default)]
     pub reasons: Vec<Reason>,
-    /// What was taken for granted.
+    /// The assumptions of the offer.
     #[serde(default)]
     pub assumed: Vec<Assumed>,
-    /// How far it is to be trusted.
+    /// The confidence in the offer.
     #[serde(default = "low")]
     pub confidence: Level,
-    /// Runs that the time rests on.
+    /// Number of tasks that the expected duration is based on.
     #[serde(default)]
     pub samples: u32,
-    /// Of what it runs on now, where the price comes from; `None` for an offer.
+    /// The source of the price of the present machine; `None` for an offer.
     #[serde(default)]
     pub paid: Option<PaidPrice>,
 }
 
-/// Where the price of what runs now comes from.
+/// The source of the price of the present machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PaidPrice {
-    /// What it rests on.
+    /// The source.
     pub basis: PriceBasis,
-    /// The list price, beside what is paid; `None` when there is none.
+    /// The list price, in addition to the effective price; `None` when unknown.
     pub list_per_hour: Option<UsdPerHour>,
 }
 
@@ -211,36 +213,37 @@ fn low() -> Level {
 /// Where a step should run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Offers {
-    /// On demand in its own region, the cheapest run first, each of another family.
+    /// On-demand offers in the region of the step, the cheapest task first, each of a different
+    /// instance family.
     pub best: Vec<Offered>,
-    /// What it runs on now, by the same reckoning; `None` where that is not known.
+    /// The present machine, evaluated in the same way; `None` when unknown.
     #[serde(default)]
     pub now: Option<Offered>,
-    /// On the spot market of its own region, where the step runs on spot now or where that
-    /// is cheaper than the best on demand: none, or at least three types, to be used
-    /// together.
+    /// Spot offers in the region of the step. Present if the step runs on spot now, or if spot is
+    /// cheaper than the best on-demand offer. Either empty, or at least three types that are to be
+    /// used together.
     #[serde(default)]
     pub spot: Vec<Offered>,
-    /// How many of those machines it takes at once, in powers of two; none where it is not
-    /// offered spot.
+    /// Number of these machines needed at once, rounded up to a power of two; 0 without a spot
+    /// offer.
     #[serde(default)]
     pub spot_machines: u32,
-    /// What AWS says of the chance to get so many of these types, or most of them; `None`
-    /// where it was not asked or refused.
+    /// The AWS spot placement score for these types, or for a wish that shares most of them; `None`
+    /// if AWS was not asked or refused.
     #[serde(default)]
     pub spot_score: Option<SpotScore>,
-    /// In other regions, where that is cheaper than the best at home.
+    /// Offers in other regions that are cheaper than the best offer in the region of the step.
     #[serde(default)]
     pub elsewhere: Vec<Offered>,
-    /// A type that the step was never seen on and that would pay for a trial of a few
-    /// runs within a month.
+    /// A type on which the step was never observed. A trial of a few tasks on it would pay for
+    /// itself within a month.
     #[serde(default)]
     pub try_next: Option<Offered>,
-    /// What keeps Arm from being offered: executables that were not seen there, and
-    /// the image. Empty where Arm is offered or nothing is known of the step.
+    /// Obstacles to an Arm offer: executables that were not observed on Arm, and the image. Empty
+    /// if Arm is offered or nothing is known about the step.
     #[serde(default)]
     pub in_the_way_of_arm: Vec<String>,
-    /// How many offers were left out, by the code of the reason.
+    /// Number of offers that were left out, by the code of the reason.
     pub left_out: BTreeMap<String, u32>,
 }
 
@@ -251,9 +254,9 @@ impl Offers {
         now.is_some_and(|now| now.market == Market::Spot)
     }
 
-    /// What to use: spot types together where the step runs on spot now or where they are
-    /// cheaper, else the best on demand and what stands in for it. A step on spot stays
-    /// there, so that it may have none.
+    /// The recommended machines: spot types together if the step is on spot now or spot is cheaper;
+    /// otherwise the on-demand offers, the best first. A step on spot stays on spot, so the result
+    /// may be empty.
     pub fn offered(&self) -> &[Offered] {
         match self.is_on_spot() || !self.spot.is_empty() {
             true => &self.spot,

@@ -5,17 +5,17 @@ use ebb_telemetry::money::UsdPerHour;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A machine type to run on, at its list price.
+/// An instance type to run on, at its list price.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Placement {
-    /// The type.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// Where.
+    /// The region.
     pub region: Region,
-    /// Its list price on demand.
+    /// The on-demand list price.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: UsdPerHour,
-    /// Of when that is; `None` where it is not known.
+    /// The date of the price; `None` when unknown.
     #[serde(default)]
     pub price_as_of: Option<Timestamp>,
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A tool that takes its memory from its request.
+/// A tool that derives its memory use from the request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SelfSizing {
-    /// What people call it.
+    /// The common name of the tool.
     pub tool: String,
-    /// The option by which it is told.
+    /// The option that sets the memory of the tool.
     pub option: String,
 }

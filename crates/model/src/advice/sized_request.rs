@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::confidence::Level;
 
-/// Cores and memory to ask for; `None` leaves the request as it is.
+/// Requested cores and memory; `None` leaves the present request unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct SizedRequest {
     /// Cores.
@@ -27,40 +27,39 @@ impl From<Requested> for SizedRequest {
     }
 }
 
-/// What is known of how a memory size may fail.
+/// The risk of a memory size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Risk {
-    /// The chance that a task needs more than the size, in parts per million; `None` with
-    /// fewer than 20 tasks, and where [`Risk::oom_between`] is wider than the chance.
+    /// The chance that a task needs more than the size, in parts per million. `None` with fewer
+    /// than 20 tasks, and where the range [`Risk::oom_between`] is wider than the chance.
     pub oom_ppm: Option<u32>,
-    /// What to ask for after the size was too little, one after the other.
+    /// The memory to request after an OOM kill, one entry for each further attempt.
     pub attempts: Vec<Bytes>,
-    /// Tasks missing to the number that [`SizingPolicy::confident_samples`] asks for.
+    /// Tasks missing to the number that [`SizingPolicy::confident_samples`] requires.
     pub samples_needed: u32,
-    /// Bounds of that chance at 90 %, for a task of a new run; `None` where no peak is
-    /// known.
+    /// The 90 % bounds of that chance for a task of a new run; `None` when no peak is known.
     #[serde(default)]
     pub oom_between: Option<ChanceRange>,
-    /// What both rest on; `None` where no peak is known.
+    /// The basis of both; `None` when no peak is known.
     #[serde(default)]
     pub basis: Option<EstimateBasis>,
 }
 
-/// What to ask for up to an input's size.
+/// The memory to request for inputs up to a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SizedInput {
-    /// Inputs of at most so many bytes.
+    /// The largest input in bytes.
     pub input: Bytes,
-    /// The memory to ask for.
+    /// The memory to request.
     pub memory: Bytes,
 }
 
 /// Bounds of a chance, in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChanceRange {
-    /// The least.
+    /// The lower bound.
     pub from_ppm: u32,
-    /// The most.
+    /// The upper bound.
     pub to_ppm: u32,
 }
 
@@ -72,21 +71,21 @@ impl ChanceRange {
     }
 }
 
-/// What an estimate rests on.
+/// The observations that an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct EstimateBasis {
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: u32,
-    /// Different samples among them; tasks whose sample is unknown count as one each.
+    /// Number of different samples; a task whose sample is unknown counts as one sample.
     pub samples: u32,
-    /// Different pipeline runs among them, or days where no run is known.
+    /// Number of different pipeline runs, or of days where no run is known.
     pub runs: u32,
-    /// Independent tasks that would tell as much, in thousandths.
+    /// Number of independent tasks with the same information, in thousandths.
     pub effective_tasks_millis: u32,
 }
 
 impl EstimateBasis {
-    /// How far an estimate that rests on it is to be trusted.
+    /// The confidence in an estimate with this basis.
     pub fn confidence(&self) -> Level {
         let effective = self.effective_tasks();
         if self.tasks >= 20 && self.runs >= 3 && effective >= 10.0 {
@@ -98,7 +97,7 @@ impl EstimateBasis {
         }
     }
 
-    /// Independent tasks that would tell as much.
+    /// Number of independent tasks with the same information.
     pub fn effective_tasks(&self) -> f64 {
         f64::from(self.effective_tasks_millis) / 1e3
     }

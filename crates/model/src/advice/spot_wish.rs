@@ -1,4 +1,4 @@
-//! What AWS says of the chance to get the spot machines that are offered.
+//! AWS spot placement scores for the offered spot machines.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +8,28 @@ use crate::advice::offer::Offers;
 use crate::confidence::Level;
 use crate::inventory::spot_market::{Markets, SpotScore, SpotWish};
 
-/// Spot types that are used together at the least: with fewer, capacity is scarce when
-/// it is wanted.
+/// Minimum number of spot types that are used together. With fewer types, capacity is often not
+/// available.
 ///
 /// Source: "Spot placement score", which is low for fewer than three types.
 pub const SPOT_TYPES: usize = 3;
 
-/// More are never asked for at once: what an account is scored for is bound by what it used
-/// lately, and by its quota.
+/// Maximum number of machines in a request for a score. AWS limits the target capacity of an
+/// account by its recent use and its quota.
 ///
 /// Source: EC2 user guide, "Spot placement score", "Target capacity limit".
 const MOST_MACHINES: u32 = 1_024;
 
 impl Offers {
-    /// The spot machines that are offered, as AWS may be asked about them; `None` where
-    /// none are.
+    /// The offered spot machines as a request for a spot placement score; `None` when no spot
+    /// machines are offered.
     pub fn spot_wish(&self) -> Option<SpotWish> {
         let types = self.spot.iter().map(|one| one.instance_type.clone());
         SpotWish::of(&self.spot.first()?.region, types, self.spot_machines)
     }
 
-    /// Says what AWS said of them; where that is low, no offer of them is to be trusted.
+    /// Sets the number of machines and their placement score. A low score sets the confidence of
+    /// the spot offers to low.
     pub fn scored(&mut self, markets: &Markets, at_once: u32) {
         let Some(a_machine) = self.spot.iter().map(|one| one.runs_a_machine.max(1)).min() else {
             return;
@@ -43,15 +44,15 @@ impl Offers {
     }
 }
 
-/// The number of machines that is asked about.
+/// The number of machines in the request: a power of two.
 fn scored_as(machines: u32) -> u32 {
     machines.clamp(1, MOST_MACHINES).next_power_of_two()
 }
 
 impl SpotWish {
-    /// So many machines at once of these types, as AWS may be asked about them; `None` for
-    /// fewer types than make a score worth anything. The number becomes a power of two, so
-    /// that it is the same question from day to day: AWS bounds how many new ones are asked.
+    /// A request for so many machines of these types at once; `None` for fewer than [`SPOT_TYPES`]
+    /// types. The number is rounded up to a power of two, so that the request stays the same from
+    /// day to day. AWS limits the number of new requests.
     pub fn of(
         region: &Region,
         types: impl Iterator<Item = InstanceType>,
@@ -65,8 +66,8 @@ impl SpotWish {
         })
     }
 
-    /// What AWS said of it, or of most of its types; `None` where it was not asked or
-    /// refused.
+    /// The newest AWS score for these types, or else for most of them; `None` if AWS was not asked
+    /// or refused.
     pub fn told(&self, markets: &Markets) -> Option<SpotScore> {
         let told = markets.scores.iter();
         let told = told.filter(|told| told.wish.answers(self));
@@ -74,9 +75,9 @@ impl SpotWish {
             .cloned()
     }
 
-    /// Whether its answer tells of another too: as many machines there, of types of which
-    /// enough are the same. Spot prices change which types come out cheapest, and each new
-    /// set of them would be another question.
+    /// Whether a score for this wish is valid for another one: same region and number of machines,
+    /// and at least [`SPOT_TYPES`] types in common. Spot prices change which types are cheapest,
+    /// and each new set of types would need another request.
     pub fn answers(&self, other: &Self) -> bool {
         let same = self.types.intersection(&other.types).count();
         self.region == other.region && self.machines == other.machines && same >= SPOT_TYPES
@@ -149,7 +150,7 @@ mod tests {
                 scores,
                 ..Markets::default()
             };
-            // Eleven runs, two a machine: six machines, and eight of them are asked about.
+            // Eleven tasks, two on each machine: six machines, rounded up to eight.
             offers.scored(&markets, 11);
             assert_eq!(offers.spot_machines, 8);
             assert_eq!(offers.spot_score.map(|told| told.score), expect);
@@ -158,7 +159,7 @@ mod tests {
         check(Vec::new(), None, Level::High);
         check(vec![told(&types, 8, 9)], Some(9), Level::High);
         check(vec![told(&types[..3], 8, 3)], Some(3), Level::Low);
-        // The very types come before most of them.
+        // An exact match of the types is preferred to a partial match.
         let both = vec![told(&types[..3], 8, 3), told(&types, 8, 9)];
         check(both, Some(9), Level::High);
         check(vec![told(&types[..2], 8, 3)], None, Level::High);

@@ -17,147 +17,147 @@ use crate::advice::sized_request::{Risk, SizedInput, SizedRequest};
 use crate::step_profile::failure::FailureCount;
 use crate::step_profile::tasks::PresentRequest;
 
-/// What is told of one step.
+/// Observations and advice for one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepAdvice {
-    /// Its job definition, job or script name.
+    /// The name of its job definition, job or script.
     pub step: String,
-    /// How that name relates to the one in the engine's own configuration.
+    /// How that name relates to the name in the configuration of the engine.
     #[serde(default)]
     pub name_form: NameForm,
-    /// Where it runs; `None` when unknown.
+    /// The region; `None` when unknown.
     pub region: Option<Region>,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// What kind of thing its newest run was.
+    /// The kind of its newest task.
     pub kind: StepKind,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// Simulated as soon as one of its runs is.
+    /// Simulated if at least one task is simulated.
     pub origin: Origin,
-    /// When its newest run was seen last.
+    /// When its newest task was last observed.
     pub last_seen: Timestamp,
-    /// Runs kept, of which at most [`crate::step_profile::MAX_RUNS`] are.
+    /// Number of recorded tasks, at most [`crate::step_profile::MAX_RUNS`].
     pub runs: u32,
-    /// Of those, runs that tell what it needs.
+    /// Number of these tasks that show the needs of the step.
     pub samples: u32,
-    /// Runs that ended badly.
+    /// Number of tasks that failed.
     pub failed: u32,
-    /// Of those, killed for want of memory.
+    /// Number of failed tasks that were OOM-killed.
     pub oom_kills: u32,
-    /// How long its runs that tell took on average; `None` where there is none.
+    /// Mean duration of the tasks that show the needs of the step; `None` without such tasks.
     pub mean_wall: Option<Duration>,
-    /// Cores that those kept busy on average, the long ones counting more; `None` where
-    /// the CPU time of one is unknown.
+    /// Mean number of busy cores of these tasks, weighted by duration; `None` if the CPU time of
+    /// one of them is unknown.
     #[serde(default)]
     pub mean_cores: Option<MilliCores>,
-    /// The most memory that one of them held; `None` where no peak is known.
+    /// The largest peak memory of these tasks; `None` when no peak is known.
     #[serde(default)]
     pub peak_memory: Option<Bytes>,
-    /// That peak is an upper bound: a sum over tasks or steps of a job, which need not have
-    /// held their memory at the same time.
+    /// Whether that peak is an upper bound: a sum over the tasks or steps of a job, which may have
+    /// held their memory at different times.
     #[serde(default)]
     pub peak_is_upper_bound: bool,
-    /// Tasks that one job runs in parallel (MPI ranks, `srun` tasks), at the most; 0 where
-    /// that is not known.
+    /// The largest number of tasks that one job runs in parallel (MPI ranks, `srun` tasks); 0 when
+    /// unknown.
     #[serde(default)]
     pub parallel_tasks: u32,
-    /// Machine types that it ran on, sorted.
+    /// Instance types that it ran on, sorted.
     pub machines: Vec<InstanceType>,
-    /// What it asks for, by the first attempts of its tasks.
+    /// The present request, from the first attempts of its tasks.
     pub asks: SizedRequest,
-    /// All that those asked for, and how many of them ended for want of memory.
+    /// All requests of first attempts, and how many of these attempts ran out of memory.
     #[serde(default)]
     pub present: PresentRequest,
-    /// What to ask for; more than now where it needs more.
+    /// The recommended request; larger than the present one if the step needs more.
     pub should_ask: SizedRequest,
-    /// How that memory may fail.
+    /// The risk of the recommended memory.
     pub risk: Risk,
-    /// How much longer tasks take with the cores that it should ask for, at the most, in
-    /// parts per million; `None` where those cores were all that it kept busy at once.
+    /// The largest slowdown of tasks with the recommended cores, in parts per million. `None` if no
+    /// task kept more cores busy at once.
     #[serde(default)]
     pub slowdown_ppm: Option<u32>,
-    /// How long its tasks are allowed to run, and should be; `None` where no limit is
-    /// known.
+    /// The present and the recommended time limit; `None` when no limit is known.
     #[serde(default)]
     pub time_limit: Option<TimeLimit>,
-    /// The tool of it that takes its memory from its request.
+    /// The tool of the step that derives its memory use from the request.
     #[serde(default)]
     pub self_sizing: Option<SelfSizing>,
-    /// How its attempts failed, the most time lost first.
+    /// Failed attempts by kind, the most lost time first.
     #[serde(default)]
     pub failures: Vec<FailureCount>,
-    /// What its tasks asked for and used in all; `None` where nobody counted.
+    /// Totals of the requests and the use of its tasks; `None` if they were not counted.
     #[serde(default)]
     pub usage: Option<StepTotals>,
-    /// Memory by the bytes that a run reads; empty where those explain nothing.
+    /// Memory by the number of bytes that a task reads; empty if the input size does not explain
+    /// the memory.
     #[serde(default)]
     pub by_input: Vec<SizedInput>,
-    /// What to ask for on Fargate, whose pairs of vCPU and memory are fixed; `None`
-    /// where its needs are unknown or nothing there is as large.
+    /// The recommended request on Fargate, which has fixed pairs of vCPU and memory. `None` if the
+    /// needs are unknown or exceed the largest size of Fargate.
     #[serde(default)]
     pub on_fargate: Option<SizedRequest>,
-    /// What binds it and where it is underused.
+    /// The resource that limits the step, and the resources that it underuses.
     pub bound: Boundness,
-    /// Where it would run; empty where that was not looked for.
+    /// Offers of instance types; empty if they were not computed.
     #[serde(default)]
     pub offers: Offers,
-    /// What the change saves a month; `None` where none is known.
+    /// The saving in a month with the recommendation; `None` when unknown.
     pub saving_a_month: Option<Usd>,
-    /// The finding about it.
+    /// The id of the finding about the step; `None` without a finding.
     pub finding: Option<String>,
 }
 
-/// How the recorded name of a step relates to the one in its engine's configuration.
+/// How the recorded name of a step relates to the name in the configuration of its engine.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum NameForm {
-    /// It is the same.
+    /// Both names are the same.
     #[default]
     Exact,
-    /// From the name of a job that Nextflow submitted to a grid scheduler: each `:` of the
-    /// process name is written as `_`.
+    /// The name of a job that Nextflow submitted to a grid scheduler. Each `:` of the process name
+    /// is replaced by `_`.
     NextflowJob,
 }
 
-/// How long tasks may run.
+/// The time limit of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TimeLimit {
-    /// What first attempts ask for.
+    /// The request of first attempts.
     pub asks: Duration,
-    /// What to ask for.
+    /// The recommended request.
     pub should_ask: Duration,
 }
 
-/// Sums over all attempts of a step's tasks. What a record does not hold is left out of
-/// both its sums.
+/// Sums over all attempts of the tasks of a step. If a record lacks a request or its use, neither
+/// sum includes the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct StepTotals {
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// Attempts.
+    /// Number of attempts.
     pub attempts: u64,
-    /// Attempts that failed.
+    /// Number of failed attempts.
     pub failed: u64,
-    /// How long the attempts ran.
+    /// Total run time of the attempts.
     pub wall_seconds: u64,
-    /// How long failed attempts ran.
+    /// Total run time of failed attempts.
     pub lost_seconds: u64,
-    /// Cores asked for, times how long.
+    /// Requested cores multiplied by run time.
     pub asked_core_seconds: u64,
-    /// CPU time of the attempts whose request for cores is known.
+    /// CPU time of the attempts whose requested cores are known.
     pub used_core_seconds: u64,
-    /// Memory asked for in GiB, times how long.
+    /// Requested memory in GiB multiplied by run time.
     pub asked_gib_seconds: u64,
-    /// Peak memory in GiB, times how long, of the attempts whose request is known.
+    /// Peak memory in GiB multiplied by run time, for attempts whose request is known.
     pub used_gib_seconds: u64,
 }
 
 impl StepTotals {
-    /// The sum of both.
+    /// Adds the sums of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let add = u64::saturating_add;

@@ -1,4 +1,4 @@
-//! What shows a finding, as typed values; one line of words each.
+//! The evidence of findings as typed values, each with one line of text.
 
 pub mod batch;
 pub mod causes;
@@ -20,106 +20,106 @@ use crate::finding::evidence::node::{MetricSize, Newer, OffHours, QuietGpu, Room
 use crate::finding::evidence::purchasing::Bought;
 use crate::finding::evidence::step::StepTrouble;
 
-/// What shows a finding.
+/// The evidence of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Evidence {
-    /// Nothing ran on a node.
+    /// A node without activity.
     IdleNode(IdleNode),
-    /// A job or worker gets nowhere.
+    /// A job or worker without progress.
     StuckJob(StuckJob),
-    /// A step uses a fraction of its request.
+    /// A step that uses a fraction of its request.
     Overprovisioned(Overprovisioned),
-    /// A node works for a few minutes of the day.
+    /// A node with a few active minutes a day.
     LowDuty(LowDuty),
-    /// A volume or address serves nothing, or is of an old type.
+    /// A volume, snapshot or address without use, or a volume of an old type.
     Unused(Unused),
-    /// Something is wrong with a step.
+    /// A failure or slowdown of a step.
     Step(StepTrouble),
-    /// A job waits for long.
+    /// A job that waits for a long time.
     Queued(Queued),
-    /// GPUs compute nothing.
+    /// GPUs without computation.
     Gpu(QuietGpu),
-    /// A node is used in the same hours of each week.
+    /// A node that is used in the same hours of each week.
     OffHours(OffHours),
-    /// Machines are bought dearer than they need be.
+    /// Machines with a more expensive purchase option than necessary.
     Bought(Bought),
-    /// A newer type does the same for less.
+    /// A newer instance type with the same capacity and a lower price.
     OldGeneration(Newer),
-    /// A node's work needs but a part of it.
+    /// A node whose work needs only a part of it.
     Roomy(Roomy),
-    /// A node's work needs more than there is of it.
+    /// A node whose work needs more than it has.
     Tight(Tight),
-    /// A node's size does not fit its metrics.
+    /// A node whose size does not fit its metrics.
     MetricSize(MetricSize),
 }
 
-/// A node works for a few minutes of the day.
+/// A node with a few active minutes a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowDuty {
-    /// The time watched.
+    /// The observed time.
     pub watched: Duration,
-    /// The part of it in which something worked.
+    /// The part of it with activity.
     pub active: Duration,
-    /// What 95 % of its hours never used more of than, of all cores; `None` when it is
-    /// of low duty by its minutes.
+    /// The 95th percentile of the hourly CPU peak, as a share of all cores. `None` if the finding
+    /// rests on active minutes.
     #[serde(default)]
     pub p95_cpu: Option<Share>,
 }
 
-/// What a volume or address is not used for.
+/// An unused or outdated volume, snapshot or address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what_kind")]
 pub enum Unused {
-    /// No machine has the volume.
+    /// No machine has attached the volume.
     Volume {
-        /// Its size and type.
+        /// Size and type.
         what: String,
     },
-    /// The volume's machine has been stopped for long.
+    /// The machine of the volume has been stopped for a long time.
     StoppedMachine {
-        /// Its size and type.
+        /// Size and type.
         what: String,
         /// The machine.
         machine: String,
     },
-    /// gp3 would do the same for less.
+    /// gp3 offers the same performance at a lower price.
     OldType {
-        /// Its size and type.
+        /// Size and type.
         what: String,
-        /// What gp3 has to give: IOPS.
+        /// The IOPS that gp3 must provide.
         iops: u64,
-        /// And throughput.
+        /// The throughput that gp3 must provide.
         mibps: u64,
     },
-    /// Nothing is left of what the snapshot was made of.
+    /// The source volume of the snapshot was deleted, and no image uses the snapshot.
     Snapshot {
-        /// Its size and tier.
+        /// Size and tier.
         what: String,
-        /// The volume that is gone; `None` for a copy, which has none.
+        /// The deleted volume; `None` for a copy, which has no source volume.
         volume: Option<String>,
     },
-    /// Nothing has the address.
+    /// The address is not associated.
     Address {
-        /// The address itself.
+        /// The address itself; `None` when unknown.
         public_ip: Option<String>,
     },
 }
 
-/// A step uses a fraction of its request.
+/// A step that uses a fraction of its request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overprovisioned {
-    /// What it asked for.
+    /// The request.
     pub requested: Requested,
-    /// The most cores it kept busy; `None` when unknown.
+    /// The peak of busy cores; `None` when unknown.
     pub peak_cores: Option<MilliCores>,
-    /// Cores busy on average over all its samples.
+    /// Mean number of busy cores over all tasks; `None` when unknown.
     pub mean_cores: Option<MilliCores>,
-    /// The most memory it held; `None` when unknown.
+    /// The peak memory; `None` when unknown.
     pub peak_memory: Option<PeakMemory>,
-    /// Steps observed.
+    /// Number of observed tasks.
     pub samples: u32,
-    /// How long all of them ran together.
+    /// Total run time of these tasks.
     pub observed_for: Duration,
 }
 
@@ -219,7 +219,7 @@ impl fmt::Display for Overprovisioned {
 }
 
 impl Overprovisioned {
-    /// The memory peak in bytes.
+    /// The peak memory in bytes.
     pub fn peak_bytes(&self) -> Option<Bytes> {
         self.peak_memory.map(|peak| peak.bytes)
     }

@@ -1,4 +1,4 @@
-//! How a finding ended, as far as the inventory tells.
+//! How a finding ended, as far as the inventory shows.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::inventory::Inventory;
 use crate::inventory::instance::InstanceState;
 
-/// What the inventory knows a billed resource as.
+/// The kind of a billed resource in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thing {
@@ -20,7 +20,7 @@ pub enum Thing {
     Address,
     /// A snapshot.
     Snapshot,
-    /// A job or step, which is billed by way of machines.
+    /// A job or step, which is billed through its machines.
     Other,
 }
 
@@ -46,13 +46,13 @@ impl Thing {
 pub enum Ending {
     /// The machine is stopped; its volumes are still billed.
     Stopped,
-    /// The inventory does not have it any more.
+    /// The inventory no longer contains it.
     Gone,
-    /// It is there and is now what the advice asked for.
+    /// It exists and was changed as recommended.
     Changed,
-    /// It is there and billed, and no waste any more.
+    /// It exists and is billed, but is no longer waste.
     StillThere,
-    /// The inventory does not tell.
+    /// The inventory does not show how it ended.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What is remembered of one finding.
+//! The stored history of one finding.
 
 use ebb_catalog::catalog::Catalogue;
 use ebb_telemetry::identity::{AccountId, InstanceType, NodeId};
@@ -15,27 +15,27 @@ use crate::finding_kind::FindingKind;
 use crate::inventory::Inventory;
 use crate::inventory::instance::Market;
 
-/// A finding grew when its price or saving passed what was told by this share, in
-/// percent: less is the noise of prices and windows.
+/// Growth of the price or saving, in percent, from which a finding counts as grown. Smaller changes
+/// are noise of prices and windows.
 const GROWTH_PERCENT: i64 = 10;
 
-/// What a finding costs, as it was told.
+/// The cost of a finding at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Price {
-    /// What was wasted an hour; `None` without a price.
+    /// The waste per hour; `None` without a price.
     pub per_hour: Option<Usd>,
-    /// What mending saves a month; `None` without a price.
+    /// The saving in a month; `None` without a price.
     pub saving_a_month: Option<Usd>,
-    /// The part of `saving_a_month` that the totals contained; `None` without a price, or
-    /// where an earlier release remembered it.
+    /// The part of `saving_a_month` that the totals contained; `None` without a price, or if an
+    /// earlier release stored the price.
     pub counted_a_month: Option<Usd>,
-    /// `per_hour` by the list; `None` without a list price.
+    /// `per_hour` at the list price; `None` without a list price.
     pub list_per_hour: Option<Usd>,
 }
 
 impl Price {
-    /// Of a finding.
+    /// The cost of a finding.
     pub fn of(finding: &Finding) -> Self {
         let cost = finding.cost.as_ref();
         Self {
@@ -46,8 +46,7 @@ impl Price {
         }
     }
 
-    /// True when the price or the saving is a tenth more, or known for the first
-    /// time.
+    /// True if the price or the saving grew by more than 10 %, or is known for the first time.
     pub fn grew_to(&self, now: &Self) -> bool {
         let grew = |before: Option<Usd>, now: Option<Usd>| match (before, now) {
             (None, Some(_)) => true,
@@ -61,81 +60,81 @@ impl Price {
     }
 }
 
-/// What is remembered of one finding.
+/// The stored history of one finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
-    /// What kind of waste.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// The resource's id.
+    /// The id of the resource.
     pub resource: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// Where it is.
+    /// The region.
     pub region: String,
-    /// In whose account; `None` where that is not known.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// The machine's type when it was last seen; `None` of what is no machine, or was
-    /// remembered by an earlier release.
+    /// The instance type at the last sighting; `None` if it is no machine, or if an earlier release
+    /// stored it.
     #[serde(default)]
     pub instance_type: Option<InstanceType>,
-    /// What is billed for it: its node, or itself.
+    /// The billed resource: its node, or the resource itself.
     pub billed: String,
-    /// What that is in the inventory.
+    /// The kind of the billed resource in the inventory.
     pub thing: Thing,
-    /// True where something starts it again, so that its end saves nothing for sure.
+    /// True if a controller may start it again, so that its end is no certain saving.
     pub is_controlled: bool,
     /// When a sweep first found it.
     pub first_seen: Timestamp,
-    /// Since when every sweep that looked has found it; `None` of one remembered by an
-    /// earlier release.
+    /// The first of the consecutive sweeps that found it, without those that could not evaluate it.
+    /// `None` if an earlier release stored it.
     #[serde(default)]
     pub since: Option<Timestamp>,
     /// When a sweep last found it.
     pub last_seen: Timestamp,
-    /// Its price when it was last seen.
+    /// Its price at the last sighting.
     pub price: Price,
-    /// Where that price came from.
+    /// The source of that price; `None` without a price.
     pub basis: Option<PriceBasis>,
-    /// Its price when it was last new or grown: slow growth is told in the end.
+    /// Its price when its stage last was another than ongoing. The comparison with this price shows
+    /// slow growth too.
     pub told: Price,
-    /// True while a decision keeps it quiet.
+    /// True while a decision suppresses it.
     pub set_aside: bool,
-    /// How it ended; `None` while it has not.
+    /// How it ended; `None` while it is not resolved.
     pub resolved: Option<Resolution>,
 }
 
 /// How a finding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// When a sweep first looked and did not find it.
+    /// The first sweep that evaluated the resource and did not find it.
     pub at: Timestamp,
-    /// How, as far as the inventory told.
+    /// How it ended, as far as the inventory showed.
     pub ending: Ending,
-    /// When it was paid for again without being found to be waste; `None` while it
-    /// is not.
+    /// When the resource was billed again without being waste; `None` if it was not.
     pub paid_again_at: Option<Timestamp>,
-    /// What the change of a machine's type saves a month; `None` where it was none, or a
-    /// price is not known.
+    /// The saving in a month from the change of a machine's type; `None` without a change, without
+    /// a saving, or when a price is unknown.
     #[serde(default)]
     pub change_saves: Option<Usd>,
 }
 
-/// That a machine is of another type than it was found with.
+/// A change of a machine's instance type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangedType {
-    /// What that saves a month; `None` where nothing, or a price is not known.
+    /// The saving in a month; `None` without a saving, or when a price is unknown.
     pub saves: Option<Usd>,
 }
 
 impl Resolution {
     pub(crate) fn new(kind: FindingKind, ending: Ending, now: Timestamp) -> Self {
         let ending = match ending {
-            // There and of an old type no more: it is what the advice asked for.
+            // The volume exists with a newer type, as recommended.
             Ending::StillThere if kind == FindingKind::OldVolumeType => Ending::Changed,
             ending => ending,
         };
@@ -188,7 +187,7 @@ impl Life {
         life
     }
 
-    /// Takes over what is known of it by now.
+    /// Updates the history from a finding of the present sweep.
     pub(crate) fn see(&mut self, finding: &Finding, inventory: &Inventory, now: Timestamp) {
         let resource = &finding.resource;
         let billed = resource.node.as_ref().unwrap_or(&resource.id);
@@ -204,8 +203,9 @@ impl Life {
         self.basis = finding.cost.as_ref().map(|cost| cost.basis);
     }
 
-    /// What became of a machine that another type was advised for, where it has one now: by
-    /// the list prices of both types, in the proportion of what was paid to the list price.
+    /// The change of the instance type, if the finding recommended one and the machine has another
+    /// type now. The saving is the difference of the list prices, scaled by the ratio of the
+    /// effective price to the list price.
     pub(crate) fn changed_type(
         &self,
         inventory: &Inventory,
@@ -230,7 +230,7 @@ impl Life {
         Some(ChangedType { saves: saves() })
     }
 
-    /// As a report names it once it is resolved; `None` while it is not.
+    /// The entry of a report for a resolved finding; `None` while it is not resolved.
     pub fn as_resolved(&self, id: &str, now: Timestamp) -> Option<Resolved> {
         let resolution = self.resolved.as_ref()?;
         Some(Resolved {
@@ -248,10 +248,10 @@ impl Life {
         })
     }
 
-    /// Only what the inventory shows to be paid no more has saved anything; what a
-    /// controller may have started again elsewhere is not known to, nor how much it was
-    /// where only an upper bound of its price is known. What another finding counts too is
-    /// saved once.
+    /// The saving of a resolved finding. `None` unless the inventory shows that the resource is no
+    /// longer paid. Also `None` if a controller may have started the resource again elsewhere, or
+    /// if only an upper bound of its price is known. A saving that other findings share counts
+    /// once.
     fn saved(&self, resolution: &Resolution, now: Timestamp) -> Option<Saved> {
         let a_month = match resolution.ending {
             Ending::Stopped | Ending::Gone if self.is_controlled => None,

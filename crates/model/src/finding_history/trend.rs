@@ -1,4 +1,4 @@
-//! What earlier reports summed up to.
+//! The sums of earlier reports.
 
 use ebb_telemetry::money::{Usd, UsdPerHour};
 use jiff::{SignedDuration, Timestamp};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Report;
 
-/// Days that the trend reaches back: two weeks, so that a week stands beside a week.
+/// Days that the trend covers: two weeks, so that one week can be compared with another.
 const DAYS: i64 = 14;
 
-/// One report's sums.
+/// The sums of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// When it judged.
+    /// When the report was evaluated.
     pub at: Timestamp,
-    /// Its findings, without those set aside.
+    /// Number of findings, without those set aside.
     pub findings: usize,
-    /// Of those, without a price and so not in the sums.
+    /// Number of these findings without a price; the sums do not contain them.
     pub without_price: usize,
-    /// What mending all of it would have saved a month.
+    /// The saving in a month if everything is fixed.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Usd,
-    /// What was wasted an hour.
+    /// The waste per hour.
     #[serde(rename = "waste_per_hour_usd", alias = "waste_per_hour")]
     pub waste_per_hour: UsdPerHour,
-    /// Instances that ran.
+    /// Number of running instances.
     pub running_instances: usize,
-    /// Of those, with a probe.
+    /// Number of running instances with a probe.
     pub with_probe: usize,
 }
 
@@ -36,8 +36,8 @@ pub struct Past {
 pub struct Trend(pub Vec<Past>);
 
 impl Trend {
-    /// Takes in a report that is newer than all before, in place of an earlier one
-    /// of the same hour.
+    /// Adds a report that is newer than all others. The report replaces an earlier one of the same
+    /// hour.
     pub fn take(&mut self, report: &Report) {
         let hour = |at: Timestamp| at.as_second().div_euclid(3600);
         let totals = &report.totals;

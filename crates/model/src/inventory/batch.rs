@@ -1,4 +1,4 @@
-//! AWS Batch and the ECS beneath it.
+//! AWS Batch and its ECS clusters.
 
 pub mod container_instances;
 pub mod job;
@@ -29,10 +29,10 @@ pub struct BatchFleet {
     pub jobs: BTreeMap<JobId, Job>,
     /// Container instances by ARN.
     pub container_instances: ContainerInstances,
-    /// ECS tasks by ARN, those of Batch jobs and what else runs in its clusters.
+    /// ECS tasks by ARN: those of Batch jobs, and other tasks in the clusters of Batch.
     #[serde(default)]
     pub tasks: BTreeMap<String, Task>,
-    /// What Container Insights tells of tasks on Fargate, where it is switched on.
+    /// Container Insights metrics of Fargate tasks, if Container Insights is enabled.
     #[serde(default)]
     pub insights: BTreeMap<TaskFamily, MetricSeries>,
 }
@@ -47,14 +47,14 @@ impl BatchFleet {
         self.insights.extend(other.insights);
     }
 
-    /// Whose its environments and queues are.
+    /// The accounts of the environments and queues.
     pub(crate) fn accounts(&mut self) -> impl Iterator<Item = &mut Option<AccountId>> {
         let queues = self.queues.iter_mut().map(|one| &mut one.account);
         let environments = self.environments.iter_mut().map(|one| &mut one.account);
         environments.chain(queues)
     }
 
-    /// The queue of a job; two accounts may each have one of its name.
+    /// The queue of a job. Two accounts may each have a queue of the same name.
     pub fn queue_of(&self, job: &Job) -> Option<&JobQueue> {
         let of = job.account();
         self.queues.iter().find(|queue| {
@@ -72,14 +72,14 @@ impl BatchFleet {
         })
     }
 
-    /// The ECS task of a job; `None` before it has one or when ECS has forgotten it,
-    /// which it does an hour after the end.
+    /// The ECS task of a job; `None` before it has one, or from an hour after its end, when ECS
+    /// deletes it.
     pub fn task_of(&self, job: &Job) -> Option<&Task> {
         self.tasks.get(job.task_arn.as_ref()?)
     }
 
-    /// The node that a job's container instance is; `None` before it is placed
-    /// or when ECS does not know the container instance.
+    /// The node of a job's container instance; `None` before the job is placed, or when ECS does
+    /// not know the container instance.
     pub fn node_of(&self, job: &Job) -> Option<&NodeId> {
         let arn = job.container_instance_arn.as_ref();
         let arn = arn.or_else(|| self.task_of(job)?.container_instance_arn.as_ref())?;
@@ -88,8 +88,8 @@ impl BatchFleet {
             .map(|instance| &instance.node)
     }
 
-    /// True for a job whose queue places on Fargate: Batch lets a queue have either that
-    /// or machines of the account.
+    /// True if the queue of a job uses Fargate. A queue of Batch uses either Fargate or machines of
+    /// the account.
     pub fn is_on_fargate(&self, job: &Job) -> bool {
         let queue = self.queue_of(job).into_iter();
         let mut environments = queue.flat_map(|queue| self.environments_of(queue));
@@ -99,7 +99,7 @@ impl BatchFleet {
         })
     }
 
-    /// The environment that owns a node, found through its ECS cluster.
+    /// The environment that owns a node, found by the ECS cluster of the node.
     pub fn controller_of(&self, node: &NodeId) -> Option<Controller> {
         let (_, instance) = self.container_instances.on(node)?;
         let owner = self
@@ -114,48 +114,48 @@ impl BatchFleet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComputeEnvironment {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// Batch's status of it, such as `VALID` or `INVALID`.
+    /// The Batch status, such as `VALID` or `INVALID`.
     pub status: Option<String>,
-    /// The ECS cluster beneath.
+    /// The ARN of its ECS cluster.
     pub cluster_arn: Option<String>,
-    /// The vCPUs that it keeps at all times.
+    /// The minimum number of vCPUs, which it always keeps.
     pub min_vcpus: Option<u32>,
-    /// The vCPUs that it has or is getting.
+    /// The vCPUs that it has or is starting.
     #[serde(default)]
     pub desired_vcpus: Option<u32>,
-    /// The vCPUs that it may have at most.
+    /// The maximum number of vCPUs.
     #[serde(default)]
     pub max_vcpus: Option<u32>,
-    /// Batch's word about its status.
+    /// The reason for the status as Batch reports it.
     #[serde(default)]
     pub status_reason: Option<String>,
-    /// `false` when it is switched off; `None` when Batch did not say.
+    /// `false` when it is disabled; `None` when Batch did not report it.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// What it runs on, such as `EC2`, `SPOT` or `FARGATE`.
+    /// The compute type, such as `EC2`, `SPOT` or `FARGATE`.
     #[serde(default)]
     pub kind: Option<String>,
-    /// The types and families that it may start; empty when Batch did not say.
+    /// The instance types and families that it may start; empty when Batch did not report them.
     #[serde(default)]
     pub instance_types: Vec<String>,
-    /// How it chooses among them, such as `BEST_FIT_PROGRESSIVE`; `None` when Batch did
-    /// not say.
+    /// The allocation strategy, such as `BEST_FIT_PROGRESSIVE`; `None` when Batch did not report
+    /// it.
     #[serde(default)]
     pub allocation: Option<String>,
-    /// Minutes that an instance is kept after its last job; `None` when not set.
+    /// Minutes for which an instance is kept after its last job; `None` when not set.
     #[serde(default)]
     pub scale_down_delay_minutes: Option<u32>,
 }
 
 impl ComputeEnvironment {
-    /// One of which nothing more is known.
+    /// An environment of which only the name and region are known.
     pub fn new(name: impl Into<String>, region: Region) -> Self {
         Self {
             name: name.into(),
@@ -180,35 +180,34 @@ impl ComputeEnvironment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobQueue {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// Batch's status of it.
+    /// The Batch status.
     pub status: Option<String>,
-    /// Batch's words on its status.
+    /// The reason for the status as Batch reports it.
     #[serde(default)]
     pub status_reason: Option<String>,
-    /// `false` when it takes no jobs; `None` when Batch did not say.
+    /// `false` when it takes no jobs; `None` when Batch did not report it.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// The greater, the sooner it is served.
+    /// The priority; queues with a larger number are served first.
     #[serde(default)]
     pub priority: Option<i32>,
-    /// Its compute environments, names in the order in which they are tried.
+    /// The names of its compute environments, in the order in which Batch tries them.
     #[serde(default)]
     pub environments: Vec<String>,
-    /// The RUNNABLE jobs at its front in order, at most 100; `None` when Batch did
-    /// not say.
+    /// The RUNNABLE jobs at its head in order, at most 100; `None` when Batch did not report them.
     #[serde(default)]
     pub front: Option<Vec<FrontJob>>,
 }
 
 impl JobQueue {
-    /// One of which nothing more is known.
+    /// A queue of which only the name and region are known.
     pub fn new(name: impl Into<String>, region: Region) -> Self {
         Self {
             name: name.into(),
@@ -224,12 +223,12 @@ impl JobQueue {
     }
 }
 
-/// A job near the front of its queue.
+/// A job near the head of its queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontJob {
-    /// Which.
+    /// The job id.
     pub job: JobId,
-    /// Since when it has stood at this place.
+    /// When it reached this position.
     pub since: Option<Timestamp>,
 }

@@ -11,48 +11,48 @@ use serde::{Deserialize, Serialize};
 pub struct Commitment {
     /// Its id.
     pub id: String,
-    /// Where it holds; `None` for everywhere.
+    /// The region that it applies to; `None` for all regions.
     #[serde(default)]
     pub region: Option<Region>,
-    /// The family that it holds for, such as `m5`; `None` for all.
+    /// The instance family that it applies to, such as `m5`; `None` for all.
     #[serde(default)]
     pub family: Option<String>,
-    /// What is paid an hour.
+    /// The price per hour.
     pub per_hour: UsdPerHour,
-    /// When it ends; `None` when unknown.
+    /// The end of the term; `None` when unknown.
     #[serde(default)]
     pub until: Option<Timestamp>,
-    /// How much of it was used, as the bill tells of Savings Plans; `None` where only what
-    /// runs tells.
+    /// The used part, which the bill reports for Savings Plans; `None` if only the running machines
+    /// show the use.
     #[serde(default)]
     pub used: Option<CommitmentUse>,
 }
 
-/// How much of a commitment was used on days that are over.
+/// The use of a commitment on days that are over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommitmentUse {
-    /// What of it was used an hour, on average.
+    /// Mean use per hour.
     pub per_hour: UsdPerHour,
-    /// The begin of those days.
+    /// The begin of the first day.
     pub from: Timestamp,
-    /// Their end.
+    /// The end of the last day.
     pub to: Timestamp,
 }
 
-/// What a commitment takes off the list price at the most, in percent.
+/// The largest discount of a commitment on the list price, in percent.
 ///
 /// Source: "Savings Plans" and "Amazon EC2 Reserved Instances Pricing", up to 72 %.
 const GREATEST_DISCOUNT: u64 = 72;
 
 impl Commitment {
-    /// What the machines that it pays for list at, at the most: more than its own price,
-    /// by its discount.
+    /// An upper bound of the list price of the machines that it pays for: its own price without the
+    /// largest discount.
     pub fn pays_for_at_most(&self) -> UsdPerHour {
         self.per_hour.part(100, 100 - GREATEST_DISCOUNT)
     }
 
-    /// Whether it pays for a type somewhere, on demand.
+    /// Whether it pays for on-demand machines of a type in a region.
     pub fn pays_for(&self, region: &Region, kind: &InstanceType) -> bool {
         let there = self.region.as_ref().is_none_or(|held| held == region);
         let family = kind.as_str().split('.').next();

@@ -7,11 +7,11 @@ use ebb_telemetry::origin::SIMULATED_TAG;
 
 use crate::inventory::instance::{Instance, InstanceState, Market, Provider};
 
-/// Where hosts are that no cloud has.
+/// The region name of hosts outside a cloud.
 const PLACE: &str = "on-premises";
 
 impl Instance {
-    /// A host of the user's own, of which nothing is known but that it is there.
+    /// A host outside a cloud, of which only the id is known.
     pub fn host(id: NodeId) -> Self {
         Self {
             id,
@@ -31,8 +31,8 @@ impl Instance {
         }
     }
 
-    /// A machine of which only metrics are known: one of AWS's on demand if they name its
-    /// type and region, else a host.
+    /// A machine of which only metrics are known. An on-demand AWS instance if the metrics contain
+    /// its type and region; otherwise a host.
     pub fn metered(id: NodeId, described: MeteredMachine) -> Self {
         let host = match (described.instance_type, described.region) {
             (Some(kind), Some(region)) => {
@@ -59,12 +59,12 @@ impl Instance {
     }
 }
 
-/// What a file of metrics may say about a machine.
+/// The description of a machine in a metrics file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MeteredMachine {
-    /// Its type; `None` where the file does not name it.
+    /// The instance type; `None` when the file does not contain it.
     pub instance_type: Option<InstanceType>,
-    /// Where it is; `None` where the file does not name it.
+    /// The region; `None` when the file does not contain it.
     pub region: Option<Region>,
     /// Whether a generator made its metrics.
     pub is_simulated: bool,

@@ -8,32 +8,32 @@ use ebb_telemetry::identity::{AccountId, InstanceType, NodeId, Region};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How an instance stands.
+/// The state of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceState {
-    /// It is starting; billing has not begun.
+    /// It is starting, and not billed yet.
     Pending,
     /// It runs and is billed.
     Running,
-    /// It is on its way to stopped or terminated.
+    /// It is being stopped or terminated.
     Stopping,
-    /// It is stopped: its volumes are billed, it is not.
+    /// It is stopped and not billed, but its volumes are.
     Stopped,
-    /// It is gone.
+    /// It is terminated.
     Terminated,
 }
 
-/// How an instance is bought.
+/// The purchase option of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Market {
-    /// By the hour at the list price, or under a commitment.
+    /// On demand, at the list price or under a commitment.
     OnDemand,
-    /// Spare capacity that can be taken back.
+    /// Spare capacity that the provider can interrupt.
     Spot,
-    /// Capacity that was reserved ahead (an On-Demand Capacity Reservation, a
-    /// Capacity Block, scheduled instances) and is paid for, used or not.
+    /// Reserved capacity (an On-Demand Capacity Reservation, a Capacity Block, scheduled
+    /// instances). It is paid for, used or not.
     Reserved,
 }
 
@@ -47,8 +47,8 @@ impl fmt::Display for Market {
     }
 }
 
-/// What starts and stops an instance, so that advice goes there and never says
-/// "terminate" about a machine that would come back.
+/// The service that starts and stops an instance. Advice is about the controller, and never about terminating a
+/// machine that the controller would replace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "name")]
 pub enum Controller {
@@ -82,21 +82,21 @@ impl fmt::Display for Controller {
     }
 }
 
-/// Whose a machine is, and so how it is stopped.
+/// The provider of a machine, which determines how the machine is stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
     /// Amazon EC2.
     #[default]
     Aws,
-    /// Google Compute Engine, in this project and zone.
+    /// Google Compute Engine in a project and zone.
     Gcp {
         /// The project.
         project: String,
         /// The zone, such as `europe-west6-a`.
         zone: String,
     },
-    /// The user's own, or a cloud's that Ebb does not read.
+    /// A machine of the user, or of a cloud provider that Ebb does not read.
     Own,
 }
 
@@ -106,41 +106,41 @@ pub enum Provider {
 pub struct Instance {
     /// Its id.
     pub id: NodeId,
-    /// Whose it is; `None` when the answer did not say.
+    /// The account; `None` when the response did not contain it.
     pub account: Option<AccountId>,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// What it is.
+    /// The instance type.
     pub instance_type: InstanceType,
-    /// Whose it is.
+    /// The provider.
     #[serde(default)]
     pub provider: Provider,
-    /// What it has, where its cloud tells and the catalogue does not know its type.
+    /// The hardware, if the provider reports it and the catalogue does not know the type.
     #[serde(default)]
     pub hardware: Option<Hardware>,
-    /// How it stands.
+    /// The state.
     pub state: InstanceState,
-    /// When it was last started; `None` when the answer did not say.
+    /// When it was last started; `None` when the response did not contain it.
     pub launched_at: Option<Timestamp>,
-    /// How it is bought.
+    /// The purchase option.
     pub market: Market,
-    /// What starts and stops it; `None` when nothing known does.
+    /// The controller that starts and stops it; `None` without a known controller.
     pub controller: Option<Controller>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// The image it was started from.
     #[serde(default)]
     pub image: Option<String>,
-    /// Since when it stands as it does; told for stopped and terminated ones only.
+    /// When it entered its state; known for stopped and terminated instances only.
     #[serde(default)]
     pub state_since: Option<Timestamp>,
-    /// Whether its cloud stopped or ended it to have its spot capacity back.
+    /// Whether the cloud provider stopped or terminated it to reclaim spot capacity.
     #[serde(default)]
     pub is_taken_back: bool,
 }
 
 impl Instance {
-    /// One of which nothing more is known.
+    /// An instance with only these properties; all others are unknown.
     pub fn new(
         id: NodeId,
         region: Region,
@@ -166,29 +166,29 @@ impl Instance {
         }
     }
 
-    /// Since when it has been stopped; `None` where it is not, or nobody tells.
+    /// When it was stopped; `None` if it is not stopped, or the time is unknown.
     pub fn stopped_since(&self) -> Option<Timestamp> {
         let since = self.state_since;
         since.filter(|_| self.state == InstanceState::Stopped)
     }
 
-    /// The tag `Name`.
+    /// The value of the tag `Name`.
     pub fn name(&self) -> Option<&str> {
         name_of(&self.tags)
     }
 
-    /// Whom to ask: the first of the tags `Owner`, `owner`, `CreatedBy`.
+    /// The owner: the first of the tags `Owner`, `owner`, `CreatedBy` with a value.
     pub fn owner(&self) -> Option<&str> {
         owner_of(&self.tags)
     }
 }
 
-/// What the tags of a resource call it.
+/// The name of a resource by its tags.
 pub fn name_of(tags: &BTreeMap<String, String>) -> Option<&str> {
     first_of(tags, &["Name"])
 }
 
-/// Whom the tags of a resource name to ask.
+/// The owner of a resource by its tags.
 pub fn owner_of(tags: &BTreeMap<String, String>) -> Option<&str> {
     first_of(tags, &["Owner", "owner", "CreatedBy"])
 }
@@ -198,12 +198,12 @@ fn first_of<'a>(tags: &'a BTreeMap<String, String>, keys: &[&str]) -> Option<&'a
     said.map(String::as_str).find(|value| !value.is_empty())
 }
 
-/// The controller that tags name; Batch is found by joining ECS. The more specific is
-/// asked first: a node group is an Auto Scaling group underneath.
+/// The controller by the tags of an instance. Batch environments are found through ECS instead. The
+/// more specific tag is checked first, because a node group is based on an Auto Scaling group.
 ///
-/// Source: "Tag your Auto Scaling groups" (`aws:autoscaling:groupName`), EKS "Managed
-/// node groups" (`eks:nodegroup-name`), Karpenter "NodeClasses" (`karpenter.sh/nodepool`),
-/// EMR "Tag resources" (`aws:elasticmapreduce:job-flow-id`), ParallelCluster "Tagging"
+/// Source: "Tag your Auto Scaling groups" (`aws:autoscaling:groupName`), EKS "Managed node groups"
+/// (`eks:nodegroup-name`), Karpenter "NodeClasses" (`karpenter.sh/nodepool`), EMR "Tag resources"
+/// (`aws:elasticmapreduce:job-flow-id`), ParallelCluster "Tagging"
 /// (`parallelcluster:cluster-name`).
 pub fn controller_from_tags(tags: &BTreeMap<String, String>) -> Option<Controller> {
     type Named = fn(String) -> Controller;

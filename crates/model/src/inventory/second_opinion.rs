@@ -1,11 +1,11 @@
-//! Recommendations of AWS about the same resources.
+//! Recommendations of AWS for the same resources.
 
 use std::fmt;
 
 use ebb_telemetry::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// Who else gives advice.
+/// The AWS service that recommends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adviser {
@@ -24,22 +24,22 @@ impl fmt::Display for Adviser {
     }
 }
 
-/// Advice of the cloud's own, shown beside ours and never mixed into it.
+/// A recommendation of the cloud provider, shown next to the findings and never mixed with them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecondOpinion {
-    /// Who says it.
+    /// The service.
     pub adviser: Adviser,
-    /// The id of what it is about, such as an instance's.
+    /// The id of the resource, such as an instance id.
     pub resource: String,
-    /// What it finds, in its words, such as `OVER_PROVISIONED` or `Stop`.
+    /// The finding as the service names it, such as `OVER_PROVISIONED` or `Stop`.
     pub finding: String,
-    /// What it would have instead, such as a machine type.
+    /// The recommended replacement, such as an instance type.
     pub instead: Option<String>,
-    /// What it says that saves a month.
+    /// The saving in a month that the service reports.
     #[serde(rename = "saving_a_month_usd", alias = "saving_a_month")]
     pub saving_a_month: Option<Usd>,
-    /// The finding of this report about the same resource.
+    /// The id of the finding of this report about the same resource.
     #[serde(default)]
     pub ours: Option<String>,
 }

@@ -1,5 +1,4 @@
-//! What machines are sold for beside the list price: spot, by zone, and what has been
-//! committed to.
+//! Prices of machines other than the list price: spot prices by zone, and commitments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,50 +10,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::inventory::commitments::Commitment;
 
-/// Spot prices, zones and commitments, as far as they are known; by default nothing is.
+/// Spot prices, zones and commitments as far as they are known; empty by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Markets {
-    /// Spot by region and type.
+    /// Spot prices and interruption bands by region and type.
     pub spot: BTreeMap<Region, BTreeMap<InstanceType, SpotTerms>>,
-    /// The zones that sell each type.
+    /// The zones that offer each type.
     pub zones: BTreeMap<Region, BTreeMap<InstanceType, BTreeSet<String>>>,
-    /// What is paid for whether or not it is used.
+    /// Commitments, which are paid for whether used or not.
     pub commitments: Vec<Commitment>,
-    /// When spot prices and bands were asked for.
+    /// When spot prices and interruption bands were requested.
     pub asked: MarketsAsked,
-    /// How likely AWS says that spot machines of several types are to be had.
+    /// AWS spot placement scores.
     pub scores: Vec<SpotScore>,
 }
 
-/// Spot machines of several types in a region, so many at once: what AWS scores, and calls
-/// a request configuration.
+/// A request for a spot placement score: a number of spot machines of several types in a region.
+/// AWS calls it a request configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpotWish {
-    /// Where.
+    /// The region.
     pub region: Region,
-    /// Of any of these types.
+    /// The types; any mix of them is acceptable.
     pub types: BTreeSet<InstanceType>,
-    /// How many at once.
+    /// Number of machines at once.
     pub machines: u32,
 }
 
-/// AWS's spot placement score: a recommendation and no promise.
+/// A spot placement score of AWS, which is a recommendation and not a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpotScore {
-    /// What was asked.
+    /// The request.
     pub wish: SpotWish,
-    /// From 1, not likely at all, to 10, very likely.
+    /// From 1 (not likely) to 10 (very likely).
     pub score: u8,
-    /// When it was told; capacity changes from hour to hour.
+    /// When AWS reported it; spot capacity changes from hour to hour.
     pub at: Timestamp,
 }
 
 impl SpotScore {
-    /// Whether it is as good as a refusal. A third of the scale, an estimate: AWS says what
-    /// its ends mean and not where the middle turns.
+    /// Whether the score is too low to recommend spot: the lowest third of the scale. The limit is
+    /// an estimate, because AWS documents only the two ends of the scale.
     pub fn is_low(&self) -> bool {
         self.score <= 3
     }
@@ -78,18 +77,18 @@ impl fmt::Display for SpotScore {
     }
 }
 
-/// When what the markets tell was asked for.
+/// When the market data was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarketsAsked {
     /// Spot prices, by region.
     pub spot: BTreeMap<Region, Timestamp>,
-    /// How often spot machines are taken back, of all regions; `None` where nobody said.
+    /// Interruption bands of all regions; `None` if they were not reported.
     pub bands: Option<Timestamp>,
 }
 
 impl Markets {
-    /// Takes in what another region or account answered.
+    /// Adds the market data of another region or account.
     pub fn absorb(&mut self, other: Self) {
         for (region, types) in other.spot {
             self.spot.entry(region).or_default().extend(types);

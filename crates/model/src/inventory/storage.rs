@@ -1,4 +1,4 @@
-//! Volumes and addresses, which are billed whether or not anything uses them.
+//! Volumes, addresses and snapshots, which are billed whether used or not.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use ebb_telemetry::identity::{AccountId, NodeId, Region};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// All volumes and addresses that were seen.
+/// All volumes, addresses and snapshots that were read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Storage {
-    /// Volumes of EBS by id.
+    /// EBS volumes by id.
     pub volumes: BTreeMap<String, Volume>,
-    /// Elastic addresses by allocation id.
+    /// Elastic IP addresses by allocation id.
     pub addresses: BTreeMap<String, Address>,
-    /// Snapshots of EBS by id, the account's own.
+    /// EBS snapshots of the account by id.
     pub snapshots: BTreeMap<String, Snapshot>,
 }
 
 impl Storage {
-    /// Takes in what another region or account answered.
+    /// Adds the storage of another region or account.
     pub fn absorb(&mut self, other: Self) {
         self.volumes.extend(other.volumes);
         self.addresses.extend(other.addresses);
         self.snapshots.extend(other.snapshots);
     }
 
-    /// Whose each of them is.
+    /// The accounts of all of them.
     pub(crate) fn accounts(&mut self) -> impl Iterator<Item = &mut Option<AccountId>> {
         let volumes = self.volumes.values_mut().map(|one| &mut one.account);
         let addresses = self.addresses.values_mut().map(|one| &mut one.account);
@@ -34,7 +34,7 @@ impl Storage {
         volumes.chain(addresses).chain(snapshots)
     }
 
-    /// In whose account a volume, address or snapshot is.
+    /// The account of a volume, address or snapshot; `None` when unknown.
     pub fn account_of(&self, id: &str) -> Option<&AccountId> {
         let volume = self.volumes.get(id).map(|one| &one.account);
         let address = || self.addresses.get(id).map(|one| &one.account);
@@ -42,7 +42,7 @@ impl Storage {
         volume.or_else(address).or_else(snapshot)?.as_ref()
     }
 
-    /// The tags of a volume, address or snapshot.
+    /// The tags of a volume, address or snapshot; `None` for an unknown id.
     pub fn tags_of(&self, id: &str) -> Option<&BTreeMap<String, String>> {
         let volume = self.volumes.get(id).map(|volume| &volume.tags);
         volume
@@ -51,22 +51,22 @@ impl Storage {
     }
 }
 
-/// One volume of EBS.
+/// An EBS volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volume {
     /// Its id.
     pub id: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// Whose it is; `None` when the answer did not say.
+    /// The account; `None` when the response did not contain it.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// What it is, such as `gp3`.
+    /// The volume type, such as `gp3`.
     pub volume_type: String,
-    /// Its size.
+    /// The size.
     pub size_gib: u64,
-    /// When it was made; `None` when the answer did not say.
+    /// When it was created; `None` when the response did not contain it.
     pub created_at: Option<Timestamp>,
     /// The machines that it is attached to.
     pub attached_to: Vec<NodeId>,
@@ -74,49 +74,49 @@ pub struct Volume {
     pub tags: BTreeMap<String, String>,
 }
 
-/// One Elastic address.
+/// An Elastic IP address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Address {
-    /// Its allocation id.
+    /// The allocation id.
     pub id: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// Whose it is; `None` when the answer did not say.
+    /// The account; `None` when the response did not contain it.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// The address itself; `None` when the answer did not say.
+    /// The address itself; `None` when the response did not contain it.
     pub public_ip: Option<String>,
-    /// What it is associated with, a machine, interface or gateway; `None` for
-    /// nothing.
+    /// The machine, interface or gateway that it is associated with; `None` when it is not
+    /// associated.
     pub association: Option<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// One snapshot of EBS.
+/// An EBS snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     /// Its id.
     pub id: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// Whose it is; `None` when the answer did not say.
+    /// The account; `None` when the response did not contain it.
     #[serde(default)]
     pub account: Option<AccountId>,
-    /// The volume it was made of, which may be gone; `None` for a copy, whose volume
-    /// EC2 calls `vol-ffffffff`.
+    /// The source volume, which may have been deleted; `None` for a copy, whose volume EC2 calls
+    /// `vol-ffffffff`.
     pub volume: Option<String>,
-    /// The size of that volume; what is billed is what of it was written, and less.
+    /// The size of the source volume. The billed size is smaller: only written blocks are billed.
     pub size_gib: u64,
-    /// What of it is stored, when it were restored alone; `None` when not told.
+    /// The full size of the stored data; `None` when unknown.
     pub stored_bytes: Option<u64>,
-    /// When it was made; `None` when the answer did not say.
+    /// When it was created; `None` when the response did not contain it.
     pub created_at: Option<Timestamp>,
-    /// Images of the account that are made of it; `None` when they could not be read.
+    /// Images of the account that use it; `None` when they could not be read.
     pub images: Option<Vec<String>>,
-    /// True when it lies in the archive tier, which costs a quarter.
+    /// True if it is in the archive tier, which costs a quarter.
     pub archived: bool,
     /// Its tags.
     pub tags: BTreeMap<String, String>,

@@ -9,54 +9,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::inventory::instance::Market;
 
-/// Machines of the bill that a report tells of one by one: 8 MB of it.
+/// Maximum number of billed machines in a report. They take up to 8 MB.
 pub const MAX_BILLED: usize = 10_000;
 
 /// The bill by resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Billed {
-    /// The dearest first, then by id, at most [`MAX_BILLED`].
+    /// The most expensive first, then by id, at most [`MAX_BILLED`].
     pub resources: Vec<BilledResource>,
-    /// Resources beyond those.
+    /// Number of resources beyond those.
     pub left_out: usize,
 }
 
-/// One resource of the bill, which is there no more where only its id is known.
+/// One resource of the bill. If only its id is known, it no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BilledResource {
-    /// As the bill names it.
+    /// The id as in the bill.
     pub id: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// In whose account; `None` where that is not told.
+    /// The account; `None` when unknown.
     pub account: Option<AccountId>,
-    /// Where it is.
+    /// The region; `None` when unknown.
     pub region: Option<Region>,
-    /// What it is.
+    /// The instance type; `None` when unknown.
     pub instance_type: Option<InstanceType>,
-    /// How it is bought.
+    /// The purchase option; `None` when unknown.
     pub market: Option<Market>,
-    /// Whom to ask.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
     /// Its tags, at most [`Resource::MAX_TAGS`].
     pub tags: BTreeMap<String, String>,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// What an hour of it costs by the bill; `None` where no day of it is whole.
+    /// The billed price per hour; `None` without a full day on the bill.
     #[serde(rename = "per_hour_usd")]
     pub per_hour: Option<UsdPerHour>,
-    /// What it is at the list price.
+    /// The list price per hour; `None` when unknown.
     #[serde(rename = "list_per_hour_usd")]
     pub list_per_hour: Option<UsdPerHour>,
-    /// Net and amortized, by day (`YYYY-MM-DD`, UTC).
+    /// Cost by day (`YYYY-MM-DD`, UTC), net and amortized.
     #[serde(rename = "by_day_usd")]
     pub by_day: BTreeMap<String, Usd>,
 }
 
 impl BilledResource {
-    /// What an amount of its bill is at the list price, which relates to it as the two prices
-    /// do; `None` where either is not known.
+    /// The list price of a billed amount, by the ratio of the list price to the billed price.
+    /// `None` when either price is unknown.
     pub fn at_list_price(&self, billed: Usd) -> Option<Usd> {
         let list = i128::from(self.list_per_hour?.0.micros());
         let paid = i128::from(self.per_hour?.0.micros());

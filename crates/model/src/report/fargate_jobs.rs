@@ -1,5 +1,5 @@
-//! Batch jobs on Fargate, where no probe can run: what each asked for, how long it ran, what
-//! that costs at the list price, and by what it was judged, if by anything.
+//! Batch jobs on Fargate, which cannot run a probe. For each job: its request, run time and cost at
+//! the list price, and whether it was evaluated.
 
 use std::time::Duration;
 
@@ -20,63 +20,62 @@ use crate::inventory::instance::Market;
 pub struct FargateJobs {
     /// The newest first, at most [`ebb_analysis::evaluate::fargate_jobs::MAX_FARGATE_JOBS`].
     pub jobs: Vec<FargateJob>,
-    /// Jobs beyond those.
+    /// Number of jobs beyond those.
     pub left_out: usize,
 }
 
-/// One of them.
+/// A Batch job on Fargate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FargateJob {
     /// Its id.
     pub id: JobId,
     /// Its name.
     pub name: String,
-    /// The name of its definition; `None` when unknown.
+    /// The name of its job definition; `None` when unknown.
     pub definition: Option<String>,
-    /// Its queue's name.
+    /// The name of its queue.
     pub queue: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
     /// Whether it was measured or made by a generator.
     pub origin: Origin,
-    /// How it stands.
+    /// The job status.
     pub status: JobStatus,
-    /// Why it stopped, or does not start: ECS's word, else Batch's.
+    /// Why it stopped or does not start, as ECS reports it, or else Batch. `None` without a reason.
     pub reason: Option<String>,
     /// The id of its ECS task; `None` before it has one.
     pub task: Option<String>,
-    /// ECS's word for how that is; `None` from an hour after its end.
+    /// The status of the ECS task; `None` from an hour after its end.
     pub task_status: Option<String>,
-    /// What its task has, else what it asked for.
+    /// The size of its task, or the request if the size is unknown.
     pub asks: SizedRequest,
     /// When its container started.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub stopped_at: Option<Timestamp>,
-    /// How long its containers ran, those of all its attempts; `None` where none began.
+    /// Total run time of the containers of all attempts; `None` if none began.
     pub ran: Option<Duration>,
-    /// How it is bought; `None` where its queue may do either and ECS does not say.
+    /// The purchase option; `None` if its queue allows both and ECS does not report it.
     pub market: Option<Market>,
-    /// What an hour of it is listed at; `None` where that is not known.
+    /// The list price per hour; `None` when unknown.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
-    /// What it costs so far at that price, from its container's start; `None` where that is
-    /// not known.
+    /// The cost so far at that price, since the start of its container; `None` when unknown.
     #[serde(rename = "cost_usd", alias = "cost")]
     pub cost: Option<Usd>,
-    /// Of when that price is; `None` where it is not known.
+    /// The date of that price; `None` when unknown.
     #[serde(default)]
     pub price_as_of: Option<Timestamp>,
-    /// Why no price is known.
+    /// Why no price is known; `None` if a price is known.
     pub unpriced: Option<String>,
-    /// CPU of the busiest task of its family while it ran, of what that asked for, by
-    /// Container Insights: this one used no more. `None` where nothing tells.
+    /// Peak CPU of its task family while it ran, as a share of the request, from Container
+    /// Insights. The job used at most as much. `None` without data.
     pub cpu: Option<Share>,
-    /// The same of memory.
+    /// The same for memory.
     pub memory: Option<Share>,
-    /// Why it is not judged; `None` where Container Insights tells of its task alone, or it
+    /// Why it was not evaluated. `None` if Container Insights reports its task alone, or if it
     /// never ran.
     pub not_judged: Option<String>,
 }

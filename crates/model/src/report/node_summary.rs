@@ -1,4 +1,4 @@
-//! One line a node.
+//! A summary of one node.
 
 use ebb_telemetry::identity::{InstanceType, Region};
 use ebb_telemetry::money::UsdPerHour;
@@ -9,37 +9,37 @@ use serde::{Deserialize, Serialize};
 use crate::cost::PriceBasis;
 use crate::inventory::instance::{Controller, InstanceState, Market};
 
-/// One node.
+/// A summary of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSummary {
-    /// Its id: the instance's, where a cloud knows it.
+    /// The instance id, or the node id if no cloud provider knows it.
     pub id: String,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// Where it is; `None` for one that only its probe tells of.
+    /// The region; `None` if only its probe reports the node.
     pub region: Option<Region>,
-    /// What it is; `None` when unknown.
+    /// The instance type; `None` when unknown.
     pub instance_type: Option<InstanceType>,
-    /// How it is bought; `None` when unknown.
+    /// The purchase option; `None` when unknown.
     pub market: Option<Market>,
-    /// How it stands; `None` for one that only its probe tells of.
+    /// The state; `None` if only its probe reports the node.
     pub state: Option<InstanceState>,
-    /// Whom to ask; `None` when no tag tells.
+    /// The owner; `None` when no tag names one.
     pub owner: Option<String>,
-    /// What starts and stops it.
+    /// The controller that starts and stops it; `None` without a known controller.
     pub controller: Option<Controller>,
-    /// Whether what is told of it was measured or made by a generator.
+    /// Whether the data was measured or made by a generator.
     pub origin: Origin,
-    /// When its probe was heard of last; `None` without one.
+    /// The time of the last heartbeat; `None` without a probe.
     pub heard_at: Option<Timestamp>,
-    /// What an hour of it costs while it runs; `None` when no price is known.
+    /// The price per hour while it runs; `None` when no price is known.
     #[serde(rename = "per_hour_usd", alias = "per_hour")]
     pub per_hour: Option<UsdPerHour>,
-    /// Where that price comes from.
+    /// The source of that price.
     pub basis: Option<PriceBasis>,
-    /// Of when that price is; `None` where that is not known.
+    /// The date of that price; `None` when unknown.
     #[serde(default)]
     pub price_as_of: Option<Timestamp>,
-    /// The findings about it and what runs on it, by id.
+    /// The ids of the findings about the node and its tasks.
     pub findings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Of when prices are, and when that is too long ago to be believed without a word.
+//! The age of prices, and the age from which prices are stale.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,26 +8,26 @@ use ebb_telemetry::identity::Region;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Where prices, or what else spot is judged by, come from.
+/// The source of prices or of interruption bands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PricedBy {
     /// List prices that are built into the program.
     BuiltIn,
-    /// List prices of AWS's Price List, asked for later.
+    /// List prices from the AWS Price List, requested later.
     PriceList,
     /// Spot prices.
     SpotPrices,
-    /// How often spot machines are taken back, by the Spot Instance Advisor.
+    /// Interruption bands of the Spot Instance Advisor.
     SpotAdvisor,
 }
 
 const DAY: u64 = 24 * 3600;
 
 impl PricedBy {
-    /// The age from which it is called stale. List prices: a quarter of a year, within which
-    /// AWS seldom changes one (an estimate). The rest: twice as long as a sweep waits before
-    /// it asks anew, so that one refusal is not told and two are.
+    /// The age from which data of this source is stale. List prices: 90 days, because AWS seldom
+    /// changes a price (an estimate). Other sources: twice the interval between requests, so that
+    /// one failed request does not make the data stale.
     pub const fn stale_after(self) -> Duration {
         Duration::from_secs(match self {
             Self::BuiltIn | Self::PriceList => 90 * DAY,
@@ -48,23 +48,23 @@ impl fmt::Display for PricedBy {
     }
 }
 
-/// Of when one source's prices are.
+/// The age of the prices of one source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceAge {
     /// The source.
     pub by: PricedBy,
-    /// The regions that it priced, where something of the cloud's is.
+    /// The regions with prices from this source that contain a resource of the cloud provider.
     pub regions: BTreeSet<Region>,
-    /// When it was asked, or made; of several regions the longest ago. `None` where it
-    /// does not say.
+    /// When the prices were requested or published; the oldest of several regions. `None` when
+    /// unknown.
     pub at: Option<Timestamp>,
-    /// Whether that is too long ago to be believed without a word.
+    /// Whether the prices are stale.
     pub is_stale: bool,
 }
 
 impl PriceAge {
-    /// What was told `at`, as it is `now`. What does not say when it was made is stale.
+    /// The age of prices from `at`. Prices of unknown age are stale.
     pub fn of(
         by: PricedBy,
         regions: BTreeSet<Region>,

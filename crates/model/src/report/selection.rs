@@ -1,4 +1,4 @@
-//! Which findings of a report a reader wants to see.
+//! The selection of findings that a reader wants to see.
 
 use std::fmt;
 
@@ -9,46 +9,46 @@ use crate::finding::Finding;
 use crate::finding_kind::FindingKind;
 use crate::report::Report;
 
-/// What findings must have. Of several values of one filter any will do; each filter must
-/// hold. Empty for all findings.
+/// Filters for findings. A finding must match every filter, and any value of a filter matches. A
+/// filter without values matches all findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Whose; `None` for what has no owner.
+    /// Owners; `None` for resources without an owner.
     pub owners: Vec<Option<String>>,
-    /// Of which kind.
+    /// Kinds.
     pub kinds: Vec<FindingKind>,
-    /// With which tags, on the resource or its machine.
+    /// Tags of the resource or its machine.
     pub tags: Vec<TagFilter>,
-    /// What fixing it saves a month at least. A saving that is not known is not enough.
+    /// Minimum saving in a month. Findings with an unknown saving do not match.
     pub min_saving: Option<Usd>,
 }
 
 /// A tag that a resource must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagFilter {
-    /// Its key.
+    /// The key.
     pub key: String,
-    /// Its value; `None` for any.
+    /// The value; `None` for any value.
     pub value: Option<String>,
 }
 
-/// That a report has some of its findings only.
+/// The filter of a report with only a part of its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selected {
-    /// By what, in words.
+    /// The filter as text.
     pub by: String,
-    /// Findings that are left out.
+    /// Number of findings that were left out.
     pub left_out: usize,
 }
 
 impl Selection {
-    /// True where all findings are wanted.
+    /// True if all findings match.
     pub fn is_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Leaves the findings that are wanted, with their sums. All else of the report is of the
-    /// whole account.
+    /// Keeps only the findings that match, with their sums. The other parts of the report still
+    /// cover the whole account.
     pub fn apply(&self, report: &mut Report) {
         if self.is_all() {
             return;

@@ -4,27 +4,27 @@ use ebb_telemetry::identity::NodeId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// When nodes were at work.
+/// Activity of nodes by hour.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
-    /// The begin of the first hour, which is that of a day in UTC: the first of which
-    /// anything was seen, or the fortnight's. `None` without any node.
+    /// The begin of the first hour, at midnight UTC: the first day with data, or the first day of
+    /// the last two weeks. `None` without nodes.
     pub from: Option<Timestamp>,
-    /// Nodes with findings first, the greatest saving first; then others by id.
+    /// Nodes with findings first, the greatest saving first; then other nodes by id.
     pub nodes: Vec<NodeHours>,
-    /// Nodes with a probe beyond those.
+    /// Number of nodes with a probe beyond those.
     pub left_out: usize,
 }
 
-/// One node's hours.
+/// Activity of one node by hour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeHours {
     /// The node.
     pub node: NodeId,
-    /// Its name; `None` when it has none.
+    /// The name; `None` when it has none.
     pub name: Option<String>,
-    /// The share of each hour's seen ticks in which something worked, in percent;
-    /// `None` where nothing of the hour was seen. The last hour is not over.
+    /// The active share of the observed ticks of each hour, in percent; `None` for an hour without
+    /// observation. The last hour is incomplete.
     pub hours: Vec<Option<u8>>,
 }

@@ -10,24 +10,24 @@ use ebb_telemetry::units::CpuTime;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The run of steps that no other is known of.
+/// The name of the pseudo run that contains the unassigned tasks.
 pub const UNASSIGNED: &str = "unassigned";
 
-/// By what a step was joined to its run, the surest first.
+/// How a task was assigned to its run, the most reliable way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinedBy {
-    /// The label `run` that a scheduler handed it.
+    /// The label `run` from the scheduler.
     Label,
-    /// A tag of its job: `ebb:run`, or those that Nextflow sets.
+    /// A tag of its job: `ebb:run`, or a tag that Nextflow sets.
     Tag,
-    /// The launcher that started it on its node.
+    /// The launcher process that started it on its node.
     Launcher,
-    /// Jobs that wait for each other.
+    /// Dependencies between jobs.
     Dependency,
-    /// The array that its job is a child of.
+    /// The array job of which its job is a child.
     Array,
-    /// A rule of the policy that draws a run from a name.
+    /// A policy rule that derives the run from a name.
     Name,
 }
 
@@ -44,27 +44,26 @@ impl fmt::Display for JoinedBy {
     }
 }
 
-/// Of which runs the steps are that probes saw.
+/// The pipeline runs of the tasks that probes observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Runs {
-    /// Steps that were seen, login sessions and services left out.
+    /// Number of observed tasks, without login sessions and services.
     pub steps: usize,
-    /// Of those, joined to a run, by what joined them.
+    /// Number of assigned tasks, by how they were assigned.
     pub joined: BTreeMap<JoinedBy, usize>,
-    /// The newest, at most [`MAX_RUNS`]; [`UNASSIGNED`] is the last.
+    /// The newest runs, at most [`MAX_RUNS`]; [`UNASSIGNED`] is the last.
     pub runs: Vec<RunSeen>,
-    /// Runs beyond those.
+    /// Number of runs beyond those.
     pub left_out: usize,
-    /// Steps to which a scheduler handed a trace id or labels, the newest, at most
-    /// [`MAX_HANDED`].
+    /// Tasks with a trace id or labels from a scheduler, the newest, at most [`MAX_HANDED`].
     pub handed: Vec<HandedStep>,
-    /// Such steps beyond those.
+    /// Number of such tasks beyond those.
     pub handed_left_out: usize,
 }
 
 impl Runs {
-    /// The share of steps that is joined, in parts per million; `None` without steps.
+    /// The assigned share of the tasks, in parts per million; `None` without tasks.
     pub fn joined_ppm(&self) -> Option<u32> {
         let joined: usize = self.joined.values().sum();
         let ppm = (joined * 1_000_000).checked_div(self.steps)?;
@@ -72,51 +71,51 @@ impl Runs {
     }
 }
 
-/// One run.
+/// One pipeline run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSeen {
-    /// What tells it from others; [`UNASSIGNED`] where nothing does.
+    /// The name of the run; [`UNASSIGNED`] for unassigned tasks.
     pub run: String,
-    /// What joined its steps; `None` of [`UNASSIGNED`].
+    /// How its tasks were assigned; `None` for [`UNASSIGNED`].
     pub by: Option<JoinedBy>,
-    /// What was executed; `None` where nothing names it, or its steps disagree.
+    /// The pipeline; `None` if it is unknown, or if the tasks have different pipelines.
     pub pipeline: Option<String>,
-    /// Its steps.
+    /// Number of tasks.
     pub steps: usize,
-    /// Of those, under way.
+    /// Number of running tasks.
     pub running: usize,
-    /// Of those, that ended badly.
+    /// Number of failed tasks.
     pub failed: usize,
-    /// What they used together.
+    /// Total CPU time of the tasks.
     pub cpu: CpuTime,
-    /// When the first began.
+    /// When the first task began.
     pub from: Timestamp,
-    /// When the last was seen.
+    /// When the last task was observed.
     pub to: Timestamp,
-    /// Its samples by name, at most 20; empty where no rule draws them.
+    /// The sample names, at most 20; empty if no rule derives them.
     pub samples: Vec<String>,
-    /// Samples beyond those.
+    /// Number of samples beyond those.
     pub samples_left_out: usize,
-    /// Simulated as soon as one of its steps is.
+    /// Simulated if at least one task is simulated.
     pub origin: Origin,
 }
 
-/// A step to which a scheduler handed something.
+/// A task with a trace id or labels from a scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedStep {
-    /// Where it ran.
+    /// The node that it ran on.
     pub node: NodeId,
-    /// What it is called.
+    /// The name of its step.
     pub step: String,
-    /// Its key on the node.
+    /// The key of the task on its node.
     pub key: String,
-    /// When it was seen last.
+    /// When it was last observed.
     pub at: Timestamp,
-    /// Its run.
+    /// The run.
     pub run: String,
-    /// Its sample; `None` where nothing says.
+    /// The sample; `None` when unknown.
     pub sample: Option<String>,
-    /// What it was handed.
+    /// The trace id and labels.
     #[serde(flatten)]
     pub handed: Handed,
 }

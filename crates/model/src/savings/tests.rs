@@ -12,7 +12,7 @@ use super::*;
 
 const HOUR: u64 = 3_600;
 
-/// A finding that wastes so many millionths of a dollar an hour in a window of hours.
+/// A finding with a waste per hour in millionths of a dollar, in a window of hours.
 fn finding(id: &str, per_hour: i64, from: u64, to: u64) -> Finding {
     let region = Region::new("us-east-1").expect("a region");
     let window = Window {
@@ -59,7 +59,7 @@ fn claim(finding: &str, lever: Lever, part_ppm: u32) -> Claim {
     }
 }
 
-/// A resource at so many millionths of a dollar an hour.
+/// A resource with a price per hour in millionths of a dollar.
 fn pool(per_hour: i64, claims: Vec<Claim>) -> SharedCost {
     let per_hour = UsdPerHour::from_micros(per_hour);
     SharedCost {
@@ -168,14 +168,14 @@ fn without_the_finding_that_counted_it_the_other_counts() {
     );
 }
 
-/// A fleet of made-up machines with what they cost an hour, and findings about them.
+/// Generated machines with their price per hour, and findings about them.
 #[derive(Debug, Clone)]
 struct Fleet {
     prices: Vec<i64>,
     findings: Vec<MadeUp>,
 }
 
-/// A finding that wastes so much an hour, in a window of hours.
+/// A finding with a waste per hour, in a window of hours.
 #[derive(Debug, Clone)]
 struct MadeUp {
     per_hour: i64,
@@ -184,7 +184,7 @@ struct MadeUp {
     on: Vec<On>,
 }
 
-/// A machine that a finding claims, and how much of the finding is about it.
+/// A machine that a finding claims, and the part of the finding that is about it.
 #[derive(Debug, Clone)]
 struct On {
     machine: usize,
@@ -203,7 +203,7 @@ impl Fleet {
             let id = format!("finding-{n:02}");
             let end = made_up.from + made_up.hours;
             findings.push(finding(&id, made_up.per_hour, made_up.from, end));
-            // Of one machine, a finding claims once.
+            // A finding claims each machine only once.
             let on: BTreeMap<usize, &On> = made_up.on.iter().map(|on| (on.machine, on)).collect();
             let sum: u32 = on.values().map(|on| on.weight).sum();
             for (machine, on) in on {
@@ -253,7 +253,7 @@ fn total(findings: &[Finding]) -> Sums {
     total
 }
 
-/// What findings claim of no machine, because parts are rounded down.
+/// The amounts that findings claim from no machine, because parts are rounded down.
 fn unclaimed(findings: &[Finding], shared: &[SharedCost]) -> Usd {
     let of = |finding: &Finding| {
         let whole = finding.cost.as_ref().expect("a price").saving_a_month;

@@ -1,4 +1,4 @@
-//! Why attempts of tasks fail, and what that costs in time.
+//! Causes of failed attempts, and the run time lost by them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,55 +7,57 @@ use std::time::Duration;
 use ebb_telemetry::step::StepEnd;
 use serde::{Deserialize, Serialize};
 
-/// SIGKILL, by which the kernel and container platforms end what has too little memory.
+/// Exit status of SIGKILL, which the kernel and container platforms send when memory runs out.
 const KILLED: i64 = 137;
 
-/// SIGTERM, by which schedulers end what they take back or what ran too long.
+/// Exit status of SIGTERM, which schedulers send to preempt a task, or when a task exceeds its time
+/// limit.
 const TERMINATED: i64 = 143;
 
 /// A connection was reset. Source: nf-core's list of exit codes that are worth a retry.
 const CONNECTION_RESET: i64 = 104;
 
-/// Signal USR2, which Nextflow has Slurm send ahead of a time limit, and LSF and Grid Engine
-/// send at theirs. Source: `--signal B:USR2@30` in Nextflow's Slurm executor; bsub(1) on -W.
+/// Exit status of SIGUSR2. Slurm sends the signal before a time limit if Nextflow requests it; LSF
+/// and Grid Engine send it at the limit. Source: `--signal B:USR2@30` in Nextflow's Slurm executor;
+/// bsub(1) on -W.
 const TIME_LIMIT: i64 = 140;
 
-/// Fusion's file system failed. Source: as for 104.
+/// The file system of Fusion failed. Source: as for 104.
 const STORAGE_FAILED: i64 = 175;
 
-/// What Nextflow writes where a task left no exit status, as on a spot machine that was
-/// taken back. Source: `Integer.MAX_VALUE` in Nextflow's task handlers.
+/// The value that Nextflow records for a task without an exit status, as on an interrupted spot
+/// machine. Source: `Integer.MAX_VALUE` in Nextflow's task handlers.
 const NO_EXIT_STATUS: i64 = 2_147_483_647;
 
-/// Why an attempt failed.
+/// The cause of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It was killed for want of memory: the kernel or the scheduler says so, or it ended
-    /// by signal 9 and not because its machine was lost.
+    /// The attempt ran out of memory. The kernel or the scheduler reports it, or signal 9 ended the
+    /// attempt although its machine was not lost.
     OutOfMemory,
-    /// Its tool failed by itself, and the same task ended well with more memory.
+    /// Its tool failed, and the same task succeeded later with more memory.
     SuspectedOutOfMemory,
-    /// Signal 9, and the same task ended well with no more memory: somebody else killed it.
+    /// Signal 9, and the same task succeeded later without more memory: another process killed it.
     Killed,
-    /// Signal 15: the scheduler ended it.
+    /// Signal 15: the scheduler terminated it.
     Terminated,
-    /// It ran longer than it was allowed to.
+    /// It exceeded its time limit.
     TimeLimit,
     /// A connection was reset.
     ConnectionReset,
-    /// The file system that holds its files failed.
+    /// The file system with its files failed.
     StorageFailed,
-    /// It left no exit status: its machine was lost or taken back.
+    /// It left no exit status: its machine was lost or interrupted.
     MachineLost,
-    /// A person or its engine ended it.
+    /// A user or the engine cancelled it.
     Cancelled,
     /// Its tool failed.
     Error,
 }
 
 impl FailureKind {
-    /// By the exit status of a task that failed, as engines record it.
+    /// The cause by the exit status of a failed task, as engines record it.
     pub fn of_exit_status(status: Option<i64>) -> Self {
         match status {
             Some(KILLED) => Self::OutOfMemory,
@@ -68,12 +70,12 @@ impl FailureKind {
         }
     }
 
-    /// By how a step ended that a probe saw; `None` where it did not fail.
+    /// The cause by how a task ended that a probe observed; `None` if it did not fail.
     pub fn of_end(end: StepEnd) -> Option<Self> {
         match end {
             StepEnd::Running | StepEnd::Exited(0) | StepEnd::Unknown => None,
             StepEnd::OutOfMemory => Some(Self::OutOfMemory),
-            // The probe sees the kernel's own kills; another SIGKILL was somebody else's.
+            // The probe sees OOM kills of the kernel; any other SIGKILL came from another process.
             StepEnd::Signalled(9) => Some(Self::Killed),
             StepEnd::Exited(status) if i64::from(status) == KILLED => Some(Self::Killed),
             StepEnd::Signalled(15) => Some(Self::Terminated),
@@ -82,7 +84,7 @@ impl FailureKind {
         }
     }
 
-    /// Whether more memory would have helped, for certain or likely.
+    /// Whether more memory would have helped, certainly or probably.
     pub fn is_out_of_memory(self) -> bool {
         matches!(self, Self::OutOfMemory | Self::SuspectedOutOfMemory)
     }
@@ -105,24 +107,24 @@ impl fmt::Display for FailureKind {
     }
 }
 
-/// Attempts of one step that failed in one way.
+/// Failed attempts of one step with the same cause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FailureCount {
-    /// Why.
+    /// The cause.
     pub kind: FailureKind,
     /// The exit status; `None` where there was none.
     pub exit_status: Option<i64>,
-    /// How many attempts.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Of those, attempts after which the task was tried again.
+    /// Number of these attempts after which the task was retried.
     #[serde(default)]
     pub retried: u32,
-    /// How long they ran together.
+    /// Total run time of the attempts.
     pub lost_seconds: u64,
 }
 
 impl FailureCount {
-    /// Of one attempt.
+    /// A single failed attempt.
     pub fn of(kind: FailureKind, exit_status: Option<i64>, wall: Duration) -> Self {
         Self {
             kind,
@@ -133,7 +135,7 @@ impl FailureCount {
         }
     }
 
-    /// Adds up failures of one kind and exit status, the most time lost first.
+    /// Sums failures by kind and exit status, the most lost time first.
     pub fn merge<'a>(counts: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
         let mut sums: BTreeMap<(FailureKind, Option<i64>), Self> = BTreeMap::new();
         for count in counts {

@@ -1,8 +1,8 @@
-//! Tasks by their attempts: what the first attempts asked for, how they ended, and what
-//! each task needed in the end.
+//! Tasks and their attempts: the requests of first attempts, how they ended, and the needs of each
+//! task.
 //!
-//! An engine runs a failed task again, often with a larger request. The request of a step
-//! is that of first attempts, because a retry's request follows from the failure before it.
+//! An engine retries a failed task, often with a larger request. The request of a step is that of
+//! first attempts, because the request of a retry follows from the failure before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,97 +17,96 @@ use crate::step_profile::failure::{FailureCount, FailureKind};
 use crate::step_profile::sample::Sample;
 use crate::step_profile::{Run, StepProfile};
 
-/// First attempts that the present request is read from where no pipeline run is known:
-/// the newest.
+/// Number of first attempts for the present request if no pipeline run is known: the newest ones.
 const RECENT_TASKS: usize = 50;
 
-/// Requests that are told apart.
+/// Maximum number of different requests.
 const MAX_REQUESTS: usize = 20;
 
-/// From this share of equal requests on, the others are exceptions.
+/// From this share of equal requests, the other requests are exceptions.
 const NEARLY_ALL_PERCENT: usize = 90;
 
-/// What an engine's or a scheduler's record states of one attempt of a task.
+/// The record of one attempt from an engine or scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// The pipeline run, or the day where no run is known.
+    /// The pipeline run, or the day if no run is known.
     pub pipeline_run: String,
-    /// The task; all attempts of it have the same, unique in its run and step.
+    /// The task id, equal for all attempts and unique in its run and step.
     pub task: String,
-    /// The sample or input that it worked on; `None` when unknown.
+    /// The sample or input that it processed; `None` when unknown.
     pub sample: Option<String>,
-    /// Counted from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The exit status; `None` where there was none.
+    /// The exit status; `None` without one.
     pub exit_status: Option<i64>,
-    /// Why it failed; `None` where it ended well or still runs.
+    /// The cause of the failure; `None` if it succeeded or still runs.
     pub failure: Option<FailureKind>,
-    /// How long it was allowed to run; `None` when unknown.
+    /// The time limit; `None` when unknown.
     pub time_limit: Option<Duration>,
-    /// How long it held its place, by which a scheduler counts: with what it waited for
-    /// files; `None` where the file does not say.
+    /// The time for which it occupied its resources as the scheduler counts it, including waiting
+    /// for files. `None` if the file does not contain it.
     #[serde(default)]
     pub occupied: Option<Duration>,
-    /// Tasks that it ran in parallel (MPI ranks, `srun` tasks); 0 where that is not known.
+    /// Number of tasks that it ran in parallel (MPI ranks, `srun` tasks); 0 when unknown.
     #[serde(default)]
     pub parallel_tasks: u32,
 }
 
-/// How often first attempts asked for something.
+/// Number of first attempts with one request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestCount {
-    /// What they asked for.
+    /// The request.
     pub request: SizedRequest,
-    /// First attempts with this request that ended.
+    /// Number of ended first attempts with this request.
     pub tasks: u32,
-    /// Of those, ended for want of memory.
+    /// Number of these that ran out of memory.
     pub out_of_memory: u32,
 }
 
-/// Which of several requests counts as the step's.
+/// Which of several requests counts as the request of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestBasis {
-    /// All first attempts asked for the same.
+    /// All first attempts have the same request.
     #[default]
     Same,
-    /// Nine in ten or more asked for the same.
+    /// At least 90 % have the same request.
     Most,
-    /// They differ: the median of cores and of memory, each for itself.
+    /// The requests differ: the median of cores, and separately the median of memory.
     Median,
 }
 
-/// What the first attempts of a step ask for at present.
+/// The present request of the first attempts of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct PresentRequest {
-    /// What counts as the step's request.
+    /// The request of the step.
     pub request: SizedRequest,
-    /// Why it does.
+    /// How that request was chosen.
     pub basis: RequestBasis,
     /// All requests of first attempts, the most frequent first, at most 20.
     pub counts: Vec<RequestCount>,
 }
 
 impl PresentRequest {
-    /// First attempts with the step's own request, or with any where they differ.
+    /// First attempts with the request of the step, or all first attempts if the requests differ.
     fn counted(&self) -> impl Iterator<Item = &RequestCount> {
         self.counts
             .iter()
             .filter(|count| self.basis == RequestBasis::Median || count.request == self.request)
     }
 
-    /// How many of those there were.
+    /// Number of these first attempts.
     pub fn tasks(&self) -> u32 {
         self.counted().map(|count| count.tasks).sum()
     }
 
-    /// How many of those ended for want of memory.
+    /// Number of these first attempts that ran out of memory.
     pub fn out_of_memory(&self) -> u32 {
         self.counted().map(|count| count.out_of_memory).sum()
     }
 }
 
-/// A task with its attempts in their order; at least one.
+/// A task with its attempts in order; at least one attempt.
 pub(crate) struct Task<'a> {
     attempts: Vec<&'a Run>,
 }
@@ -121,8 +120,7 @@ impl<'a> Task<'a> {
         self.attempts.last().copied()
     }
 
-    /// What it shows of the step's needs; `None` where it neither ended well nor was
-    /// killed for want of memory.
+    /// The needs that the task shows; `None` if it neither succeeded nor ran out of memory.
     fn sample(&self, profile: &StepProfile, policy: &Policy) -> Option<Sample> {
         let limits = self.attempts.iter().filter(|run| run.is_out_of_memory());
         let failed_with = limits.filter_map(|run| run.requested.memory).max();
@@ -157,8 +155,9 @@ impl<'a> Task<'a> {
     }
 }
 
-/// The need of a task that failed with `limit` and then ended well: its peak, or where
-/// that is no more than the limit, the least that is known to be enough.
+/// The need of a task that failed with `limit` and later succeeded. The need is its peak if the
+/// peak exceeds the limit. Otherwise it is the smaller of the sufficient request and 1.5 times the
+/// limit.
 fn beyond(peak: PeakMemory, limit: Bytes, enough: Requested) -> PeakMemory {
     if peak.bytes > limit {
         return peak;
@@ -172,14 +171,14 @@ fn beyond(peak: PeakMemory, limit: Bytes, enough: Requested) -> PeakMemory {
     }
 }
 
-/// A number for a name; equal names have equal ones. FNV-1a.
+/// A number for a name (FNV-1a); equal names have equal numbers.
 fn group_number(name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 impl Run {
-    /// The pipeline run, or the day of its start where none is known.
+    /// The pipeline run, or the day of its start if no run is known.
     fn pipeline_run(&self) -> String {
         match &self.record {
             Some(record) if !record.pipeline_run.is_empty() => record.pipeline_run.clone(),
@@ -187,7 +186,7 @@ impl Run {
         }
     }
 
-    /// Tasks that it ran in parallel; 0 where that is not known.
+    /// Number of tasks that it ran in parallel; 0 when unknown.
     pub fn parallel_tasks(&self) -> u32 {
         self.record
             .as_ref()
@@ -198,13 +197,12 @@ impl Run {
         self.record.as_ref()?.sample.as_deref()
     }
 
-    /// Whether it ended for want of memory.
+    /// Whether it ran out of memory.
     pub(crate) fn is_out_of_memory(&self) -> bool {
         self.failure().is_some_and(FailureKind::is_out_of_memory)
     }
 
-    /// Why it failed; `None` where it ended well, still runs, or it is not known how it
-    /// ended.
+    /// The cause of its failure; `None` if it succeeded, still runs, or its end is unknown.
     pub fn failure(&self) -> Option<FailureKind> {
         match &self.record {
             Some(record) => record.failure,
@@ -214,7 +212,7 @@ impl Run {
 }
 
 impl StepProfile {
-    /// Its tasks, the one seen last at the end.
+    /// Its tasks in order of time, the newest last.
     pub(crate) fn tasks(&self) -> Vec<Task<'_>> {
         let mut order: Vec<Task<'_>> = Vec::new();
         let mut known: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -241,16 +239,16 @@ impl StepProfile {
         order
     }
 
-    /// What its tasks show of its needs, in order of time. A task that failed for want of
-    /// memory counts with what it needed in the end, or at least.
+    /// The needs that its tasks show, in order of time. A task that ran out of memory counts with
+    /// the memory that it needed in the end, or with a lower bound.
     pub fn samples(&self, policy: &Policy) -> Vec<Sample> {
         let tasks = self.tasks();
         let samples = tasks.iter().filter_map(|task| task.sample(self, policy));
         samples.collect()
     }
 
-    /// What first attempts ask for: those of the newest pipeline run, or the newest ones
-    /// where no run is known.
+    /// The present request of first attempts: those of the newest pipeline run, or the newest ones
+    /// if no run is known.
     pub fn present_request(&self) -> PresentRequest {
         let tasks = self.tasks();
         let firsts = || tasks.iter().rev().filter_map(Task::first);
@@ -270,7 +268,7 @@ impl StepProfile {
         present(&recent)
     }
 
-    /// Attempts that failed, by kind and exit status, the most time lost first.
+    /// Failed attempts by kind and exit status, the most lost time first.
     pub fn failures(&self) -> Vec<FailureCount> {
         let failed = self.runs.values().filter_map(|run| {
             let of_record = run.record.as_ref().and_then(|record| record.exit_status);
@@ -283,8 +281,8 @@ impl StepProfile {
         FailureCount::merge(&failed.collect::<Vec<_>>())
     }
 
-    /// What a run needs that did not live with `limit`: the least that a run held
-    /// which was given more, else half as much again.
+    /// The need of a task for which `limit` was too little: the smallest peak above `limit` of a
+    /// successful task, otherwise 1.5 times the limit.
     fn needed_beyond(&self, limit: Bytes) -> Option<PeakMemory> {
         let well = self.runs.values().filter(|run| !run.end.is_bad());
         let peaks = well.filter_map(|run| run.peak_memory);
@@ -331,7 +329,7 @@ pub fn present(firsts: &[&Run]) -> PresentRequest {
     }
 }
 
-/// The middle of cores and of memory, each for itself; the greater of two middles.
+/// The median of cores, and separately the median of memory; the greater of two middle values.
 fn median(firsts: &[&Run]) -> SizedRequest {
     fn middle<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
         values.sort_unstable();

@@ -1,5 +1,5 @@
-//! What else a heartbeat says of its node: how the node was watched, its GPUs, its
-//! network, and what its tasks waited for. An older probe tells none of it.
+//! Further observations of a node: how the probe observed it, its GPUs, its network and its
+//! pressure stall information. An older probe sends none of them.
 
 use std::time::Duration;
 
@@ -7,78 +7,75 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Share};
 
-/// What else was seen; empty and `None` where it was not, which is not zero.
+/// Further observations. An empty or `None` field was not observed, which differs from zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeDetail {
-    /// Why the node was watched by sampling procfs; `None` when the kernel told of
-    /// every process.
+    /// Why the probe sampled procfs; `None` if the kernel reported every process.
     pub sampled_because: Option<String>,
-    /// Each GPU that was looked at, by number.
+    /// Each observed GPU, by number.
     pub gpus: Vec<GpuUse>,
-    /// How often the program that asks the GPUs hung or ended and was started again,
-    /// since the probe started.
+    /// How often the GPU process hung or ended and was started again, since the probe started.
     pub gpu_restarts: u64,
-    /// What is known of the network beside its bytes.
+    /// Network counters in addition to the byte counts.
     pub network: Option<NetworkDetail>,
-    /// For how long of the interval tasks could not go on.
+    /// How long tasks were stalled in the interval.
     pub pressure: Option<Pressure>,
-    /// Pages that the kernel took back from their holders because memory ran short.
+    /// Memory that the kernel reclaimed under memory pressure.
     pub reclaimed: Option<Bytes>,
     /// Labels from schedulers that were refused since the probe started.
     pub labels_refused: u64,
-    /// Memory in use at the end: all but what programs could have at once.
+    /// Memory in use at the end: total memory without the memory that is available to programs.
     pub memory_used: Option<Bytes>,
     /// Why all names of programs and scripts are masked: the rules that contain the mask could
     /// not be read. `None` if the rules decide which names are masked.
     pub masked_because: Option<String>,
 }
 
-/// One GPU in an interval.
+/// The use of one GPU in an interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuUse {
-    /// Its number, as the driver counts.
+    /// The driver's number for the device.
     pub number: u32,
-    /// Its model.
+    /// The model name.
     pub model: String,
-    /// The mean share of time in which it computed, over the samples; `None` when it
-    /// does not tell, as when it is cut into several (MIG).
+    /// The mean share of time in which the device computed, over the samples. `None` if the driver
+    /// does not report it, for example with Multi-Instance GPU (MIG).
     pub busy: Option<Share>,
-    /// The most of its memory that was held at a sample.
+    /// The most device memory in use at a sample.
     pub memory_held: Option<Bytes>,
-    /// Its memory.
+    /// Total device memory.
     pub memory: Option<Bytes>,
-    /// The most processes that used it at a sample.
+    /// The most processes that used the device at a sample.
     pub processes: Option<u32>,
 }
 
-/// The network of a node. UDP and the kernel's own sockets (NFS, Lustre) have no
-/// owner here: their bytes are in the node's traffic only.
+/// Network counters of a node. UDP traffic and kernel sockets (NFS, Lustre) have no owning process
+/// here; their bytes are only in the node's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkDetail {
-    /// TCP payload of sockets whose process is known, loopback left out.
+    /// TCP payload of sockets with a known process, without loopback.
     pub owned: Bytes,
-    /// TCP payload of sockets whose process is not known.
+    /// TCP payload of sockets with an unknown process.
     pub unowned: Bytes,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub retransmits: u64,
-    /// TCP connections of processes, open at the end; `None` where they cannot be
-    /// listed.
+    /// TCP connections of processes, open at the end; `None` if they cannot be listed.
     pub connections: Option<u64>,
 }
 
-/// Time of an interval in which tasks could not go on, as the kernel counts it
-/// (pressure stall information): some task waited, and all that had work did.
+/// Stall times in an interval, as the kernel reports them in its pressure stall information: `some`
+/// counts if at least one task waited, `full` if all non-idle tasks waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Pressure {
     /// Some task waited for a core.
     pub cpu_some: Duration,
     /// Some task waited for memory.
     pub memory_some: Duration,
-    /// No task could go on for want of memory.
+    /// All non-idle tasks waited for memory.
     pub memory_full: Duration,
     /// Some task waited for a block device.
     pub disk_some: Duration,
-    /// No task could go on for want of a block device.
+    /// All non-idle tasks waited for a block device.
     pub disk_full: Duration,
 }

@@ -1,5 +1,5 @@
-//! Money in JSON: a decimal string of dollars. An integer is millionths of a dollar: that is
-//! how `ebb.report/1.0` and state of that time hold it.
+//! Money in JSON: a decimal string of dollars. An integer is millionths of a dollar;
+//! `ebb.report/1.0` and state of that version contain this form.
 
 use std::fmt;
 

@@ -1,11 +1,11 @@
-//! In which of the kernel's namespaces a step is apart from its node.
+//! The kernel namespaces of a task that differ from those of its node.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A kind of namespace. Source: `namespaces(7)`; that of time moves clocks alone, and is
-/// left out.
+/// A kind of namespace. Source: `namespaces(7)`. The time namespace is left out because it changes
+/// only clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Namespace {
@@ -21,7 +21,7 @@ pub enum Namespace {
     Uts,
     /// System V IPC and POSIX message queues.
     Ipc,
-    /// The root of the tree of cgroups.
+    /// The root of the cgroup hierarchy.
     Cgroup,
 }
 
@@ -39,7 +39,8 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// A set of them; a container without a cgroup of its own, as Apptainer's, is known by it.
+/// A set of namespaces. It identifies a container without a cgroup of its own, such as an Apptainer
+/// container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Namespaces(u8);
 
@@ -54,25 +55,24 @@ impl Namespaces {
         Namespace::Cgroup,
     ];
 
-    /// One bit each, `Mount` the lowest; others, which a later probe may tell, are
-    /// dropped.
+    /// One bit for each kind; `Mount` is the lowest. Bits that a later probe may send are dropped.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self((bits & ((1 << Self::ALL.len()) - 1)) as u8)
     }
 
-    /// See [`Self::from_bits`].
+    /// One bit for each kind; see [`Self::from_bits`].
     pub const fn bits(self) -> u32 {
         self.0 as u32
     }
 
-    /// What is in either.
+    /// The union of both sets.
     #[must_use]
     pub const fn or(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// Each kind in it.
+    /// The kinds in the set.
     pub fn kinds(self) -> impl Iterator<Item = Namespace> {
         (Self::ALL.into_iter()).filter(move |kind| self.0 & (1 << *kind as u8) != 0)
     }
@@ -85,7 +85,7 @@ impl FromIterator<Namespace> for Namespaces {
     }
 }
 
-/// Names for people, one byte where it is packed.
+/// Names in readable formats, one byte in binary formats.
 impl Serialize for Namespaces {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         if to.is_human_readable() {
@@ -131,7 +131,7 @@ mod tests {
             0b111_1111,
             r#"["mount","pid","network","user","uts","ipc","cgroup"]"#,
         );
-        // Of a later probe.
+        // Sent by a later probe.
         check(0b1000_0100, r#"["network"]"#);
         check(u32::MAX << 7, "[]");
     }

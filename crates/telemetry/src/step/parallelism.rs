@@ -1,4 +1,4 @@
-//! A step's time by the cores that it kept busy.
+//! A task's time by the number of cores that it kept busy.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::units::{CpuTime, MilliCores};
 
-/// The most cores of each class but the last, which has no bound.
+/// The upper bounds of all classes except the last, which has no bound.
 pub const PARALLELISM_BOUNDS: [MilliCores; 8] = [
     MilliCores(500),
     MilliCores(1_000),
@@ -18,20 +18,20 @@ pub const PARALLELISM_BOUNDS: [MilliCores; 8] = [
     MilliCores(64_000),
 ];
 
-/// Classes of [`Parallelism`].
+/// Number of classes of [`Parallelism`].
 pub const PARALLELISM_CLASSES: usize = PARALLELISM_BOUNDS.len() + 1;
 
-/// A step's time by the cores that it kept busy from one sample to the next. What
-/// lies before its first and after its last sample is not in it.
+/// A task's time by the number of cores that it kept busy between two samples. The time before its
+/// first and after its last sample is not included.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Deserialize)]
 #[serde(from = "Vec<Busy>")]
 pub struct Parallelism {
-    /// By class, the fewest cores first; it ends with the last that has time, because
-    /// most steps keep few cores busy and millions of these are held.
+    /// One entry for each class, in ascending order of cores. The list ends at the last class with
+    /// time, because most tasks keep few cores busy and millions of lists are in memory.
     classes: Vec<Busy>,
 }
 
-/// Time, and the CPU time used in it.
+/// Wall time, and the CPU time used in it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -55,8 +55,7 @@ impl Serialize for Parallelism {
 }
 
 impl Parallelism {
-    /// From classes, the fewest cores first; what lies beyond the last class is left
-    /// out.
+    /// Takes classes in ascending order of cores; entries after the last class are dropped.
     pub fn from_classes(mut classes: Vec<Busy>) -> Self {
         classes.truncate(PARALLELISM_CLASSES);
         let used = classes.iter().rposition(|busy| !busy.wall.is_zero());
@@ -64,12 +63,12 @@ impl Parallelism {
         Self { classes }
     }
 
-    /// By class, the fewest cores first, up to the last that has time.
+    /// The classes in ascending order of cores, up to the last one with time.
     pub fn classes(&self) -> &[Busy] {
         &self.classes
     }
 
-    /// Takes in the time between two samples and what was used in it.
+    /// Adds the wall time between two samples and the CPU time used in it.
     pub fn add(&mut self, wall: Duration, cpu: CpuTime) {
         let Some(cores) = cpu.cores_over(wall) else {
             return;
@@ -83,18 +82,18 @@ impl Parallelism {
         busy.cpu = busy.cpu.saturating_add(cpu);
     }
 
-    /// The class of so many cores kept busy.
+    /// The class for this number of busy cores.
     pub fn class_of(cores: MilliCores) -> usize {
         PARALLELISM_BOUNDS.partition_point(|most| *most < cores)
     }
 
-    /// The time that it holds.
+    /// The wall time of all classes.
     pub fn wall(&self) -> Duration {
         let walls = self.classes.iter().map(|busy| busy.wall);
         walls.fold(Duration::ZERO, Duration::saturating_add)
     }
 
-    /// The CPU time that it holds.
+    /// The CPU time of all classes.
     pub fn cpu(&self) -> CpuTime {
         let cpus = self.classes.iter().map(|busy| busy.cpu);
         cpus.fold(CpuTime::default(), CpuTime::saturating_add)

@@ -1,5 +1,5 @@
-//! What else is known of a step beside its totals: how its CPU time divides, what
-//! it waited for, and how parallel it was. An older probe tells none of it.
+//! Further observations of a task: the parts of its CPU time, its waits and its parallelism. An
+//! older probe sends none of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,72 +10,68 @@ use serde::{Deserialize, Serialize};
 use super::{Namespaces, Parallelism};
 use crate::units::{Bytes, CpuTime};
 
-/// Totals since the step's start; `None` where the kernel or the probe does not
-/// tell, which is not zero.
+/// Totals since the start of the task. `None` means that the kernel or the probe does not report
+/// the value; it does not mean zero.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepDetail {
-    /// CPU time in programs.
+    /// CPU time in user mode.
     pub user_cpu: Option<CpuTime>,
-    /// CPU time in the kernel for them. The kernel divides CPU time by the tick of
-    /// its clock: exact in sum, coarse for processes of a few milliseconds.
+    /// CPU time in kernel mode. The kernel divides CPU time into user and system by the clock tick.
+    /// The sum is exact, but the parts are coarse for processes of a few milliseconds.
     pub system_cpu: Option<CpuTime>,
-    /// Time its threads were ready and waited for a core; that of threads which
-    /// ended within a living process is not in it.
+    /// Time in which its threads were ready and waited for a core, without threads that ended
+    /// before their process.
     pub run_queue: Option<Duration>,
-    /// Times a thread gave up its core to wait.
+    /// Number of voluntary context switches of its threads.
     pub voluntary_switches: Option<u64>,
-    /// Times a thread was made to give up its core.
+    /// Number of involuntary context switches of its threads.
     pub involuntary_switches: Option<u64>,
-    /// Page faults that memory answered.
+    /// Page faults without disk access.
     pub minor_faults: Option<u64>,
-    /// Page faults that waited for a disk.
+    /// Page faults with disk access.
     pub major_faults: Option<u64>,
-    /// Time its threads waited for block devices; known only where the kernel has
-    /// `kernel.task_delayacct` on.
+    /// Time in which its threads waited for block devices; known only if `kernel.task_delayacct` is
+    /// on.
     pub disk_delay: Option<Duration>,
-    /// Its time by cores kept busy.
+    /// Its time by the number of busy cores.
     pub parallelism: Parallelism,
-    /// What it did at the samples, once each; empty where that cannot be seen.
+    /// The number of samples in each state; empty if states cannot be observed.
     pub states: BTreeMap<TaskState, Sampled>,
-    /// What it asked of files, pipes and devices by calls; `None` where that is not
+    /// Bytes and calls of `read` and `write` on files, pipes and devices; `None` if they are not
     /// counted.
     pub asked: Option<Asked>,
-    /// For how long it computed and nothing came of it; `None` where that cannot be
-    /// seen.
+    /// How long it computed without a visible result; `None` if this cannot be observed.
     pub unmoved: Option<Unmoved>,
-    /// The most threads that its processes had at one sample; `None` when it was over
-    /// before any.
+    /// The most threads of its processes at one sample; `None` if it ended before the first sample.
     pub threads: Option<u32>,
-    /// The user of its first process, by the number that the node has for it; `None`
-    /// where that was not seen.
+    /// The numeric user id of its first process on the node; `None` if it was not observed.
     pub user: Option<u32>,
-    /// Where any of its processes was apart from the node; `None` where that cannot be
-    /// seen, which an empty set is not.
+    /// Namespaces in which any of its processes differs from the node. `None` if they cannot be
+    /// read; an empty set means that none differs.
     pub namespaces: Option<Namespaces>,
-    /// Its step memory at the last sample, from the source that its peak names where that
-    /// is sampled; `None` without a sample.
+    /// Its memory use at the last sample, from the same source as its peak if that source is
+    /// sampled; `None` without a sample.
     pub memory_now: Option<Bytes>,
-    /// How its memory was kept within bounds; `None` for a step without a cgroup of its
-    /// own, and where the kernel does not tell.
+    /// How the kernel kept its memory within the limit; `None` for a task without a cgroup of its
+    /// own, and if the kernel does not report it.
     pub reclaim: Option<Reclaim>,
-    /// What its TCP sockets carried; `None` when none was seen, which is no zero where
-    /// sockets cannot be seen.
+    /// The traffic of its TCP sockets; `None` if no socket was observed. That does not mean zero
+    /// where sockets cannot be observed.
     pub network: Option<StepNetwork>,
-    /// What it did on GPUs; `None` when it used none, or none can be looked at.
+    /// Its GPU use; `None` if it used no GPU, or GPUs cannot be observed.
     pub gpu: Option<StepGpu>,
-    /// The run that it is part of, as its node tells; `None` when it cannot be told
-    /// there.
+    /// The run of the task, as the node detects it; `None` if the node cannot detect it.
     pub run: Option<Box<RunName>>,
-    /// What a scheduler said of it on its node; `None` when none did.
+    /// Labels from a scheduler on the node; `None` if no scheduler sent any.
     pub handed: Option<Box<Handed>>,
-    /// What its node tells only where that is switched on.
+    /// Data that the probe sends only if its configuration enables it.
     pub opened: Option<Box<Opened>>,
 }
 
 impl StepDetail {
-    /// About how much memory it points to. An entry of a map takes its key and value and
-    /// its part of a node.
+    /// The approximate heap memory. A map entry takes its key, its value and its part of a tree
+    /// node.
     pub(super) fn heap_bytes(&self) -> usize {
         const ENTRY: usize = 2 * size_of::<(String, String)>();
         let states = self.states.len() * 2 * size_of::<(TaskState, Sampled)>();
@@ -99,25 +95,25 @@ impl StepDetail {
     }
 }
 
-/// What a step asked for by calls to read and write since its start, a cache's answers
-/// included; what it mapped, or sent by `send`, is not in it. In `/proc/PID/io`: `rchar`,
-/// `wchar`, `syscr` and `syscw`.
+/// Bytes and calls of `read` and `write` since the start of a task, including cache hits. Mapped
+/// files and data sent by `send` are not included. Source: `rchar`, `wchar`, `syscr` and `syscw` in
+/// `/proc/PID/io`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Asked {
-    /// Bytes that calls to read gave.
+    /// Bytes that `read` calls returned.
     pub read: Bytes,
-    /// Bytes that calls to write took.
+    /// Bytes that `write` calls accepted.
     pub written: Bytes,
-    /// Calls to read.
+    /// Number of `read` calls.
     pub read_calls: u64,
-    /// Calls to write.
+    /// Number of `write` calls.
     pub write_calls: u64,
 }
 
 impl Asked {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
         Self {
@@ -128,7 +124,7 @@ impl Asked {
         }
     }
 
-    /// What came to `before` since.
+    /// The increase since `before`; a counter that decreased gives zero.
     #[must_use]
     pub const fn since(self, before: Self) -> Self {
         Self {
@@ -140,143 +136,142 @@ impl Asked {
     }
 }
 
-/// What the kernel did to keep a step's cgroup within its memory, since it was made.
+/// How the kernel kept a task's cgroup within its memory limit, since the cgroup was created.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Reclaim {
-    /// Memory taken back from it, mostly cached files; `None` with cgroup v1, which does
-    /// not tell.
+    /// Memory that the kernel reclaimed from it, mostly page cache; `None` with cgroup v1, which
+    /// does not report it.
     pub taken: Option<Bytes>,
-    /// Times that it came to its limit.
+    /// How often the cgroup reached its memory limit.
     pub limit_hits: u64,
 }
 
-/// Time in which a step computed and nothing came of it that the kernel sees: no byte
-/// read or written, no new page of memory, no process begun or ended, no GPU held. Much
-/// honest work looks so for a while; a step that spins looks so for ever.
+/// Time in which a task computed without a result that the kernel sees. Results are: a byte read or
+/// written, a new memory page, a process started or ended, or a GPU in use. Much useful work has no
+/// visible result for a while; a busy loop never has one.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Unmoved {
-    /// Since the last thing that came of it; time in which it waited is not in it.
+    /// CPU-active time since the last visible result; waiting time is not included.
     pub now: Duration,
-    /// The longest there was, the present one included.
+    /// The longest such period, including the present one.
     pub longest: Duration,
 }
 
-/// What a scheduler hands a step over the probe's socket. Nothing is judged by it but
-/// which run, pipeline and sample the step is of.
+/// Labels that a scheduler sends for a task over the probe's socket. They affect only the
+/// assignment to a run, pipeline and sample.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Handed {
-    /// Joins the step to the scheduler's own traces.
+    /// The trace id that connects the task to the scheduler's own traces.
     pub trace_id: Option<String>,
-    /// Names and values; `run`, `pipeline` and `sample` say what the step is of.
+    /// Names and values; `run`, `pipeline` and `sample` name what the task belongs to.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Handed {
-    /// Labels of a step at most.
+    /// Maximum number of labels of a task.
     pub const MAX_LABELS: usize = 16;
-    /// Bytes of a label's name, as of Kubernetes', and of a trace id at most.
+    /// Maximum bytes of a label's name, as in Kubernetes, and of a trace id.
     pub const MAX_KEY_BYTES: usize = 64;
-    /// Bytes of a label's value at most.
+    /// Maximum bytes of a label's value.
     pub const MAX_VALUE_BYTES: usize = 128;
 }
 
-/// What leaves a node only where whoever runs its probe has switched it on.
+/// Data that leaves a node only if the configuration of its probe enables it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Opened {
-    /// The arguments of its first process, cut; empty unless `export_args` is set.
+    /// The arguments of its first process, cut to the limits; empty unless `export_args` is set.
     pub arguments: Vec<String>,
-    /// Files that were seen open, by their path cut to the chosen depth; empty unless
+    /// Number of files that were open, by path cut to the configured depth; empty unless
     /// `files_depth` is set.
     pub files: BTreeMap<String, u64>,
-    /// Files beyond those that there was room for.
+    /// Number of files that were left out because the limit was reached.
     pub files_left_out: u64,
 }
 
 impl Opened {
-    /// Arguments of a step at most, the empty ones too.
+    /// Maximum number of arguments of a task, including empty ones.
     pub const MAX_ARGUMENTS: usize = 128;
-    /// Bytes of all arguments together at most.
+    /// Maximum bytes of all arguments together.
     pub const MAX_ARGUMENT_BYTES: usize = 1_024;
-    /// Cut paths of a step at most.
+    /// Maximum number of cut paths of a task.
     pub const MAX_PATHS: usize = 32;
-    /// Bytes of a cut path at most.
+    /// Maximum bytes of a cut path.
     pub const MAX_PATH_BYTES: usize = 256;
 }
 
-/// A step's TCP sockets since its start, loopback left out. What it sent by UDP, or
-/// the kernel for it (NFS, Lustre), is not in it.
+/// Traffic of a task's TCP sockets since its start, without loopback. UDP traffic and kernel
+/// traffic for the task (NFS, Lustre) are not included.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct StepNetwork {
-    /// Payload received.
+    /// Bytes of payload received.
     pub received: Bytes,
-    /// Payload sent, each byte once.
+    /// Bytes of payload sent, without retransmissions.
     pub sent: Bytes,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Connections open at the last sample.
     pub connections: u64,
 }
 
-/// A step's GPUs since its start.
+/// GPU use of a task since its start.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct StepGpu {
-    /// The most devices that its processes held at one sample.
+    /// The most devices that its processes used at one sample.
     pub devices: u32,
-    /// The time that it held devices, of all of them together.
+    /// Device time in which it used devices, summed over all devices.
     pub held: Duration,
-    /// The time in which its processes computed on them, of all of them together;
-    /// `None` when the device does not tell processes apart.
+    /// Device time in which devices computed for its processes, summed over all devices; `None` if
+    /// the driver does not report processes separately.
     pub busy: Option<Duration>,
-    /// The most of their memory that it held at one sample; `None` when the device
-    /// does not tell.
+    /// The most device memory that it used at one sample; `None` if the driver does not report it.
     pub peak_memory: Option<Bytes>,
 }
 
-/// The run of a pipeline, as a node tells it from its processes and folders.
+/// The run of a pipeline, as a node detects it from its processes and directories.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunName {
-    /// What runs pipelines here, as `nextflow`.
+    /// The workflow engine, such as `nextflow`.
     pub launcher: String,
-    /// Tells this run from others of its node; never two runs in one.
+    /// Identifies the run on its node. Two runs never have the same key.
     pub key: String,
-    /// The pipeline, where the launcher names one.
+    /// The pipeline; `None` if the launcher does not name one.
     pub pipeline: Option<String>,
 }
 
-/// What a step does at one sample: the first of these that any of its threads does,
-/// so that work comes before waiting, and a cause before who waits for it.
+/// The state of a task at one sample: the first state of this list that any of its threads has. So
+/// work precedes waiting, and a cause precedes the threads that wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// It has a core.
+    /// A thread runs on a core.
     Running,
-    /// It is ready, and waits for a core.
+    /// A thread is ready and waits for a core.
     Runnable,
-    /// It waits for a page of its memory.
+    /// A thread waits for a memory page.
     PageFault,
-    /// It waits for a block device.
+    /// A thread waits for a block device.
     Disk,
-    /// It waits for the network, a network file system included.
+    /// A thread waits for the network or a network file system.
     Network,
-    /// It waits for another process at a pipe or a local socket.
+    /// A thread waits for another process at a pipe or a local socket.
     Pipe,
-    /// It waits for any of several things: poll, select, epoll.
+    /// A thread waits in poll, select or epoll.
     Poll,
-    /// It sleeps for a time that it chose.
+    /// A thread sleeps for a fixed time.
     Timer,
-    /// It waits for another thread, or for a lock on a file.
+    /// A thread waits for another thread or for a file lock.
     Lock,
-    /// It waits for the end of a child.
+    /// A thread waits for the end of a child process.
     Child,
-    /// It waits for something else.
+    /// A thread waits for something else.
     Other,
 }
 
@@ -298,13 +293,13 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// How often something was seen, and the time that the samples stand for.
+/// Number of samples, and the time that they represent.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Sampled {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// The time from each of them to the one before.
+    /// The sum of the times from each sample back to the previous one.
     pub time: Duration,
 }

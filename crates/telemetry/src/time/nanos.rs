@@ -1,4 +1,4 @@
-//! A time as it travels: text where people may read it, nanoseconds where not.
+//! Serialization of times: text in readable formats, nanoseconds in binary formats.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -20,19 +20,19 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::E
     Timestamp::from_nanosecond(nanos).map_err(de::Error::custom)
 }
 
-/// The same for a time that may be unknown.
+/// The same for an optional time.
 pub mod option {
     use super::{Deserialize, Deserializer, Serialize, Serializer, Timestamp};
 
     #[derive(Serialize, Deserialize)]
     struct At(#[serde(with = "super")] Timestamp);
 
-    /// Writes a time or its absence.
+    /// Writes an optional time.
     pub fn serialize<S: Serializer>(at: &Option<Timestamp>, out: S) -> Result<S::Ok, S::Error> {
         at.map(At).serialize(out)
     }
 
-    /// Reads a time or its absence.
+    /// Reads an optional time.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
         Ok(Option::<At>::deserialize(from)?.map(|at| at.0))
     }

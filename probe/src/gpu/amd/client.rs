@@ -1,31 +1,31 @@
-//! One opening of a device, as `/proc/PID/fdinfo` tells it.
+//! One open file description of a device, from `/proc/PID/fdinfo`.
 
 use std::collections::BTreeMap;
 
 use ebb_telemetry::units::Bytes;
 
-/// Nanoseconds that each engine worked for a client, since the client began.
+/// Nanoseconds that each engine worked for a client, since the client was created.
 pub(super) type Engines = BTreeMap<String, u64>;
 
-/// Tells an opening from all others, also where processes share it.
+/// Identifies an open file description, even if several processes share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ClientId {
-    /// The device's place on the PCI bus.
+    /// The PCI address of the device.
     pub(super) card: String,
     number: u64,
 }
 
-/// What an opening says.
+/// The values of one open file description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) id: ClientId,
-    /// The device's memory that it holds.
+    /// Device memory that it uses.
     pub(super) memory: Option<Bytes>,
     pub(super) engines: Engines,
 }
 
 impl Client {
-    /// `None` of a file of another driver's, and of what cannot be told from others.
+    /// `None` for a file of another driver, and if an identifier is missing.
     pub(super) fn parse(info: &str) -> Option<Self> {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
         let keys: BTreeMap<&str, &str> = lines.map(|(key, said)| (key, said.trim())).collect();
@@ -37,7 +37,7 @@ impl Client {
             let ns = said.strip_suffix(" ns")?.parse().ok()?;
             (!name.starts_with("capacity-")).then(|| (name.to_owned(), ns))
         };
-        // `drm-memory-` is the older name of the same.
+        // `drm-memory-` is the older name of the same key.
         let memory = ["drm-resident-vram", "drm-memory-vram"];
         let memory = memory.iter().find_map(|key| keys.get(key));
         Some(Self {
@@ -50,7 +50,7 @@ impl Client {
         })
     }
 
-    /// A counter may fall behind for a while: the greater value holds until then.
+    /// Keeps the greater value of each counter, because a counter can go back for a while.
     pub(super) fn not_less_than(&mut self, before: &Engines) {
         for (name, ns) in before {
             let now = self.engines.entry(name.clone()).or_default();
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// Bytes, unless a unit says otherwise.
+/// A number with an optional unit; without a unit it is in bytes.
 fn bytes(said: &str) -> Option<Bytes> {
     let (number, unit) = said.split_once(' ').unwrap_or((said, ""));
     let unit = match unit {

@@ -1,5 +1,5 @@
-//! Which runs belong together: by the pipeline that a tag or a launcher names, and by
-//! the compute environment whose machine they ran on.
+//! Groups of tasks: by the pipeline that a tag or a launcher names, and by the compute environment
+//! of their machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::step_history::by_step::{Profiled, Profiles};
 use crate::step_history::observed_task::SeenRun;
 use crate::workflow_runs;
 
-/// Runs of a group that are replayed, the newest: what a replay takes grows with them
-/// and with the machines that they fill.
+/// Limit on replayed tasks of a group; the newest are used. The time of a replay grows with the
+/// number of tasks and machines.
 pub(crate) const MAX_RUNS: usize = 300;
 
-/// A run with its step.
+/// A task with the name of its step.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupRun<'p, 'a> {
     pub(crate) step: &'p str,
@@ -25,19 +25,19 @@ pub(crate) struct GroupRun<'p, 'a> {
     pub(crate) run: &'p SeenRun<'a>,
 }
 
-/// What runs together.
+/// Tasks of one pipeline or one compute environment.
 pub(crate) struct Group<'p, 'a> {
     pub(crate) name: String,
     pub(crate) region: Region,
-    /// In whose account; `None` where that is not told.
+    /// `None` if the account is unknown.
     pub(crate) account: Option<AccountId>,
-    /// The newest, in order of time.
+    /// The newest tasks, in order of time.
     pub(crate) runs: Vec<GroupRun<'p, 'a>>,
     pub(crate) environment: Option<&'a ComputeEnvironment>,
 }
 
 impl Group<'_, '_> {
-    /// How long its runs took together.
+    /// Total duration of all tasks.
     pub(crate) fn wall(&self) -> Duration {
         let walls = self.runs.iter().map(|run| run.run.wall());
         walls.fold(Duration::ZERO, Duration::saturating_add)
@@ -46,7 +46,7 @@ impl Group<'_, '_> {
 
 type Keyed<'p, 'a> = BTreeMap<(String, Region, Option<AccountId>), Vec<GroupRun<'p, 'a>>>;
 
-/// Pipelines.
+/// Groups tasks by pipeline.
 pub(crate) fn pipelines<'p, 'a>(policy: &Policy, profiles: &'p Profiles<'a>) -> Vec<Group<'p, 'a>> {
     let mut by_name = Keyed::new();
     for run in each_run(profiles) {
@@ -66,7 +66,7 @@ pub(crate) fn pipelines<'p, 'a>(policy: &Policy, profiles: &'p Profiles<'a>) -> 
     by_name.into_iter().map(group).collect()
 }
 
-/// Batch compute environments that ran anything.
+/// Groups tasks by Batch compute environment.
 pub(crate) fn environments<'p, 'a>(
     facts: &Facts<'a>,
     profiles: &'p Profiles<'a>,
@@ -118,7 +118,8 @@ fn newest<'p, 'a>(mut runs: Vec<GroupRun<'p, 'a>>) -> Vec<GroupRun<'p, 'a>> {
     runs.split_off(older)
 }
 
-/// What a run is part of. A launcher that names no pipeline still keeps its runs apart.
+/// Returns the pipeline of a task. If the launcher names no pipeline, launcher and key identify the
+/// run.
 fn pipeline(run: &SeenRun<'_>, policy: &Policy) -> Option<String> {
     workflow_runs::pipeline(run, policy).or_else(|| {
         let told = run.step.usage.detail.run.as_ref()?;
@@ -126,7 +127,7 @@ fn pipeline(run: &SeenRun<'_>, policy: &Policy) -> Option<String> {
     })
 }
 
-/// Environments by the machines that joined their clusters.
+/// Maps each machine to the environment of its ECS cluster.
 fn by_machine<'a>(facts: &Facts<'a>) -> BTreeMap<&'a NodeId, &'a ComputeEnvironment> {
     let batch = &facts.inventory.batch;
     let by_cluster: BTreeMap<&str, &ComputeEnvironment> = batch

@@ -1,5 +1,4 @@
-//! What a group's runs had: the machines that they were on, for as long, at the price
-//! that is paid for those.
+//! Observed cost of a group: its machines, the time on each machine and the effective price.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,24 +15,24 @@ use jiff::Timestamp;
 use crate::advice::group::replayed_runs::Looked;
 use crate::facts::Facts;
 
-/// What was seen.
+/// Observed machines and cost of a group.
 pub(crate) struct Seen<'a> {
-    /// The type that was used longest, as the whole of it.
+    /// The type with the longest use; it represents all types of the group.
     pub(crate) base: &'a TypeSpec,
     pub(crate) market: Market,
-    /// What is paid for one of that type.
+    /// Effective price of one machine of the base type.
     pub(crate) base_per_hour: Option<UsdPerHour>,
     pub(crate) fleet: Fleet,
-    /// What was paid; `None` where a price is not known, or only its bound.
+    /// Cost of the observed machines; `None` if a price is unknown or only an upper bound.
     pub(crate) paid: Option<Usd>,
-    /// vCPU seconds of its machines.
+    /// vCPU seconds of all machines.
     vcpu_seconds: f64,
 }
 
-/// One machine while runs of the group were on it.
+/// One machine during the tasks of the group.
 struct Held<'i> {
     instance: &'i Instance,
-    /// In order, not touching.
+    /// Disjoint intervals in order of time.
     times: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -94,8 +93,8 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// What was seen by what a replay of the very same on the type that was used longest
-    /// gives, both in vCPU hours; `None` where its runs do not fit that type.
+    /// Observed vCPU hours divided by those of a replay of the same tasks on the base type. `None`
+    /// if the tasks do not fit on this type.
     pub(crate) fn by_replayed(&self, looked: &Looked<'_, '_, '_>) -> Option<f64> {
         let wall = |at: usize, _| looked.group.runs.get(at).map(|run| run.run.wall());
         let wanted = looked.wanted(
@@ -103,7 +102,7 @@ impl<'a> Seen<'a> {
             |at, step| wall(at, step).unwrap_or_default(),
         );
         let kept = ebb_sizing::packing::Room {
-            // What was seen is told without it.
+            // The observed intervals do not contain the time that a machine is kept without tasks.
             kept: Duration::ZERO,
             ..looked.room(self.base)
         };
@@ -115,7 +114,7 @@ impl<'a> Seen<'a> {
 
 fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
     let mut by_machine: BTreeMap<&NodeId, Held<'a>> = BTreeMap::new();
-    // In order of their begin, so that each touches the last or comes after it.
+    // Tasks are in order of their start, so each interval overlaps the last or follows it.
     for run in looked.group.runs.iter().map(|run| run.run) {
         let (from, to) = (run.step.started_at, run.step.observed_at);
         let held = by_machine.entry(&run.instance.id).or_insert(Held {
@@ -130,7 +129,7 @@ fn held<'a>(looked: &Looked<'_, '_, 'a>) -> Vec<Held<'a>> {
     by_machine.into_values().collect()
 }
 
-/// The most runs that shared a machine, by step.
+/// Tasks by step on the machine with the most concurrent tasks, at that time.
 fn together(looked: &Looked<'_, '_, '_>) -> Vec<ebb_model::advice::group::Together> {
     let mut by_machine: BTreeMap<&NodeId, Vec<(Timestamp, i32, usize)>> = BTreeMap::new();
     for (run, step) in looked.group.runs.iter().zip(&looked.step_of) {

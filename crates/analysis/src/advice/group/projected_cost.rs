@@ -1,4 +1,4 @@
-//! What a group's runs would have on other machines.
+//! Projected cost of the tasks of a group on other machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,17 +18,18 @@ use crate::advice::group::observed_cost::Seen;
 use crate::advice::group::replayed_runs::Looked;
 use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD};
 
-/// No type is so slow; a bound for arithmetic.
+/// Upper bound for the ratio of run times between types; it limits the arithmetic.
 const MOST_LONGER: f64 = 1e3;
 
-/// Types that are replayed, those that would be cheapest were they filled to the brim.
+/// Number of types that are replayed. They are the cheapest types under the assumption of full
+/// machines.
 const REPLAYED: usize = 8;
 
 pub(crate) struct Then<'t, 'a> {
     pub(crate) placing: &'t Placing<'t>,
     pub(crate) looked: &'t Looked<'t, 't, 'a>,
     pub(crate) seen: &'t Seen<'a>,
-    /// What offers are multiplied by.
+    /// Correction factor for the cost of offers.
     pub(crate) factor: f64,
 }
 
@@ -38,24 +39,24 @@ pub(crate) struct Told {
     pub(crate) spot: Vec<Fleet>,
 }
 
-/// A type that holds every step: what a run of each takes there, in order of the steps.
+/// A type on which every step fits, with the run time of each step in the order of the steps.
 struct Candidate<'a> {
     by_step: Vec<OnType<'a>>,
-    /// Dollars, were its machines filled to the brim.
+    /// Cost in dollars, if all machines were full.
     at_least: f64,
 }
 
 /// A step on a type.
 struct OnType<'a> {
     ranked: Ranked<'a>,
-    /// What a run takes there by what it takes where it was seen.
+    /// Ratio of the expected run time on this type to the observed run time.
     longer: f64,
-    /// Hours between its checkpoints; `None` where none are declared.
+    /// Hours between checkpoints; `None` if no checkpoints are declared.
     checkpoint: Option<f64>,
 }
 
 impl OnType<'_> {
-    /// Hours until a run has ended by those of one that is not interrupted.
+    /// Ratio of the expected hours with spot interruptions to the hours without interruptions.
     fn again(&self) -> f64 {
         let hours = self.ranked.wall.as_secs_f64() / 3600.0;
         match self.ranked.offer.market {
@@ -68,7 +69,7 @@ impl OnType<'_> {
 }
 
 impl<'a> Then<'_, 'a> {
-    /// The same machines with what the steps should ask for.
+    /// The same type with the recommended requests.
     pub(crate) fn resized(&self) -> Option<Fleet> {
         let wanted = self.looked.wanted(|step| step.then, |at, _| self.wall(at));
         let offer = offer::Offer {
@@ -97,7 +98,7 @@ impl<'a> Then<'_, 'a> {
         on_demand.truncate(TOLD);
         let mut spot = self.cheapest(spot);
         let best = on_demand.first().map(|best| best.usd);
-        // What runs on spot stays there, whatever on demand costs.
+        // A group on spot stays on spot, even if on-demand costs less.
         let stays = self.seen.market == Market::Spot;
         spot.retain(|fleet| stays || best.is_none_or(|best| fleet.usd < best));
         spot.truncate(SPOT_TOLD);
@@ -135,7 +136,7 @@ impl<'a> Then<'_, 'a> {
             for ranked in there.ranked {
                 let spot = ranked.offer.market != offer::Market::OnDemand;
                 let all = by_type.entry((&ranked.offer.spec.name, spot)).or_default();
-                // One that did not hold an earlier step lacks its place.
+                // A type that did not fit an earlier step has fewer entries.
                 if all.len() == at {
                     let took = there.mean.as_secs_f64().max(1e-3);
                     let longer = ranked.wall.as_secs_f64() / took;
@@ -158,7 +159,7 @@ impl<'a> Then<'_, 'a> {
             .collect()
     }
 
-    /// Each run's part of a machine, by what it needs more of.
+    /// Lower bound in dollars. Each task pays for its larger share of the machine, cores or memory.
     fn at_least(&self, by_step: &[OnType<'_>]) -> f64 {
         let steps = self.looked.steps.iter().zip(by_step);
         let each = steps.filter_map(|(step, on)| {
@@ -179,7 +180,7 @@ impl<'a> Then<'_, 'a> {
         };
         let wanted = self.looked.wanted(|step| step.then, wall);
         let offer = candidate.offer();
-        // Runs that are interrupted are paid for again, the long ones more.
+        // Interrupted tasks are paid for again; long tasks are interrupted more often.
         let all = self.looked.steps.iter().zip(&candidate.by_step);
         let (once, all) = all.fold((0.0, 0.0), |(once, all), (step, on)| {
             let seconds = step.member.wall.as_secs_f64() * on.longer;
@@ -215,7 +216,7 @@ impl<'a> Then<'_, 'a> {
         })
     }
 
-    /// What stays paid for is paid whatever the runs use of it.
+    /// Adds the part of a commitment that is paid even if the tasks leave it unused.
     fn with_commitment(&self, offer: &offer::Offer<'_>, usd: Usd) -> Usd {
         let home = &self.looked.group.region;
         let (base, market) = (self.seen.base, self.seen.market);
@@ -242,7 +243,7 @@ fn micros(usd: Usd) -> f64 {
 }
 
 impl<'a> Candidate<'a> {
-    /// Of the same type and price for every step.
+    /// Type and price are the same for every step.
     fn offer(&self) -> offer::Offer<'a> {
         self.by_step[0].ranked.offer
     }

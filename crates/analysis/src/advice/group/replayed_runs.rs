@@ -16,28 +16,28 @@ use crate::advice::step::should_ask;
 use crate::facts::Facts;
 use crate::step_history::by_step::Profiled;
 
-/// What a run takes up of a machine.
+/// Cores and memory that a task occupies on a machine.
 type Size = (MilliCores, Bytes);
 
 /// A step of the group.
 pub(crate) struct Step<'p, 'a> {
     pub(crate) profiled: &'p Profiled<'a>,
     pub(crate) member: Member,
-    /// What its runs are placed by now; `None` where that is not known.
+    /// Size by which the scheduler places its tasks now; `None` if unknown.
     pub(crate) now: Option<Size>,
-    /// The same with what it should ask for.
+    /// Size with the recommended request; `None` if unknown.
     pub(crate) then: Option<Size>,
 }
 
-/// What is looked at together.
+/// A group with its steps, prepared for replays.
 pub(crate) struct Looked<'g, 'p, 'a> {
     pub(crate) group: &'g Group<'p, 'a>,
     pub(crate) steps: Vec<Step<'p, 'a>>,
-    /// The step of each run.
+    /// Index of the step of each task.
     pub(crate) step_of: Vec<usize>,
-    /// The most of its runs at one time.
+    /// Greatest number of concurrent tasks.
     pub(crate) at_once: u32,
-    /// How long a machine is kept when nothing runs on it.
+    /// Time that a machine is kept without tasks.
     kept: Duration,
 }
 
@@ -73,7 +73,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
         }
     }
 
-    /// What is known before anything is reckoned; `None` for a group without runs.
+    /// Advice with the observed values only; `None` for a group without tasks.
     pub(crate) fn told(&self) -> Option<GroupAdvice> {
         let runs = || self.group.runs.iter().map(|run| run.run);
         let newest = runs().max_by_key(|run| run.step.observed_at)?;
@@ -106,7 +106,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
         })
     }
 
-    /// The runs as they want a place, each so large and so long.
+    /// Returns the size and the duration of each task for a replay.
     pub(crate) fn wanted(
         &self,
         size: impl Fn(&Step<'p, 'a>) -> Option<Size>,
@@ -136,7 +136,7 @@ impl<'g, 'p, 'a> Looked<'g, 'p, 'a> {
         }
     }
 
-    /// The runs of the fullest machine, by the names of their steps.
+    /// Number of tasks on the fullest machine, by step name.
     pub(crate) fn together(&self, packed: &Packed) -> Vec<Together> {
         let fullest = packed.fullest.iter();
         let named = fullest.filter_map(|(step, runs)| {
@@ -157,7 +157,7 @@ impl<'p, 'a> Step<'p, 'a> {
         let asks = profiled.requested();
         let need = &profiled.need;
         let (should, risk) = should_ask(asks, need, profiled.profile.oom_kills());
-        // Of one that asks for nothing, what it used says how it could be placed.
+        // If a step requests nothing, its measured use is its size.
         let size = |request: SizedRequest| {
             let cores = request.cores.or(need.cores);
             cores.zip(request.memory.or(need.shrink_to))

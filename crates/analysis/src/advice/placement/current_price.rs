@@ -1,4 +1,4 @@
-//! What is paid for the machine that a step runs on, and by what.
+//! Effective price of the machine of a step, and the source of this price.
 
 use std::iter::repeat;
 
@@ -12,7 +12,7 @@ use crate::facts::Facts;
 use crate::hourly_price::Price;
 use crate::step_history::observed_task::SeenRun;
 
-/// What is paid for a machine.
+/// Effective price of a machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Paid<'a> {
     pub(crate) on: &'a InstanceType,
@@ -29,15 +29,15 @@ impl<'a> Paid<'a> {
         })
     }
 
-    /// Whether it is what is paid, and not only a bound of that.
+    /// Whether the price is exact and not only an upper bound.
     pub(crate) fn is_known(&self) -> bool {
         !self.price.basis.is_bound()
     }
 }
 
 impl<'a> Placing<'a> {
-    /// What pays for a machine whether or not it is used; `None` for spot, and where
-    /// others surely use the commitment up without it.
+    /// Commitment that covers a machine, used or not. `None` for spot, and if other machines
+    /// certainly use the commitment up.
     pub(crate) fn commitment(
         &self,
         home: &Region,

@@ -1,4 +1,4 @@
-//! What is known about prices, speed and limits when a step is placed.
+//! Prices, speeds and limits for the placement of a step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,37 +29,37 @@ use crate::facts::Facts;
 use crate::step_history::by_step::{Profiled, Profiles};
 use crate::step_history::observed_work::{SeenWork, seen};
 
-/// Offers that are told, each of another family: the best, and what to take where
-/// that one has no capacity.
+/// Limit on reported offers, one for each family: the best, and alternatives in case its capacity
+/// is unavailable.
 pub(crate) const TOLD: usize = 3;
 
-/// Spot types that are told.
+/// Limit on reported spot types.
 pub(crate) const SPOT_TOLD: usize = 5;
 
-/// What the offers of a step rest on.
+/// Data for the offers of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Placing<'a> {
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) speeds: &'a Speeds,
     pub(crate) policy: &'a Policy,
     pub(crate) markets: &'a Markets,
-    /// For each commitment, what an hour of the machines that it could pay for lists at.
+    /// For each commitment, the hourly list price of all machines that it could cover.
     pub(crate) demand: &'a [UsdPerHour],
-    /// Executables that were seen on Arm.
+    /// Executables that were observed on Arm.
     pub(crate) on_arm: &'a BTreeSet<String>,
 }
 
-/// What a run of a step is expected to take at home.
+/// Expected run time of a step in its own region.
 pub(crate) struct AtHome<'a> {
-    /// What it took where it was seen, on average.
+    /// Mean of the observed run times.
     pub(crate) mean: Duration,
-    /// How often it keeps what it has done; `None` where that is not declared.
+    /// Interval between checkpoints; `None` if none is declared.
     pub(crate) checkpoint: Option<Duration>,
-    /// On every type and market that may run it there.
+    /// All suitable types and markets in its own region.
     pub(crate) ranked: Vec<Ranked<'a>>,
 }
 
-/// A step with all that its offers need.
+/// A step with all inputs for its offers.
 pub(crate) struct Placed<'a> {
     pub(crate) seen: &'a [SeenWork<'a>],
     pub(crate) now: &'a TypeSpec,
@@ -81,8 +81,8 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Where a step may run in its own region, with others of which so many run at
-    /// once; `None` where what it did is not known.
+    /// Ranks the types for a step in its own region, with `at_once` concurrent tasks; `None` if its
+    /// work is unknown.
     pub(crate) fn at_home(
         &self,
         (profiled, at_once): (&Profiled<'_>, u32),
@@ -95,7 +95,7 @@ impl<'a> Placing<'a> {
             .copied()
             .filter(|r| r.tells(self.policy))
             .collect();
-        // Runs that failed or hang take a place too, for as long as they took it.
+        // Failed and hung tasks occupy a machine too.
         let runs = if tells.is_empty() { all } else { tells };
         let seen = seen(&runs, self.catalogue);
         let newest = runs.iter().rev().find_map(|run| run.machine.as_ref())?;
@@ -116,7 +116,7 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// Ranks what fits.
+    /// Ranks all suitable types.
     pub(crate) fn offers(
         &self,
         profile: &StepProfile,
@@ -200,9 +200,8 @@ impl<'a> Placing<'a> {
         ranking
     }
 
-    /// All that is sold and of the current generation, as the catalogue and the spot
-    /// market have it; counts what is sold on spot and taken away nobody knows how
-    /// often.
+    /// Returns all current-generation types of the catalogue and the spot market. Spot types with
+    /// an unknown interruption rate are left out and counted in `unknown`.
     fn sold<'s>(
         &'s self,
         step: &Placed<'_>,
@@ -251,7 +250,7 @@ impl<'a> Placing<'a> {
         sold
     }
 
-    /// What it costs where it ran last, with what it asks for now.
+    /// Cost on its last machine type, with its current request.
     fn runs_on_now<'s>(
         &'s self,
         step: &Placed<'s>,
@@ -292,8 +291,8 @@ impl<'a> Placing<'a> {
         ranking.ranked.first().copied()
     }
 
-    /// The cheapest type at home that the step was never seen on, where a few runs of a
-    /// trial, even if they take longer than predicted, are earned back in a month.
+    /// The cheapest type of its own region on which the step never ran. A trial of a few tasks must
+    /// pay back within a month, even if they take longer than predicted.
     fn try_next(
         &self,
         teller: &Teller<'_>,
@@ -323,12 +322,12 @@ pub(crate) fn usd(dollars: f64) -> Usd {
     Usd::from_micros((dollars * 1e6).round() as i64)
 }
 
-/// What is known of a step beside its runs.
+/// Properties of a step that decide whether it can run on Arm.
 #[derive(Clone, Copy)]
 pub(crate) struct Arm<'a> {
-    /// Executables that it ran; empty where they were not told.
+    /// Executables of the step; empty if unknown.
     pub(crate) tools: &'a BTreeSet<String>,
-    /// Whether it runs from an image.
+    /// Whether the step runs from a container image.
     pub(crate) in_container: bool,
 }
 

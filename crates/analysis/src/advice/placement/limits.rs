@@ -1,4 +1,4 @@
-//! What a step's machine must have: told by tags, by policy and by what it ran on.
+//! Constraints on the machine of a step, from its tags, the policy and its last machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ebb_telemetry::units::Bytes;
 
 use crate::advice::placement::inputs::{Arm, Placed, Placing};
 
-/// Tags by which a job, or the machine that it runs on, says what it needs.
+/// Tags of a job or its machine that state a requirement.
 const LICENCE: &str = "ebb:licence";
 
 const LOCAL_DISK: &str = "ebb:local-disk-gib";
@@ -24,10 +24,10 @@ const ARM: &str = "ebb:arm64";
 
 const CHECKPOINT: &str = "ebb:checkpoint-minutes";
 
-/// What stands in the way of Arm is told up to so many names.
+/// Limit on reported executables without a known Arm build.
 const MAX_IN_THE_WAY: usize = 20;
 
-/// The limits, and what keeps Arm out of them.
+/// Returns the limits and the obstacles to Arm.
 pub(crate) fn limits(
     placing: &Placing<'_>,
     step: &Placed<'_>,
@@ -72,9 +72,9 @@ pub(crate) fn limits(
     }
 }
 
-/// Executables that neither ran on Arm in this account nor are known to exist for it,
-/// and the image, unless a tag says that it does. Nothing for a step whose
-/// executables were not told: of it nothing is known.
+/// Obstacles to Arm: executables without a known Arm build that never ran on Arm in this account,
+/// and the image. A tag can declare support for Arm. The result is empty if the executables are
+/// unknown.
 fn in_the_way_of_arm(
     placing: &Placing<'_>,
     tags: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Offers as they are told.
+//! Conversion of ranked types into offers of a report.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use ebb_telemetry::units::Share;
 use crate::advice::placement::current_price::Paid;
 use crate::advice::placement::inputs::{Placing, SPOT_TOLD, TOLD, usd};
 
-/// Times that differ by less are the same.
+/// Relative difference below which two run times count as equal.
 const MUCH: f64 = 0.05;
 
 pub(crate) struct Teller<'a> {
     pub(crate) placing: &'a Placing<'a>,
-    /// What it runs on now.
+    /// The current machine of the step.
     pub(crate) now: Option<Ranked<'a>>,
-    /// What is paid for that; `None` where it is taken to be the list price.
+    /// Effective price of the current machine; `None` stands for the list price.
     pub(crate) paid: Option<Paid<'a>>,
-    /// How often a run keeps what it has done; `None` where that is not declared.
+    /// Interval between checkpoints; `None` if none is declared.
     pub(crate) checkpoint: Option<Duration>,
-    /// Runs from which a time is sure.
+    /// Minimum number of tasks for high confidence in a run time.
     pub(crate) confident: u32,
 }
 
@@ -45,7 +45,7 @@ impl Teller<'_> {
         let best_usd = best.first().map(|offer| offer.usd_a_run);
         let cheaper = |ranked: &&Ranked<'_>| best_usd.is_none_or(|best| usd(ranked.usd) < best);
         let spot = ranking.ranked.iter().filter(here).filter(is_spot);
-        // What runs on spot stays there, whatever on demand costs.
+        // A step on spot stays on spot, even if on-demand costs less.
         let stays = self
             .paid
             .is_some_and(|paid| paid.market == instance::Market::Spot);
@@ -94,7 +94,7 @@ impl Teller<'_> {
             memory: Some(ranked.offer.spec.memory),
             region: ranked.offer.region.clone(),
             per_hour: ranked.offer.per_hour,
-            // Whole milliseconds: what lies below is no statement about a run.
+            // Whole milliseconds: a prediction is not more precise.
             wall: Duration::from_millis(u64::try_from(ranked.wall.as_millis()).unwrap_or(u64::MAX)),
             usd_a_run: usd(ranked.usd),
             runs_a_machine: ranked.runs_a_machine,
@@ -123,14 +123,14 @@ impl Teller<'_> {
         }
     }
 
-    /// What it runs on, where what that costs is known; of a spot machine without a bill
-    /// only a bound is.
+    /// The current machine, if its price is exact. A spot machine without a bill has only an upper
+    /// bound.
     fn known(&self) -> Option<&Ranked<'_>> {
         let is_known = self.paid.is_none_or(|paid| paid.is_known());
         self.now.as_ref().filter(|_| is_known)
     }
 
-    /// What it runs on at what is paid for that, with the list price beside.
+    /// The current machine at its effective price, together with the list price.
     fn tell_now(&self, now: &Ranked<'_>) -> Offered {
         let told = self.tell(now);
         let Some(paid) = self.paid else {
@@ -164,7 +164,7 @@ impl Teller<'_> {
         Some(SpotRisk {
             interrupted: Share::from_ppm((often.chance_within(hours) * 1e6).round() as u32),
             redo_usd_a_run: usd(per_hour * again),
-            // A run that goes on from checkpoints costs the same an hour however long it is.
+            // With checkpoints the cost of an hour does not depend on the length of a task.
             break_even: list
                 .filter(|_| self.checkpoint.is_none())
                 .and_then(|list| break_even(often, part(list))),

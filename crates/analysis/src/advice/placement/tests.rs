@@ -1,4 +1,4 @@
-//! What offers promise: their basis, limits, markets, regions and commitments.
+//! Tests of offers: basis, limits, markets, regions and commitments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn home() -> Region {
     Region::new("us-east-1").expect("a region")
 }
 
-/// What offers depend on, to be changed by cases.
+/// Inputs of offers; each test changes some of them.
 struct Case {
     profile: StepProfile,
     policy: Policy,
@@ -41,7 +41,7 @@ struct Case {
     on_arm: BTreeSet<String>,
     demand: Vec<UsdPerHour>,
     asks: SizedRequest,
-    /// How the m5.4xlarge that it runs on is bought; `None` where what it costs is unknown.
+    /// Market of its current m5.4xlarge; `None` if the price is unknown.
     bought: Option<instance::Market>,
 }
 
@@ -108,7 +108,7 @@ impl Case {
         placing.offers(&self.profile, asked, &home(), &about)
     }
 
-    /// Spot in its region at a part of the list price for some types.
+    /// Adds spot prices in its region for some types, in percent of the list price.
     fn with_spot(mut self, types: &[&str], percent: u64, taken_back_ppm: Option<u32>) -> Self {
         let spot = self.markets.spot.entry(home()).or_default();
         for name in types {
@@ -233,7 +233,7 @@ fn what_tags_and_policy_say_is_never_broken() {
     let by_type = by_type.map(|(name, zone)| (kind(name), sold(zone)));
     zones.markets.zones.insert(home(), BTreeMap::from(by_type));
     check(zones, |spec| spec.name.as_str() == "m7i.xlarge", "zone");
-    // What it was seen beside it may need.
+    // A step may need the GPU of a machine on which it ran.
     let mut gpu = run(0);
     gpu.machine = Some(kind("g4dn.xlarge"));
     let offers = Case {
@@ -331,7 +331,7 @@ fn a_step_on_spot_stays_there() {
     check(Some(on_demand), 100, on_demand);
     check(Some(spot), 25, spot);
     check(Some(spot), 100, spot);
-    // With two types that have a spot price it has none, and still does not leave spot.
+    // With only two spot types no spot offer exists, and the step still stays on spot.
     let mut few = Case::default().with_spot(&SPOT[..2], 25, Some(150_000));
     few.bought = Some(spot);
     assert!(few.offers().offered().is_empty());
@@ -361,7 +361,7 @@ fn the_accounts_own_interruptions_count() {
 fn another_region_is_offered_where_its_price_pays_for_moving_the_data() {
     let elsewhere = |megabytes: u64, regions: &[&str]| {
         let mut case = Case::default();
-        // Oregon costs as much as Virginia; Ohio too. Ireland costs more.
+        // Oregon and Ohio cost as much as Virginia; Ireland costs more.
         case.policy.placement.moved_megabytes_a_run = megabytes;
         case.policy.placement.regions = regions.iter().map(|r| (*r).to_owned()).collect();
         case.markets.spot = BTreeMap::new();
@@ -408,9 +408,9 @@ fn a_move_that_leaves_a_commitment_unused_saves_nothing() {
     };
     let saved = |offers: &Offers| offers.best[0].saves_a_run.expect("both are known");
     assert!(saved(&offers(None, 0)) > Usd::ZERO);
-    // A plan for all families moves with the step, and is paid for as before.
+    // A plan for all families covers the step on the new type too.
     assert_eq!(saved(&offers(Some(""), 0)), Usd::ZERO);
-    // Others use it up: more than it could pay for at its greatest discount.
+    // Other machines use the plan up: their demand exceeds it at the greatest discount.
     assert!(saved(&offers(Some(""), 3_600_000)) > Usd::ZERO);
     assert!(saved(&offers(Some("m5"), 3_600_000)) > Usd::ZERO);
     assert_eq!(saved(&offers(Some(""), 3_500_000)), Usd::ZERO);

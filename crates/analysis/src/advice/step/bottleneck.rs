@@ -1,5 +1,4 @@
-//! What binds a step, with its share of the time where that shows, and where its
-//! request is underused.
+//! The bottleneck of a step with its share of the run time, and the underused parts of its request.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +11,13 @@ use ebb_telemetry::units::Share;
 
 use crate::step_history::observed_work::work;
 
-/// Held at this share of its memory or more, a step has no room left.
+/// At this share of its memory a step has no headroom left.
 const FULL: Share = Share::from_ppm(900_000);
 
-/// What takes this share of the time or more is what binds.
+/// A resource that takes at least this share of the run time is the bottleneck.
 const MOST: Share = Share::from_ppm(500_000);
 
-/// Of a step's runs that tell.
+/// Evaluates only the tasks that represent the step.
 pub fn find_bottleneck(profile: &StepProfile, policy: &Policy, catalogue: &Catalogue) -> Boundness {
     let all = profile.by_time();
     let runs: Vec<&Run> = all.into_iter().filter(|run| run.tells(policy)).collect();
@@ -72,7 +71,8 @@ fn most(runs: &[&Run], used: impl Fn(&Run) -> Option<Share>) -> Option<Share> {
     runs.iter().filter_map(|run| used(run)).max()
 }
 
-/// From the CPU time and the parallelism of each run, the long ones counting more.
+/// Share of time spent computing, from CPU time and parallelism, weighted by the duration of each
+/// task.
 fn computing(runs: &[&Run]) -> Option<Share> {
     let (mut busy, mut all) = (0.0, 0.0);
     for run in runs {
@@ -86,7 +86,7 @@ fn computing(runs: &[&Run]) -> Option<Share> {
     share(busy, all)
 }
 
-/// From the samples of all runs, so that the long ones count more.
+/// Share of time in each state, from the samples of all tasks, weighted by duration.
 fn doing(runs: &[&Run]) -> BTreeMap<TaskState, Share> {
     let mut seconds: BTreeMap<TaskState, f64> = BTreeMap::new();
     for (state, seen) in runs.iter().flat_map(|run| &run.detail.states) {

@@ -1,4 +1,4 @@
-//! What findings about the same machine come to together.
+//! Tests of the total cost of several findings about one machine.
 
 use ebb_catalog::spot_terms::SpotTerms;
 use ebb_model::inventory::batch::job::JobStatus;
@@ -18,7 +18,7 @@ fn usd(micros: i64) -> Usd {
     Usd::from_micros(micros)
 }
 
-/// A run of a step that asked for 4 cores and needed one, on node `n`.
+/// A task of a step that requests 4 cores and needs one, on node `n`.
 fn oversized(world: &mut World, n: u8, run: u64, name: &str) {
     let mut step = placed_step(n, 60 + run * 10);
     step.usage.name = name.into();
@@ -100,7 +100,7 @@ fn the_cost_of_a_machine_is_what_the_bill_has_when_it_does_not_run_all_day() {
             let day = days_ago(u64::try_from(n + 2).expect("a day"));
             days.insert(day.strftime("%Y-%m-%d").to_string(), usd(*micros));
         }
-        // Another machine has each day.
+        // Another machine has a cost on each day.
         let all = &mut world.bill.entry(node(9)).or_default().by_day;
         for n in 2..12 {
             all.insert(days_ago(n).strftime("%Y-%m-%d").to_string(), usd(1));
@@ -112,7 +112,7 @@ fn the_cost_of_a_machine_is_what_the_bill_has_when_it_does_not_run_all_day() {
     };
     let day = 4_800_000;
     check("it ran every day", &[day; 10], 14_600);
-    // Seven of the nine days after its first.
+    // Cost on seven of the nine days after the first.
     let weekend = [day, day, day, day, 0, 0, day, day, day, day];
     check("it was off for two days", &weekend, 11_356);
     check("the bill knows it for less than a week", &[day; 5], 14_600);
@@ -151,8 +151,8 @@ fn spot_at_the_price_on_demand_is_at_most_and_no_saving() {
     assert_eq!(totals.cost_at_most_a_month, Some(usd(140_160_000)));
 }
 
-/// A machine of a made-up fleet: its type, how it is bought, whether work was seen on it,
-/// what the bill has of a day in percent of its price, and runs of steps on it.
+/// A machine of a random fleet: type, market, activity and tasks of steps. `billed_percent` is the
+/// bill of a day in percent of its price.
 #[derive(Debug, Clone)]
 struct Machine {
     kind: &'static str,

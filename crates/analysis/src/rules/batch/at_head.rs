@@ -1,5 +1,5 @@
-//! RUNNABLE at the head of its queue for long, and Batch does not say why: often a
-//! machine that is up and cannot join, or an environment that has all it may have.
+//! A job that is RUNNABLE at the head of its queue for a long time without a reason from Batch.
+//! Often a running machine cannot join the cluster, or the environment is at its limit.
 
 use std::time::Duration;
 

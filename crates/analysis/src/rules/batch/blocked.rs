@@ -1,4 +1,4 @@
-//! RUNNABLE, and Batch says that the job cannot start as things are.
+//! A RUNNABLE job that cannot start according to Batch.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
@@ -11,7 +11,7 @@ use crate::rules::batch::context::{Seen, describe, found_job};
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
-/// Batch's own words for a job that cannot start as things are.
+/// Prefixes of the status reasons of jobs that cannot start.
 ///
 /// Source: AWS Batch "Job states", reasons of jobs that block a queue.
 const BLOCKED: [&str; 2] = ["MISCONFIGURATION:", "CAPACITY:"];
@@ -32,7 +32,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
              it is."
         }
     };
-    // While other jobs had to end first it was not RUNNABLE.
+    // The job was not RUNNABLE while it waited for other jobs.
     let runnable = facts.inventory.batch.queue_time(job).runnable_at;
     let seen = Seen {
         window: Window {

@@ -1,4 +1,4 @@
-//! What the rules about AWS Batch share.
+//! Code that the rules about AWS Batch share.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::shell;
 
 pub(crate) const KIND: FindingKind = FindingKind::StuckBatchJob;
 
-/// What was seen of something stuck.
+/// Observation of a stuck resource.
 pub(crate) struct Seen {
     pub(crate) window: Window,
     pub(crate) coverage: Option<Share>,
@@ -36,7 +36,8 @@ pub(crate) struct Seen {
     pub(crate) remedy: Remedy,
 }
 
-/// A job that holds its part of a machine; without a machine it costs nothing.
+/// Creates a finding about a job that occupies a part of a machine. A job without a machine costs
+/// nothing.
 pub(crate) fn found_job(
     facts: &Facts<'_>,
     job: &Job,
@@ -82,7 +83,7 @@ pub(crate) fn found_job(
     }))
 }
 
-/// What so much of a machine costs.
+/// Price of a part of a machine.
 pub(crate) fn part_of(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -95,13 +96,13 @@ pub(crate) fn part_of(
     Some(whole.scaled(part, whole.per_hour))
 }
 
-/// GPUs that a step is seen to use; none where nobody looked, so that what it holds is
-/// never overstated.
+/// Number of GPUs that a task was observed to use. It is 0 without GPU observation, so that the
+/// cost is never overstated.
 pub(crate) fn gpus_of(step: &PlacedStep) -> u32 {
     step.usage.detail.gpu.map_or(0, |gpu| gpu.devices)
 }
 
-/// A worker, all of which is wasted.
+/// Creates a finding about a worker; the whole machine is wasted.
 pub(crate) fn found_worker(facts: &Facts<'_>, instance: &Instance, seen: Seen) -> Verdict {
     let controller = facts.controller(instance);
     let resource = Resource::of_instance(instance, controller, labelled(&instance.tags));
@@ -151,7 +152,7 @@ pub(crate) fn terminate(job: &Job, why: &str) -> String {
     format!("aws batch terminate-job --region {region} {job} {reason}")
 }
 
-/// The time since `from`; `None` when that lies ahead.
+/// The time since `from`; `None` if `from` is in the future.
 pub(crate) fn since(facts: &Facts<'_>, from: Timestamp) -> Option<Duration> {
     facts.now.duration_since(from).try_into().ok()
 }
@@ -160,15 +161,15 @@ pub(crate) fn silent_for(facts: &Facts<'_>, state: &NodeState) -> Option<Duratio
     since(facts, state.latest.as_ref()?.end)
 }
 
-/// The step of an ECS task that its node tells of, ended or not.
+/// The task that the probe of a node reported for an ECS task, ended or not.
 pub(crate) fn step_of(facts: &Facts<'_>, node: &NodeId, task: &str) -> Option<PlacedStep> {
     let is_task = |id: &StepId| id.kind == StepKind::EcsTask && id.key == task;
     let mut steps = facts.state.nodes.get(node)?.steps(node);
     steps.find(|step| is_task(&step.usage.id))
 }
 
-/// True when all of what ECS or Batch says of a region could be read: what is missing
-/// is then really not there.
+/// Whether the data of ECS and Batch about a region is complete. Then a missing resource does not
+/// exist.
 pub(crate) fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
     let gaps = &facts.inventory.gaps;
     !gaps.iter().any(|gap| {
@@ -180,7 +181,7 @@ pub(crate) fn is_whole(facts: &Facts<'_>, region: &Region) -> bool {
     })
 }
 
-/// What a job waits for, in words.
+/// Reason why a job waits, in words.
 pub(crate) fn lacks(cause: Option<&WaitCause>) -> String {
     match cause {
         None => "nothing tells why".to_owned(),

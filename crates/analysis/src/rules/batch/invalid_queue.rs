@@ -1,4 +1,4 @@
-//! Queues and environments that Batch calls INVALID: nothing starts in them.
+//! Queues and environments with the status INVALID, in which no job starts.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::Evidence;
@@ -16,14 +16,14 @@ use crate::shell;
 
 const INVALID: &str = "INVALID";
 
-/// Judges every environment and queue.
+/// Evaluates every environment and queue.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     all(facts)
         .filter_map(|one| judge_one(facts, one, &mut Questions::unwritten(KIND)))
         .collect()
 }
 
-/// The questions about the queues or environments of an id.
+/// Questions about the queues or environments with an id.
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     all(facts)
         .filter(|one| one.resource.id == id)
@@ -31,7 +31,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
         .collect()
 }
 
-/// What Batch says of a queue or environment.
+/// A queue or environment as Batch describes it.
 struct Told<'a> {
     resource: Resource,
     status: Option<&'a str>,
@@ -87,7 +87,7 @@ fn judge_one(facts: &Facts<'_>, told: Told<'_>, q: &mut Questions) -> Option<Ver
         return None;
     }
     let seen = Seen {
-        // Batch does not say since when.
+        // Batch does not report the start of the status.
         window: Window {
             from: facts.now,
             to: facts.now,

@@ -1,6 +1,6 @@
-//! Queued for long: a job waits far longer for a machine than others of its definition
-//! did, and for what. Of one queue and definition the longest wait is told, or a queue
-//! of a thousand would be a thousand findings.
+//! Long queue times: a job waits far longer for a machine than earlier jobs of its definition. Only
+//! the longest wait of each queue and definition is reported. Otherwise a queue of a thousand jobs
+//! would give a thousand findings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::LongQueuedJob;
 
-/// Judges the job that has waited longest of each queue and definition.
+/// Evaluates the longest waiting job of each queue and definition.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let mut alike: BTreeMap<(&str, &str), Vec<&Job>> = BTreeMap::new();
     for job in facts.inventory.batch.jobs.values() {
@@ -39,7 +39,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     longest.collect()
 }
 
-/// The questions about one job.
+/// Questions about one job.
 pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     let mut questions = Questions::of(KIND);
     if job.status == JobStatus::Runnable {
@@ -52,7 +52,7 @@ pub(crate) fn explain(facts: &Facts<'_>, job: &Job) -> Vec<Check> {
     questions.asked
 }
 
-/// Judges a job beside those of its queue and definition, itself among them.
+/// Compares a job with all jobs of its queue and definition; `alike` contains the job itself.
 fn judge_one(
     facts: &Facts<'_>,
     (job, alike): (&Job, &[&Job]),
@@ -104,7 +104,7 @@ fn judge_one(
             level: Level::Medium,
             reason: format!("{runs} earlier jobs of its definition waited for less than half"),
         },
-        // No machine is held, so there is no price to put on it.
+        // The job occupies no machine, so the finding has no cost.
         cost: None,
         remedy: Remedy {
             action: Action::Investigate,
@@ -139,7 +139,7 @@ fn name(job: &Job) -> &str {
     job.definition.as_deref().unwrap_or(&job.name)
 }
 
-/// How long those of them waited for a machine that got one.
+/// Queue times of the jobs that got a machine.
 fn history(facts: &Facts<'_>, alike: &[&Job]) -> Vec<Duration> {
     let batch = &facts.inventory.batch;
     let had_one = |job: &&&Job| job.status != JobStatus::Runnable;

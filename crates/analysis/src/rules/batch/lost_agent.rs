@@ -1,5 +1,5 @@
-//! A worker whose ECS agent has lost touch. The probe tells whether the agent or the
-//! host is at fault; where the probe alone is silent, the idle rule says so.
+//! A worker whose ECS agent is disconnected. The probe shows whether the agent or the host fails.
+//! If only the probe is silent, the idle rule reports it.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;
@@ -18,7 +18,7 @@ use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 use crate::shell;
 
-/// Judges every worker.
+/// Evaluates every worker.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let workers = facts.inventory.batch.container_instances.values();
     workers
@@ -29,8 +29,8 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// ECS's own check of the container runtime says that it fails. What already runs may go on,
-/// so that no money is claimed, but somebody should look.
+/// A worker whose container runtime fails the health check of ECS. Running tasks may continue, so
+/// the finding has no cost, but an engineer should look at the worker.
 pub(crate) fn impaired(
     facts: &Facts<'_>,
     worker: &ContainerInstance,

@@ -1,5 +1,5 @@
-//! Machines of an environment that run and never joined its cluster: a bad image, role
-//! or network, while jobs wait for them.
+//! Running machines of an environment that never joined its cluster while jobs wait for them.
+//! Causes are a bad image, role or network.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use crate::facts::Facts;
 use crate::rules::batch::context::{Seen, found_worker, is_whole, silent_for, since};
 use crate::rules::verdict::Verdict;
 
-/// The tag by which Batch names the environment that a machine was started for.
+/// The tag in which Batch stores the environment of a machine.
 pub(crate) const ENVIRONMENT: &str = "aws:batch:compute-environment";
 
-/// ECS's word for an instance that tried to join and could not.
+/// Status in ECS of an instance that failed to join.
 const FAILED: &str = "REGISTRATION_FAILED";
 
-/// Judges every machine.
+/// Evaluates every machine.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     nodes(facts)
         .filter_map(|instance| found(facts, instance))
         .collect()
 }
 
-/// The machines concerned.
+/// Running machines of an environment that are not members of its cluster.
 pub(crate) fn nodes<'a>(facts: &Facts<'a>) -> impl Iterator<Item = &'a Instance> {
     let joined: BTreeSet<&NodeId> = facts
         .inventory

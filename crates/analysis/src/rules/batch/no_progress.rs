@@ -1,4 +1,4 @@
-//! RUNNING, and its step does nothing; no field of AWS says so.
+//! A RUNNING job whose task makes no progress; AWS reports nothing about this state.
 
 use ebb_model::confidence::{Confidence, Level};
 use ebb_model::finding::evidence::batch::Stuck;

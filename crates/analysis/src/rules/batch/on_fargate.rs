@@ -1,6 +1,6 @@
-//! What runs on Fargate, where no probe can run: judged on Container Insights where that is
-//! switched on, by families of tasks, and else listed as not judged, so that nobody takes
-//! silence for a good word.
+//! Tasks on Fargate, where no probe can run. With Container Insights the rule evaluates families of
+//! tasks. All other tasks are listed as not evaluated, so that a missing finding is not a good
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,13 +22,13 @@ use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 use crate::shell::option;
 
-/// A family that rests is idle, as a machine is.
+/// An idle family has the same kind of finding as an idle machine.
 const IDLE: FindingKind = FindingKind::IdleNode;
 
 const REASON: &str = "it runs on Fargate, where no probe can run: what it does is not known";
 
-/// A job that is RUNNING there. Where its task is the only one of its family, what Container
-/// Insights tells of that is told of it, and the family is judged below.
+/// Reports a RUNNING job on Fargate as not evaluated. If its task is the only one of its family,
+/// Container Insights covers the job. Then [`tasks`] evaluates the family.
 pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<Verdict> {
     q.holds("on which machine does it run?", ("Fargate", ""), None);
     let why = why_not(facts, job)?;
@@ -36,7 +36,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     Some(Verdict::undetermined(KIND, id, name, why))
 }
 
-/// Why a job that is RUNNING there is not judged; `None` where it is.
+/// Reason why a RUNNING job is not evaluated; `None` if its family is evaluated.
 pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
     let batch = &facts.inventory.batch;
     let own = batch.task_of(job);
@@ -58,14 +58,14 @@ pub(crate) fn why_not(facts: &Facts<'_>, job: &Job) -> Option<String> {
     }
 }
 
-/// Tasks of one family, and where they are.
+/// Tasks of one family, and their region.
 struct Together<'a> {
     region: Option<&'a Region>,
     tasks: u32,
 }
 
-/// Tasks of ECS that run there: by their families where Container Insights tells of those,
-/// and one by one where it does not, unless they are of Batch jobs, which are told above.
+/// Evaluates ECS tasks on Fargate by family, if Container Insights covers the family. Other tasks
+/// are reported one by one, except those of Batch jobs, which [`judge`] reports.
 pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     let families = families(facts);
     let judged = families
@@ -78,7 +78,7 @@ pub(crate) fn tasks(facts: &Facts<'_>) -> Vec<Verdict> {
     alone.chain(judged).collect()
 }
 
-/// The questions about the family or task of an id.
+/// Questions about the family or task with an id.
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let families = families(facts);
     let of_id = families.iter().filter(|(family, _)| family.as_str() == id);
@@ -88,7 +88,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     asked.chain(of_task.into_iter().flatten()).collect()
 }
 
-/// What is asked of tasks first.
+/// First question about tasks.
 const TOLD: &str = "does Container Insights tell of its family?";
 
 fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
@@ -105,7 +105,7 @@ fn families<'a>(facts: &Facts<'a>) -> BTreeMap<TaskFamily, Together<'a>> {
     families
 }
 
-/// Tasks of which nothing is told, by their ARNs.
+/// Tasks without Container Insights, by ARN.
 fn alone<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a str, &'a Task)> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
@@ -149,7 +149,7 @@ fn judge_family(
     }
 }
 
-/// What Fargate costs is on the bill by service alone, so that no dollars are told.
+/// The bill shows the cost of Fargate only for the whole service, so the finding has no cost.
 fn found(family: &TaskFamily, together: &Together<'_>, idle: &IdleTime) -> Option<Verdict> {
     let never_active = (!idle.worked_before).then_some(idle.shown);
     let (cluster, name) = family.names();

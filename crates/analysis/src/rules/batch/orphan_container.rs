@@ -1,4 +1,4 @@
-//! Orphans: a container goes on after its job is over, or is nobody's.
+//! Orphans: containers that still run after their job ended, and containers that no service knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::rules::batch::context::{
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
-/// Judges every container on a worker.
+/// Evaluates every container on a worker.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = Known::of(facts);
     running(facts)
@@ -30,7 +30,7 @@ pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about the container of an id.
+/// Questions about the container with an id.
 pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
     let Some((node, _)) = id.split_once('/') else {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: &str) -> Vec<Check> {
         .collect()
 }
 
-/// The containers of which neither Batch nor ECS knows, as findings name them.
+/// Ids of the containers that neither Batch nor ECS knows, as in findings.
 pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
     let known = Known::of(facts);
     let facts = *facts;
@@ -51,11 +51,11 @@ pub(crate) fn jobless<'a>(facts: &Facts<'a>) -> impl Iterator<Item = String> {
         .map(|one| one.id())
 }
 
-/// A container of a task that runs on a worker.
+/// A running container of a task on a worker.
 struct Running<'a> {
     worker: &'a ContainerInstance,
     step: PlacedStep,
-    /// For how long the worker's probe has been silent.
+    /// Time since the last heartbeat of the probe; `None` if there is none.
     silent: Option<Duration>,
 }
 
@@ -92,11 +92,11 @@ fn running<'a>(facts: &Facts<'a>) -> impl Iterator<Item = Running<'a>> + use<'a>
     })
 }
 
-/// Tasks that somebody knows.
+/// Tasks that Batch or ECS knows.
 struct Known<'a> {
-    /// Those of Batch, with when each was over; `None` for one under way.
+    /// Tasks of Batch with their end; the end is `None` for a running task.
     over: BTreeMap<&'a str, Option<Timestamp>>,
-    /// Those that ECS tells.
+    /// Tasks that ECS reports.
     of_ecs: BTreeSet<&'a str>,
 }
 
@@ -109,7 +109,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether neither Batch nor ECS knows of it: ECS must tell its tasks, all of them.
+    /// Whether neither Batch nor ECS knows the task; false if the list of ECS tasks is empty or
+    /// incomplete.
     fn has_none_of(&self, facts: &Facts<'_>, one: &Running<'_>) -> bool {
         !self.over.contains_key(one.task()) && self.ecs_has(facts, one) == Some(false)
     }
@@ -120,7 +121,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The tasks of a job, with when each was over; `None` for one that is under way.
+/// Tasks of a job with their end; the end is `None` for a running task.
 fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
     let ended = matches!(job.status, JobStatus::Succeeded | JobStatus::Failed);
     let current = job
@@ -130,7 +131,7 @@ fn over(job: &Job) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
         let task = task_id(attempt.task_arn.as_deref()?)?;
         Some((task, attempt.stopped_at))
     });
-    // Of a task that is both, the job's own word counts: it comes last.
+    // If a task is in both lists, the entry of the job is last and has priority.
     earlier.chain(current)
 }
 
@@ -173,7 +174,7 @@ fn judge_one(
     }
 }
 
-/// A container whose job was over at a time.
+/// A container whose job ended at `ended`.
 fn outlived(
     facts: &Facts<'_>,
     one: &Running<'_>,
@@ -190,7 +191,7 @@ fn outlived(
     .then(|| found_one(facts, one, ended, Some(ended)))?
 }
 
-/// A container of which nobody knows any more.
+/// A container that no service knows any more.
 fn vanished(
     facts: &Facts<'_>,
     one: &Running<'_>,
@@ -236,7 +237,7 @@ fn vanished(
     }
 }
 
-/// Waste since `from`; `ended` is when its job was over, `None` where nobody knows of that.
+/// Waste since `from`. `ended` is the end of the job; `None` if no job is known.
 fn found_one(
     facts: &Facts<'_>,
     one: &Running<'_>,

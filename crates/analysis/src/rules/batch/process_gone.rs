@@ -1,4 +1,5 @@
-//! RUNNING for Batch, and the probe saw its last process end: the agent lost the end.
+//! A job that is RUNNING for Batch after the probe saw its last process end; the agent lost the
+//! event.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     let patience = Duration::from_secs(facts.policy.batch.process_gone_seconds);
     let is_fresh = silent_for(facts, state).is_some_and(|age| age <= facts.policy.idle.after());
     let task = job.task_id()?;
-    // The state forgets what ended a quarter of an hour ago; the lake does not.
+    // The state drops ended tasks after a quarter of an hour; the lake keeps them.
     let in_lake = || {
         let mut ended = facts.finished.iter();
         ended.find(|step| {

@@ -1,4 +1,5 @@
-//! STARTING for long: its image is pulled for ever, or its container is never made.
+//! A job that is STARTING for a long time: its image pull never ends, or its container is never
+//! created.
 
 use std::time::Duration;
 
@@ -65,13 +66,12 @@ pub(crate) fn judge(facts: &Facts<'_>, job: &Job, q: &mut Questions) -> Option<V
     Some(found_job(facts, job, None, seen))
 }
 
-/// What the probe of its machine adds while its container's processes have not begun.
+/// Disk activity from the probe, before the first process of the container starts.
 struct Disk {
-    /// What background, to which the container runtime belongs, moves to and from it in a
-    /// second.
+    /// Bytes per second that system processes read and write, including the container runtime.
     moved: Bytes,
-    /// The share of the time in which some task waited for it; `None` where the kernel does
-    /// not tell.
+    /// Share of the time in which a task waited for the disk; `None` if the kernel does not report
+    /// it.
     waited: Option<Share>,
 }
 

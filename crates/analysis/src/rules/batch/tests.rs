@@ -1,4 +1,4 @@
-//! The table of cases of the Batch rule.
+//! Test cases of the Batch rule.
 
 #[cfg(test)]
 mod rows;
@@ -30,7 +30,7 @@ fn check(world: &World, expect: &str) {
     assert!(got.contains(expect), "'{got}' should say '{expect}'");
 }
 
-/// Watches an hour in which the job's step makes progress until `progress_s`.
+/// Observes an hour in which the task of the job makes progress until `progress_s`.
 fn watch_step(world: &mut World, progress_s: u64) {
     world.watch(1, 0, 60, |minute, h| {
         let observed = minute * 60 + 60;
@@ -287,7 +287,7 @@ fn an_agent_is_lost_when_sweeps_keep_finding_it_disconnected_and_its_host_lives(
         &lost(Some(3_500), 60),
         "was first seen disconnected 100 s ago",
     );
-    // Agent and probe are silent both: the host is.
+    // Both the agent and the probe are silent, so the host fails.
     check(
         &lost(Some(3_000), 10),
         "the probe silent for 50 min: the host hangs or has no network",

@@ -1,6 +1,5 @@
-//! GPUs that compute nothing on a machine that works: either nobody uses them, or a
-//! process holds their memory and lets them rest. Where the whole node rests, the idle
-//! rule speaks.
+//! Idle GPUs on a machine that works: no process uses them, or a process holds their memory without
+//! computing. If the whole node is idle, the idle rule reports it.
 
 pub mod by_metrics;
 pub mod idle_gpus;
@@ -20,7 +19,7 @@ use crate::rules::node::gpu_idle::idle_gpus::{Resting, found, is_waste, patience
 use crate::rules::trace::{Check, Questions};
 use crate::rules::verdict::Verdict;
 
-/// Judges every running machine with GPUs.
+/// Evaluates every running machine with GPUs.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
@@ -28,7 +27,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one machine; none where it has no GPUs.
+/// Questions about one machine; empty for a machine without GPUs.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     Questions::written(FindingKind::IdleGpu, |q| judge_one(facts, instance, q))
 }
@@ -51,7 +50,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     let to = latest.end;
     let known = from.map(|from| coverage::observed(facts, &instance.id, node, Window { from, to }));
     let seen = known.map_or(Share::NONE, |(_, seen)| seen);
-    // Of late: who gives idle nodes long means the GPUs of a resting one too.
+    // Recent activity only: a long patience for idle nodes also covers the GPUs of an idle node.
     let works = quiet.is_some_and(|quiet| quiet < policy.after().min(patience / 2));
     let goes_on = q.holds(
         "does it run, and is its probe heard of?",
@@ -98,7 +97,7 @@ mod tests {
         World::with([machine])
     }
 
-    /// Cores work; the GPU does until `busy_until`, and holds so many MiB.
+    /// The cores are busy; the GPU is busy until `busy_until` and holds `held_mib` MiB.
     fn watch(world: &mut World, minutes: u64, busy_until: u64, held_mib: u64) {
         world.watch(1, 0, minutes, |minute, h: &mut Heartbeat| {
             h.workload.cpu = Some(CpuTime::from_millis(30_000));

@@ -1,4 +1,4 @@
-//! Idle node: it runs and is billed, and no workload on it did anything.
+//! Idle node: a running, billed node without any activity of a workload.
 
 pub mod by_metrics;
 pub mod idle_time;
@@ -36,7 +36,7 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::IdleNode;
 
-/// Judges every running instance.
+/// Evaluates every running instance.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let known = ByBatch::of(facts);
     let instances = facts.inventory.instances.values();
@@ -45,14 +45,14 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one machine.
+/// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, instance, &ByBatch::of(facts), q))
 }
 
-/// What Batch tells of machines, looked up once for all.
+/// Data of Batch about machines, collected once for all machines.
 struct ByBatch<'a> {
-    /// Those that its own rule judges.
+    /// Machines that the rule about Batch evaluates.
     judged: BTreeSet<&'a NodeId>,
     ends: LastEnds<'a>,
 }
@@ -66,8 +66,8 @@ impl<'a> ByBatch<'a> {
     }
 }
 
-/// Where a job is RUNNING, an agent is lost or a machine never joined, the Batch rule
-/// says what is wrong; saying it twice would count the same dollars twice.
+/// Machines with a RUNNING job or a lost agent, and machines that never joined. The rule about
+/// Batch reports them; a second finding would count the same cost twice.
 fn judged_by_batch<'a>(facts: &Facts<'a>) -> BTreeSet<&'a NodeId> {
     let batch = &facts.inventory.batch;
     let jobs = batch.jobs.values();
@@ -114,7 +114,7 @@ fn judge_one(
     }
 }
 
-/// `None` where it is in use; errs with the reason why that cannot be told.
+/// `None` for a node in use. The error is the reason why the node was not evaluated.
 fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -131,7 +131,7 @@ fn quiet(
     }
 }
 
-/// Asks whether a machine is meant to stand by; answers the tag that says so.
+/// Asks whether a machine is on standby; returns the tag that marks the standby.
 pub(crate) fn stands_by(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -172,7 +172,7 @@ fn by_probe(
     q: &mut Questions,
 ) -> Result<Option<Quiet>, String> {
     let policy = &facts.policy.idle;
-    // In use, if not now: a schedule or its low duty is told instead.
+    // The node is in use, even if it is idle now; another rule reports a schedule or low duty.
     let history = ActivityHistory::from_probe(facts, instance, node);
     let usual = history.and_then(|history| recurring_idle::usual(facts, instance, &history));
     if !q.holds(
@@ -228,8 +228,8 @@ fn by_probe(
     }))
 }
 
-/// What keeps a node that rested for as long as it is given; `None` of one that rested for
-/// less. Errs where it is meant to rest, or was not watched for as long.
+/// What keeps a node alive that was idle for at least its patience; the outer `None` is a shorter
+/// idle time. Errors: the node waits on purpose, or was not observed for long enough.
 fn rests_long(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -240,7 +240,7 @@ fn rests_long(
     const HOW_LONG: &str = "for how long did no workload do anything?";
     let (rested, was_active) = (window.length(), node.active_until.is_some());
     let least = keeper::least_patience(facts);
-    // Most nodes work, and who keeps those is not looked up.
+    // Most nodes are active, so this check avoids the search for what keeps them alive.
     if was_active && rested < least {
         let bound = format!("at least {}", Spoken(least));
         q.holds(HOW_LONG, (Spoken(rested), bound), false);
@@ -267,7 +267,7 @@ fn rests_long(
     q.holds(
         HOW_LONG,
         (&rested, format_args!("at least {patience}")),
-        // Of one that was never seen to work it is not known what it did before.
+        // A node without any observed activity may have worked before the observation.
         (is_long || was_active).then_some(is_long),
     );
     match (is_long, was_active) {
@@ -279,15 +279,15 @@ fn rests_long(
     }
 }
 
-/// The end of the last activity, or when watching began; never before the
-/// machine was started, so that a window is never longer than its life.
+/// The end of the last activity, or the start of the observation. It is never before the launch, so
+/// that a window is never longer than the life of the machine.
 fn quiet_since(instance: &Instance, node: &NodeState) -> Option<Timestamp> {
     node.active_until
         .max(node.first_seen)
         .max(instance.launched_at)
 }
 
-/// Which of agent, host and probe is dead: ECS hears the agent, so the host lives.
+/// Describes a silent probe. A connected ECS agent proves that the host is alive.
 fn probe_silent(facts: &Facts<'_>, instance: &Instance, silent: std::time::Duration) -> String {
     let worker = facts.inventory.batch.container_instances.on(&instance.id);
     let lives = worker.and_then(|(_, worker)| worker.agent_connected) == Some(true);
@@ -302,8 +302,8 @@ fn elapsed(from: Timestamp, to: Timestamp) -> Option<std::time::Duration> {
     to.duration_since(from).try_into().ok()
 }
 
-/// Asks whether all that a node may be busy with is seen, by its probe or by its metrics:
-/// no rule takes idle hours from what does not show them.
+/// Asks whether the probe or the metrics cover all signals of the machine. Otherwise no rule
+/// derives idle hours.
 pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> bool {
     let node = facts.state.nodes.get(&instance.id);
     match node.and_then(|node| node.latest.as_ref()) {
@@ -312,8 +312,8 @@ pub(crate) fn sees_everything(facts: &Facts<'_>, instance: &Instance, q: &mut Qu
     }
 }
 
-/// Asks whether what a node may have been busy with was seen: no rule takes hours at rest
-/// from a probe that cannot tell. Errs with what it does not see.
+/// Asks whether the probe covers all signals of the machine; otherwise no rule derives idle hours.
+/// The error is the missing signal.
 pub(crate) fn sees_all(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -329,7 +329,7 @@ pub(crate) fn sees_all(
     unseen.map_or(Ok(()), Err)
 }
 
-/// Hardware that the node has and that its probe cannot see.
+/// Hardware of the node that its probe cannot observe.
 fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<&'static str> {
     let seen = &latest.coverage;
     if seen.cpu.is_none() {
@@ -353,7 +353,7 @@ fn unseen_signal(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Opt
     }
 }
 
-/// How many GPUs the machine has, by its probe, else by its type; `None` when neither knows.
+/// Number of GPUs from the probe, otherwise from the type; `None` if neither is known.
 pub(crate) fn gpus(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<u32> {
     let spec = facts.catalogue.spec(&instance.instance_type);
     latest.hardware.gpus.or_else(|| Some(spec?.gpu_count()))

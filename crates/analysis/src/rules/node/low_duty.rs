@@ -1,6 +1,5 @@
-//! Low-duty node: it works, but only for a few minutes of the day, or on a tenth of its
-//! cores all week. Never called idle, because somebody uses it; a schedule or a smaller
-//! type serves them.
+//! Low-duty node: it works only for a few minutes of the day, or uses a tenth of its cores all
+//! week. The node is in use, so it is never idle. A schedule or a smaller type suits its users.
 
 use std::time::Duration;
 
@@ -26,10 +25,10 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::LowDutyNode;
 
-/// A whole day, so that the hours of night and day weigh as they do.
+/// A whole day, so that night and day have their true weight.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Judges every running instance that no idle verdict is about.
+/// Evaluates every running instance without an idle finding.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     let running = instances.filter(|i| i.state == InstanceState::Running);
@@ -43,8 +42,8 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// Names the type that would hold what ran on a node of few busy cores, and what that
-/// saves, where the advice on nodes knows one: memory, too, must have been seen.
+/// Adds the type that fits the work of a node with few busy cores, and its saving. The advice on
+/// nodes provides the type, which also requires observed memory.
 pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[NodeAdvice]) {
     let small = findings.iter_mut().filter(|finding| {
         finding.kind == KIND && finding.cost.is_none() && finding.resource.controller.is_none()
@@ -69,7 +68,7 @@ pub(crate) fn take_offers(facts: &Facts<'_>, findings: &mut [Finding], nodes: &[
     }
 }
 
-/// The questions about one machine with a probe.
+/// Questions about one machine with a probe.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     let mut questions = Questions::of(KIND);
     let node = facts.state.nodes.get(&instance.id);
@@ -143,7 +142,7 @@ fn judge_one(
             Verdict::Waste(Box::new(found))
         }
     };
-    // Asked last, because a fortnight is read for it.
+    // This check is last, because it reads the history of 14 days.
     let history = ActivityHistory::from_probe(facts, instance, node)?;
     let is_idle = quiet_for >= policy.after().try_into().ok()?
         && crate::rules::node::recurring_idle::usual(facts, instance, &history).is_none();
@@ -164,12 +163,12 @@ fn judge_one(
     .then_some(verdict)
 }
 
-/// Hours of a week, so that its days and nights weigh as they do.
+/// A whole week, so that days and nights have their true weight.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What 95 % of a week's hours never used more of than, when that is a small part of
-/// all cores. Of each hour the busiest interval counts, so no burst is averaged away.
-/// A machine with GPUs is not held to its cores: it is there for the GPUs.
+/// Evaluates the 95th percentile of CPU use in the hours of a week against all cores. The busiest
+/// interval of each hour counts, so that averages hide no burst. A machine with GPUs is excluded,
+/// because its purpose is the GPUs.
 fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Option<Verdict> {
     if idle::gpus(facts, instance, latest) != Some(0) {
         return None;
@@ -210,7 +209,7 @@ fn small_all_week(facts: &Facts<'_>, instance: &Instance, latest: &Latest) -> Op
             level: Level::Medium,
             reason: format!("a probe saw {coverage} of a week's hours; memory may need its size"),
         },
-        // What a smaller one costs depends on the memory that it needs.
+        // The cost of a smaller type depends on the memory that the node needs.
         cost: None,
         remedy: Remedy {
             action: Action::Rightsize,
@@ -324,7 +323,7 @@ mod tests {
             assert_eq!(said.as_deref(), expect, "{name}");
         };
         let week = 7 * 24 * 60 + 60;
-        // Of four cores, 12 s a minute are 5 %, 120 s half.
+        // On four cores, 12 s a minute are 5 %, 120 s half.
         let small = "in 95 % of the hours of 7 d 0 h it never used more than 10 % of its cores";
         check("a twentieth", week, |_| 12_000, Some(small));
         let nightly = |m: u64| if m % 1_440 < 40 { 120_000 } else { 12_000 };

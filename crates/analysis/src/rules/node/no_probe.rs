@@ -1,6 +1,6 @@
-//! Services that compute where no probe can run and that are not asked about either: the
-//! bill tells what they cost, so that nobody takes silence for a good word. None of it is
-//! waste, and none a saving.
+//! Compute services on which no probe can run and which Ebb does not query. The rule lists their
+//! billed cost as not evaluated, so that a missing finding is not a good result. This cost is
+//! neither waste nor a saving.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use ebb_telemetry::money::Usd;
 use crate::facts::Facts;
 use crate::rules::verdict::Verdict;
 
-/// Such services, as bills name them after the cloud's own name. Fargate is billed as
-/// Elastic Container Service, EMR Serverless and EMR's fee beside its machines as Elastic
-/// MapReduce. What runs on machines of the inventory (Batch, EKS, Dataproc) is judged there.
+/// Names of these services on bills, without the name of the cloud. Fargate is billed as Elastic
+/// Container Service. EMR Serverless and the EMR fee on top of its machines are billed as Elastic
+/// MapReduce. Work on machines of the inventory (Batch, EKS, Dataproc) is evaluated there.
 ///
-/// Source: Cost Explorer's dimension `SERVICE`, and `service.description` of Google's
-/// billing export; HealthOmics was called Omics.
+/// Source: Cost Explorer's dimension `SERVICE`, and `service.description` of Google's billing
+/// export; HealthOmics was called Omics.
 const SERVICES: [&str; 15] = [
     "App Runner",
     "Cloud Build",
@@ -34,10 +34,10 @@ const SERVICES: [&str; 15] = [
     "Vertex AI",
 ];
 
-/// Less than this is shown as no money at all.
+/// Minimum reported cost: half a cent.
 const LEAST: Usd = Usd::from_micros(5_000);
 
-/// Each such service that was paid for.
+/// Reports each such service with a cost.
 pub(crate) fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let mut spent: BTreeMap<&str, Usd> = BTreeMap::new();
     for (service, usd) in facts.billed.iter().flat_map(|day| &day.by_service) {
@@ -72,7 +72,7 @@ mod tests {
     use crate::testing::World;
     use ebb_model::bill::BilledDay;
 
-    /// A day with what these services cost in it, in cents.
+    /// A day with the cost of these services in cents.
     fn day(number: usize, services: &[(&str, i64)]) -> BilledDay {
         let services = services.iter();
         let by_service: BTreeMap<String, Usd> = services
@@ -134,7 +134,7 @@ mod tests {
                 "$0.25 in the last 2 days (1 of them estimated), not judged: no probe can run there",
             )],
         );
-        // A credit paid for it.
+        // A credit covers the cost.
         check(
             vec![day(1, &[("AWS Glue", 50)]), day(2, &[("AWS Glue", -50)])],
             &[],

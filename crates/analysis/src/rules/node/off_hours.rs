@@ -1,6 +1,6 @@
-//! Off hours: a node that is used in the same hours of each week, and runs in all of
-//! them. It is one finding with a schedule, instead of an idle node each night. Its hours
-//! come from its probe, else from its metrics.
+//! Off hours: a node that is used in the same hours of each week, but always runs. The rule gives
+//! one finding with a schedule instead of an idle node each night. The hours come from the probe,
+//! otherwise from metrics.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ use crate::shell;
 
 const KIND: FindingKind = FindingKind::OffHoursNode;
 
-/// Judges every running instance with a fortnight's history.
+/// Evaluates every running instance with a history of 14 days.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
@@ -38,7 +38,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one machine.
+/// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, instance, q))
 }
@@ -66,8 +66,8 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     Some(found(facts, instance, &history, &schedule))
 }
 
-/// Asks whether the node rests no longer than it is used to; past that the idle rule
-/// speaks.
+/// Asks whether the idle time of the node is within its usual pattern; otherwise the idle rule
+/// reports it.
 fn rests_as_usual(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -141,7 +141,7 @@ fn found(
     }))
 }
 
-/// From the first hour that was seen to the last.
+/// From the first observed hour to the last.
 fn window(facts: &Facts<'_>, hours: &NodeHours) -> Window {
     let from = hours.hours().next().map(|(begin, _)| begin);
     let to = hours.hours().next_back().map(|(begin, _)| begin);

@@ -1,7 +1,7 @@
-//! Old generation: a machine from before the Nitro System, where a newer one of its series
-//! and of the same processor's kind has as much for less. Older ones also lack its network
-//! and disk throughput. Between younger ones the choice is one of price, which sizing and
-//! placement make.
+//! Old generation: a machine from before the Nitro System that has a cheaper successor. The
+//! successor has the same series, the same kind of processor and at least the same size. Old
+//! machines also lack network and disk throughput. Between newer machines only the price differs,
+//! which sizing and placement cover.
 
 use ebb_catalog::machine_type::{Hypervisor, TypeSpec};
 use ebb_model::advice::placement::Placement;
@@ -31,8 +31,8 @@ fn series(name: &InstanceType) -> Option<&str> {
     Some(&name[..at])
 }
 
-/// Judges every running instance on demand; what spot and reserved ones cost is not
-/// what the list says.
+/// Evaluates every running on-demand instance; the list price does not apply to spot and reserved
+/// instances.
 pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
     let instances = facts.inventory.instances.values();
     instances
@@ -40,7 +40,7 @@ pub fn judge(facts: &Facts<'_>) -> Vec<Verdict> {
         .collect()
 }
 
-/// The questions about one machine.
+/// Questions about one machine.
 pub(crate) fn explain(facts: &Facts<'_>, instance: &Instance) -> Vec<Check> {
     Questions::written(KIND, |q| judge_one(facts, instance, q))
 }
@@ -110,7 +110,7 @@ fn judge_one(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Optio
     })))
 }
 
-/// The type with what it is built on.
+/// The type with its hypervisor.
 fn shown(spec: &TypeSpec) -> String {
     let built_on = match spec.hypervisor {
         Some(Hypervisor::Nitro) => "Nitro",

@@ -1,5 +1,5 @@
-//! Overprovisioned node: all that ran on it at any one time, with headroom, needs at most
-//! half of both its cores and its memory, and a type on sale holds that for less.
+//! Overprovisioned node: its concurrent tasks with headroom need at most half of its cores and half
+//! of its memory. A cheaper type fits them.
 
 use ebb_catalog::machine_type::TypeSpec;
 use ebb_model::advice::node::{NodeAdvice, NodeOffer};
@@ -21,10 +21,10 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::OverprovisionedNode;
 
-/// Hours of a week, so that its days and nights weigh as they do.
+/// A whole week, so that days and nights have their true weight.
 const WEEK_HOURS: u32 = 7 * 24;
 
-/// Judges the nodes that are advised on, but for those of which another finding speaks.
+/// Evaluates the nodes with advice, except those with another finding.
 pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) -> Vec<Verdict> {
     nodes
         .iter()
@@ -32,7 +32,7 @@ pub(crate) fn judge(facts: &Facts<'_>, nodes: &[NodeAdvice], found: &[Finding]) 
         .collect()
 }
 
-/// The questions about one machine.
+/// Questions about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
     nodes: &[NodeAdvice],
@@ -104,8 +104,8 @@ fn judge_one(
     if !q.saves_enough(facts, &cost) {
         return None;
     }
-    // What rests needs no smaller type but an end; what its steps ask for too much is
-    // saved once.
+    // An idle node needs a stop instead of a smaller type. The oversized requests of its steps
+    // already count as their own saving.
     if !is_untold(found, instance, FindingKind::OverprovisionedStep, q) {
         return None;
     }
@@ -145,7 +145,7 @@ fn judge_one(
     })))
 }
 
-/// The cheapest type that holds what ran on a node, and what the larger one wastes.
+/// The cheapest type that fits the work of a node, and the waste of the larger type.
 pub(crate) fn best<'a>(
     facts: &Facts<'_>,
     advice: &'a NodeAdvice,
@@ -158,7 +158,7 @@ pub(crate) fn best<'a>(
     Some((offer, saved.wasted_over(window)))
 }
 
-/// `None` where one of the two is not known.
+/// `None` if the cores or the memory are unknown.
 fn is_roomy(bound: Share, spec: &TypeSpec, advice: &NodeAdvice) -> Option<bool> {
     let within = |part: u64, whole: u64| Share::of(part, whole).is_some_and(|part| part <= bound);
     let cores = advice.needs.cores?.0;
@@ -166,7 +166,7 @@ fn is_roomy(bound: Share, spec: &TypeSpec, advice: &NodeAdvice) -> Option<bool> 
     Some(within(cores, u64::from(spec.vcpus) * 1000) && within(memory, spec.memory.0))
 }
 
-/// From the first hour that its probe saw to the newest, within its own life.
+/// From the first hour that the probe observed to the newest, but not before the launch.
 fn window(facts: &Facts<'_>, id: &NodeId, instance: &Instance) -> Option<Window> {
     let seen = facts.hours.nodes.get(id)?;
     let (first, _) = seen.hours().find(|(_, hour)| hour.seen() > Share::NONE)?;
@@ -190,8 +190,8 @@ mod tests {
     use ebb_telemetry::testing::{at, clock, placed_step};
     use ebb_telemetry::units::{Bytes, CpuTime};
 
-    /// A m5.4xlarge (16 cores, 64 GiB) that kept so many cores busy for so many hours, and
-    /// ran one step that held so much.
+    /// A m5.4xlarge (16 cores, 64 GiB) with `cores` busy cores for `hours` hours, and one task that
+    /// holds `gib` GiB.
     fn world(hours: u64, cores: u64, gib: u64) -> World {
         let mut machine = instance(1);
         machine.instance_type = InstanceType::new("m5.4xlarge").expect("a type");

@@ -1,6 +1,5 @@
-//! Whether a quiet node rests as it is used to: what works again and again and pauses
-//! in between is in use. Who abandoned it is told when it stays away for longer than
-//! it ever did.
+//! Whether the idle time of a node matches its usual pattern. A node that works and pauses
+//! repeatedly is in use. An abandoned node is reported once its pause exceeds all earlier ones.
 
 use ebb_model::inventory::instance::Instance;
 use ebb_model::policy::gpu_and_hours::HoursPolicy;
@@ -13,17 +12,17 @@ use crate::rules::node::weekly_pattern;
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Two slots of the hours: the grain at either end of a rest.
+/// Two slots of the hourly activity: the resolution at each end of an idle time.
 const GRAIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// By what its present rest is usual.
+/// The pattern that the current idle time matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usual {
-    /// It rested for as long, and worked again, three times within a day.
+    /// The node was idle for as long, and worked again, three times within a day.
     Pauses,
-    /// It rested at these hours of each of the last three days.
+    /// The node was idle at these hours of each of the last three days.
     Daily,
-    /// It rests at these hours of the week.
+    /// The node is idle at these hours of the week.
     Weekly,
 }
 
@@ -37,21 +36,21 @@ impl Usual {
     }
 }
 
-/// By what the present idle time of a node is usual; `None` where it is not, or too
-/// little of its past is known.
+/// The pattern that the current idle time of a node matches. `None` if it matches none, or too
+/// little of the past is known.
 pub(crate) fn usual(
     facts: &Facts<'_>,
     instance: &Instance,
     history: &ActivityHistory<'_>,
 ) -> Option<Usual> {
     let (since, until) = (history.active_until?, history.seen_until);
-    // Most nodes work, and rest from nothing.
+    // Most nodes are active and have no idle time to compare.
     let quiet = SignedDuration::try_from(facts.policy.idle.after()).ok()?;
     if until.duration_since(since) < quiet {
         return None;
     }
     let bound = facts.policy.idle.min_coverage();
-    // What ran under its id before it was started is not its own.
+    // Activity before the launch belongs to another machine with the same id.
     let is_known = |rest: &Rest| Some(rest.from) >= instance.launched_at && rest.seen >= bound;
     let rests: Vec<Rest> = history.hours.rests().filter(is_known).collect();
     let policy = &facts.policy.hours;
@@ -71,8 +70,8 @@ fn pauses(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Time
     u32::try_from(alike).is_ok_and(|alike| alike >= policy.times_alike)
 }
 
-/// On each of the days before it rested by then, and went on for as long; a rest of a
-/// few minutes at that hour says nothing of one of hours.
+/// Whether the node was idle at this time on each of the previous days, for about as long. An idle
+/// time of a few minutes is no evidence for one of hours.
 fn daily(policy: &HoursPolicy, rests: &[Rest], (since, until): (Timestamp, Timestamp)) -> bool {
     let tolerance = SignedDuration::from_secs(policy.early_or_late_seconds.into());
     let quiet = until.as_second() - since.as_second();
@@ -93,8 +92,8 @@ mod tests {
     use ebb_model::finding_kind::FindingKind;
     use ebb_telemetry::units::CpuTime;
 
-    /// A node that is watched for so many hours and works in the minutes that are
-    /// named.
+    /// Kinds of findings for a node that is observed for `hours` hours and works in the minutes of
+    /// `works`.
     fn told(hours: u64, works: impl Fn(u64) -> bool) -> Vec<FindingKind> {
         let mut world = World::with([instance(1)]);
         world.watch(1, 0, hours * 60, |minute, h| {
@@ -112,7 +111,7 @@ mod tests {
             assert_eq!(kinds, expect, "{name}");
         };
         let hourly = |m: u64| m % 60 < 2;
-        // At the end of an hour it has rested for 58 minutes.
+        // At the end of an hour the node was idle for 58 minutes.
         check("one pause", told(2, hourly), &[IdleNode]);
         check("three pauses", told(5, hourly), &[]);
         check("a day of them", told(25, hourly), &[LowDutyNode]);

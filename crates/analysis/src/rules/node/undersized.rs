@@ -1,8 +1,7 @@
-//! Underprovisioned node: what runs on it for a day and longer waits for its cores, or the
-//! kernel killed what had no limit but the machine's memory. What a step of a pipeline
-//! loses by that is told with the step, its neighbours or its limit; a server, a session
-//! and who competes with itself have no other rule. Nothing is saved: what is told is what
-//! more would cost.
+//! Underprovisioned node: its work of a day or longer waits for cores, or the kernel killed tasks
+//! without a memory limit. Losses of a pipeline step are reported with the step, its neighbours or
+//! its limit. Servers, sessions and tasks that compete with themselves have no other rule. The
+//! finding has no saving; it shows the price of a larger type.
 
 #[cfg(test)]
 mod tests;
@@ -34,10 +33,10 @@ use crate::rules::verdict::Verdict;
 
 const KIND: FindingKind = FindingKind::UnderprovisionedNode;
 
-/// What waits for less than a day may be one busy evening.
+/// Waiting for less than a day may be one busy evening.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Judges the nodes of which a step that is kept, or that ended, says something.
+/// Evaluates the nodes with a suitable task in the state or the lake.
 pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -> Vec<Verdict> {
     let mut by_node: BTreeMap<&NodeId, Vec<&PlacedStep>> = BTreeMap::new();
     for step in telling(facts, kept) {
@@ -51,7 +50,7 @@ pub(crate) fn judge(facts: &Facts<'_>, kept: &[PlacedStep], found: &[Finding]) -
     judged.collect()
 }
 
-/// The questions about one machine.
+/// Questions about one machine.
 pub(crate) fn explain(
     facts: &Facts<'_>,
     kept: &[PlacedStep],
@@ -64,7 +63,7 @@ pub(crate) fn explain(
     })
 }
 
-/// Steps that run for long enough, and victims that no rule about steps judges.
+/// Tasks that run for long enough, and killed tasks that no rule about steps evaluates.
 fn telling<'s>(facts: &Facts<'s>, kept: &'s [PlacedStep]) -> impl Iterator<Item = &'s PlacedStep> {
     let within = facts.policy.step.failed_within();
     let within = facts.now.checked_sub(within).ok();
@@ -112,7 +111,7 @@ fn judge_one(
         steps.into_iter().partition(|step| runs_long(step));
     let is_watched = node.first_seen <= latest.end.checked_sub(DAY).ok();
     waiting.retain(|step| is_watched && step.observed_at >= latest.end - GONE_AFTER);
-    // The state and the lake may both have it.
+    // The state and the lake may both contain the same task.
     killed.sort_by(|a, b| once(a).cmp(&once(b)));
     killed.dedup_by(|a, b| once(a) == once(b));
     let (cores, memory) = short(facts, latest, (&waiting, &killed), q)?;
@@ -141,12 +140,12 @@ fn judge_one(
     found_short(facts, instance, (node, latest), (tight, &steps))
 }
 
-/// What makes two records one step's.
+/// Key that is equal for two records of the same task.
 fn once<'s>(step: &&'s PlacedStep) -> (&'s BootId, &'s StepId, BootClock) {
     (&step.boot, &step.usage.id, step.usage.started)
 }
 
-/// What a node is short of by what waits there and what was killed; `None` of neither.
+/// Missing cores and memory of a node, from waiting and killed tasks; `None` if neither is missing.
 fn short(
     facts: &Facts<'_>,
     latest: &Latest,
@@ -180,11 +179,11 @@ fn short(
     .then_some((cores, memory))
 }
 
-/// A step of which the newest heartbeats say nothing has ended.
+/// A task that the heartbeats of this last time do not contain has ended.
 const GONE_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long what runs waited for a core, all together; `None` where nothing is there to
-/// tell it, or not all of it does.
+/// Total time that the tasks waited for a core. `None` without tasks, or if one of them lacks this
+/// value.
 fn waits(latest: &Latest, steps: &[&PlacedStep]) -> Option<ShortOfCores> {
     let mut all = ShortOfCores {
         busy: MilliCores::default(),
@@ -201,7 +200,7 @@ fn waits(latest: &Latest, steps: &[&PlacedStep]) -> Option<ShortOfCores> {
     (!steps.is_empty()).then_some(all)
 }
 
-/// Half as much again of what it lacks, and no less of the rest.
+/// One and a half times the missing resource, and at least the current size of the other.
 fn least(
     spec: &TypeSpec,
     cores: &Option<ShortOfCores>,
@@ -239,7 +238,7 @@ fn found_short(
                 .into(),
         },
     };
-    // It costs more, not less, to mend.
+    // The fix increases the cost, so the saving is zero.
     let price = facts.price_of(instance);
     let nothing = price.map(|price| price.scaled(UsdPerHour::default(), price.per_hour));
     Some(Verdict::Waste(Box::new(Finding {

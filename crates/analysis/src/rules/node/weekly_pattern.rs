@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::activity_history::ActivityHistory;
 use crate::facts::Facts;
 
-/// Whether almost a fortnight of the node's own life was seen.
+/// Whether almost 14 days of the life of the node were observed.
 pub(crate) fn is_a_fortnight(
     facts: &Facts<'_>,
     instance: &Instance,

@@ -1,4 +1,4 @@
-//! The ways to be stuck in Batch, each with what shows it.
+//! The ways in which Batch jobs and workers hang, each with its evidence.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 use crate::finding::evidence::causes::Causes;
 use crate::inventory::batch::job::JobStatus;
 
-/// A job, worker, queue or environment gets nowhere.
+/// A job, worker, queue or environment without progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckJob {
-    /// The job's name; `None` where it is about no job.
+    /// The job name; `None` if the finding is about no job.
     pub job: Option<String>,
-    /// How the job stands.
+    /// The job status; `None` if the finding is about no job.
     pub status: Option<JobStatus>,
-    /// For how long.
+    /// For how long it has made no progress; `None` when unknown.
     pub stuck_for: Option<Duration>,
-    /// In which way.
+    /// The way in which it hangs.
     pub stuck: Stuck,
 }
 
-/// A job waits far longer for a machine than others of its definition did.
+/// A job that waits far longer for a machine than other jobs of its definition did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// For how long it has.
+    /// The time that it has waited.
     pub waited: Duration,
-    /// The middle wait of the others.
+    /// The median waiting time of the other jobs.
     pub usual: Duration,
-    /// The longest of them.
+    /// The longest waiting time of the other jobs.
     pub longest: Duration,
-    /// How many they are.
+    /// The number of other jobs.
     pub jobs: u32,
-    /// What it waits for.
+    /// The cause of its waiting.
     pub why: String,
 }
 
@@ -50,71 +50,71 @@ impl fmt::Display for Queued {
     }
 }
 
-/// The ways to be stuck.
+/// The ways to hang.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Stuck {
-    /// RUNNING, and its step used no CPU, moved no bytes, started nothing.
+    /// RUNNING, but its task used no CPU, transferred no bytes and started no process.
     NoProgress {
-        /// CPU that it used in all.
+        /// CPU time since its start.
         cpu: CpuTime,
-        /// Processes that it started.
+        /// Number of processes that it started.
         processes: u64,
-        /// What it waited for since its start; `None` when that was not seen.
+        /// The causes of its waiting since its start; `None` when not observed.
         #[serde(default)]
         causes: Option<Causes>,
-        /// The executable that used the most CPU; `None` where none was seen.
+        /// The executable with the most CPU time; `None` when none was observed.
         #[serde(default)]
         tool: Option<String>,
     },
-    /// RUNNABLE, and Batch says that it can never start as things are.
+    /// RUNNABLE, and Batch reports that it can never start with the present configuration.
     Blocked {
-        /// Batch's words.
+        /// The reason as Batch reports it.
         reason: String,
     },
-    /// RUNNABLE at the head of its queue, and Batch does not say why.
+    /// RUNNABLE at the head of its queue, and Batch reports no reason.
     AtHead {
-        /// What its queue lacks, as far as that can be told.
+        /// The resource that its queue lacks, as far as it is known.
         lacks: String,
     },
-    /// STARTING, and its container is not there yet.
+    /// STARTING, and its container does not exist yet.
     Starting {
-        /// What it waits for.
+        /// The cause of its waiting.
         at: String,
     },
-    /// RUNNING for Batch, and its last process ended.
+    /// RUNNING for Batch, but its last process ended.
     ProcessGone {
-        /// How it ended.
+        /// How the process ended.
         end: StepEnd,
     },
-    /// Its job is over, or nobody's, and its container goes on.
+    /// Its job ended or is unknown, but its container still runs.
     Orphan {
-        /// CPU that it used in all.
+        /// CPU time since its start.
         cpu: CpuTime,
     },
-    /// The node is well, and its ECS agent has lost touch.
+    /// The node is healthy, but its ECS agent is disconnected.
     AgentDisconnected,
-    /// ECS's own check says that the worker's container runtime fails.
+    /// The health check of ECS reports that the container runtime of the worker fails.
     RuntimeImpaired,
-    /// Agent and probe fell silent both: the machine hangs, or its network is gone.
+    /// Both the agent and the probe are silent: the machine hangs, or its network is down.
     HostLost {
-        /// For how long the probe has been silent.
+        /// Time since the last heartbeat of the probe.
         silent_for: Duration,
     },
-    /// A machine of an environment that never joined its cluster.
+    /// A machine of an environment that never joined its ECS cluster.
     NeverJoined {
-        /// True when its probe tells that it lives; `None` without one.
+        /// True if its probe sends heartbeats; `None` without a probe.
         lives: Option<bool>,
     },
-    /// A queue or environment that Batch calls INVALID.
+    /// A queue or environment with the Batch status INVALID.
     Invalid {
-        /// Batch's words.
+        /// The reason as Batch reports it.
         reason: String,
     },
 }
 
 impl Stuck {
-    /// The name of the way, as in JSON.
+    /// The name of the variant in JSON.
     pub const fn slug(&self) -> &'static str {
         match self {
             Self::NoProgress { .. } => "no_progress",

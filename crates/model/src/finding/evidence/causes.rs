@@ -1,5 +1,5 @@
-//! Why something is wrong with a step: where its time, its memory and its runs went, each
-//! the greatest part first and the runner-up beside it.
+//! Causes of a failure or slowdown of a step, such as states, executables and exit statuses. The
+//! largest cause comes first, with the second largest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,33 +10,33 @@ use ebb_telemetry::step::resource_usage::{Sampled, TaskState};
 use ebb_telemetry::units::{Bytes, CpuTime, Spoken};
 use serde::{Deserialize, Serialize};
 
-/// What a step's time went to, the greatest part first.
+/// The states that took most of a task's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Causes {
-    /// The greatest part.
+    /// The state with the most time.
     pub main: Cause,
-    /// The next one; `None` where there is none.
+    /// The state with the second most time; `None` when there is none.
     pub runner_up: Option<Cause>,
 }
 
-/// One part of a step's time.
+/// The time of a task in one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What it did.
+    /// The state.
     pub state: TaskState,
-    /// How often that was seen, and the time that it stands for.
+    /// The number of samples in the state, and the time that they represent.
     pub seen: Sampled,
 }
 
 impl Causes {
-    /// What it waited for; `None` where nothing was seen to wait.
+    /// The states in which the task waited; `None` when no waiting was observed.
     pub fn of_waiting(states: &BTreeMap<TaskState, Sampled>) -> Option<Self> {
         let waits = states.iter().filter(|(s, _)| **s != TaskState::Running);
         Self::greatest(waits.map(|(state, seen)| (*state, *seen)))
     }
 
-    /// What its time went to beyond what `usual` says of a run as a whole; without
-    /// history, what most of its time went to.
+    /// The states with the most time beyond the time in `usual`, which is the usual time of a whole
+    /// task. Without history, the states with the most time.
     pub fn beyond(
         states: &BTreeMap<TaskState, Sampled>,
         usual: &BTreeMap<TaskState, Duration>,
@@ -80,36 +80,36 @@ impl fmt::Display for Causes {
     }
 }
 
-/// The executables of a run, the greatest first: by the memory that they held, where that is
-/// the trouble and was seen, else by their CPU time.
+/// The executables of a task, the largest first. The order is by memory if memory is the problem
+/// and was observed; otherwise by CPU time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tools {
-    /// The greatest.
+    /// The largest.
     pub main: Tool,
-    /// The next one; `None` where there is none.
+    /// The second largest; `None` when there is none.
     pub runner_up: Option<Tool>,
-    /// Whether they are those of an earlier run of the step: a run that goes on tells its
-    /// busiest only.
+    /// Whether an earlier task of the step ran these executables. A running task reports only its
+    /// busiest executable.
     pub of_an_earlier_run: bool,
 }
 
-/// One executable of a run.
+/// One executable of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Its base name.
+    /// The base name.
     pub name: String,
     /// The CPU time of its processes.
     pub cpu: CpuTime,
-    /// The most memory that one of them held, where it is told by that.
+    /// The largest memory of one process; `None` if the executables are ordered by CPU time.
     pub held: Option<Bytes>,
 }
 
-/// How many runs ended in one way.
+/// Number of tasks that ended in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The way.
+    /// How they ended.
     pub end: StepEnd,
-    /// How many did.
+    /// Number of tasks.
     pub runs: u32,
 }
 

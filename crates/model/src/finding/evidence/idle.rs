@@ -1,4 +1,4 @@
-//! What keeps an idle node from being stopped, and the words for it.
+//! Idle nodes: how long they are idle, and what prevents that they are stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,57 +7,57 @@ use ebb_telemetry::time::Window;
 use ebb_telemetry::units::{MilliCores, Spoken};
 use serde::{Deserialize, Serialize};
 
-/// Nothing ran on a node.
+/// A node without activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleNode {
-    /// How long.
+    /// Time since the last activity.
     pub idle_for: Duration,
-    /// How long it was watched in all, when it was never seen active.
+    /// Total time observed, if the node was never active; `None` if it was active.
     pub never_active: Option<Duration>,
-    /// CPU that background used meanwhile in the newest interval, as cores;
-    /// `None` when unknown.
+    /// Cores that background processes used in the newest interval; `None` when unknown.
     pub background_cores: Option<MilliCores>,
-    /// What keeps it from being stopped, where that shows.
+    /// The reason why the node was not stopped; `None` when unknown.
     pub kept_alive_by: Option<KeptAliveBy>,
-    /// Who watched.
+    /// The source of the observations.
     pub seen_by: SeenBy,
 }
 
-/// Who watched.
+/// The source of observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeenBy {
     /// The probe on the node.
     #[default]
     Probe,
-    /// Metrics of the cloud, an agent's among them.
+    /// Metrics of the cloud provider, including those of the CloudWatch agent.
     Metrics,
 }
 
-/// What keeps an idle node from being stopped.
+/// The reason why an idle node was not stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptAliveBy {
-    /// A step that is there and does nothing, by name.
+    /// The name of a task that exists without activity.
     QuietStep(String),
-    /// A login that is open and at which nobody types, by name.
+    /// The name of a login session in which nobody types.
     Login(String),
-    /// A notebook server that nobody uses, by name.
+    /// The name of a notebook server that nobody uses.
     Notebook(String),
-    /// Tasks on it that are none of Batch's, so that Batch never scales it in.
+    /// Number of ECS tasks that are not Batch jobs. Batch does not scale in a machine with such
+    /// tasks.
     DaemonTasks(u32),
-    /// Its environment keeps so many vCPUs at all times.
+    /// The number of vCPUs that its environment always keeps.
     MinimumCapacity(u32),
-    /// Its environment is switched off, which ends no machine.
+    /// Its environment is disabled. Batch does not terminate the machines of a disabled
+    /// environment.
     DisabledEnvironment,
-    /// Its environment keeps a machine for so many minutes after its last job, which are
-    /// over.
+    /// Minutes for which its environment keeps a machine after the last job. This delay is over.
     ScaleInDelay(u32),
 }
 
 impl IdleNode {
-    /// Of what metrics show; `never_active` is how long they reach back if they show no
-    /// activity at all.
+    /// An idle node from metrics. `never_active` is the time that the metrics cover, if they show
+    /// no activity at all.
     pub fn by_metrics(window: Window, never_active: Option<Duration>) -> Self {
         Self {
             idle_for: window.length(),
@@ -70,7 +70,7 @@ impl IdleNode {
 }
 
 impl KeptAliveBy {
-    /// Of a step by what it is called; notebooks are told by their servers' names.
+    /// A task by its name. Names of notebook servers become [`Self::Notebook`].
     pub fn step(name: &str) -> Self {
         const SERVERS: [&str; 6] = [
             "jupyter",

@@ -1,5 +1,5 @@
-//! What shows that a machine is more than its work needs, or less: its GPUs, its hours, its
-//! generation, its size.
+//! Evidence that a machine is larger or smaller than its work needs: its GPUs, hours, generation
+//! and size.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,175 +11,177 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::idle::SeenBy;
 
-/// GPUs compute nothing while the machine works.
+/// GPUs that compute nothing while the machine works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuietGpu {
-    /// How many.
+    /// Number of GPUs.
     pub gpus: u32,
-    /// For how long.
+    /// Time without computation.
     pub quiet_for: Duration,
-    /// How much of their memory is held; `None` when it does not tell.
+    /// GPU memory in use; `None` when unknown.
     pub held: Option<Bytes>,
-    /// Steps that hold it, by name; empty when not known.
+    /// Names of the steps that hold the memory; empty when unknown.
     pub holders: Vec<String>,
-    /// A type without GPUs that holds the rest; `None` when none does.
+    /// An instance type without GPUs that has enough of everything else; `None` when none has.
     pub instead: Option<InstanceType>,
-    /// Who watched; reports of earlier releases tell of probes only.
+    /// The source of the observations; reports of earlier releases contain probes only.
     #[serde(default)]
     pub seen_by: SeenBy,
 }
 
-/// A node is used in the same hours of each week, and runs in all.
+/// A node that is used in the same hours of each week, and runs all the time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OffHours {
-    /// When it is used, in UTC, such as `Mon-Fri 8-18`.
+    /// The hours of use in UTC, such as `Mon-Fri 8-18`.
     pub used: String,
-    /// The hours of a week in which it could be off.
+    /// Hours of a week in which it could be off.
     pub off_hours: u32,
-    /// Weeks watched.
+    /// Number of observed weeks.
     pub weeks: u32,
-    /// Who watched; reports of earlier releases contain probes only.
+    /// The source of the observations; reports of earlier releases contain probes only.
     #[serde(default)]
     pub seen_by: SeenBy,
 }
 
-/// A newer type does the same for less.
+/// A newer instance type with the same capacity and a lower price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newer {
     /// The newer type.
     pub instead: InstanceType,
-    /// The list price of the one that runs.
+    /// The list price of the present type.
     #[serde(rename = "now_per_hour_usd", alias = "now")]
     pub now: UsdPerHour,
-    /// That of the newer one.
+    /// The list price of the newer type.
     #[serde(rename = "then_per_hour_usd", alias = "then")]
     pub then: UsdPerHour,
 }
 
-/// A node's work needs but a part of it.
+/// A node whose work needs only a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roomy {
-    /// Cores that its busiest minute needs, headroom included.
+    /// Cores that its busiest minute needs, with headroom.
     pub cores: MilliCores,
-    /// Cores that it has.
+    /// Cores of the node.
     pub of_cores: MilliCores,
-    /// Memory that its steps at one time need, headroom included.
+    /// Memory that its tasks need at the same time, with headroom.
     pub memory: Bytes,
-    /// Memory that it has.
+    /// Memory of the node.
     pub of_memory: Bytes,
-    /// Hours in which its probe saw it.
+    /// Hours in which its probe observed the node.
     pub hours: u32,
-    /// The cheapest type that holds it.
+    /// The cheapest instance type with enough of both.
     pub instead: InstanceType,
 }
 
-/// A node's work needs more than there is of it.
+/// A node whose work needs more than it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tight {
-    /// What shows that it lacks cores; `None` where it does not.
+    /// The evidence that it lacks cores; `None` if it does not.
     pub cores: Option<ShortOfCores>,
-    /// What shows that it lacks memory; `None` where it does not.
+    /// The evidence that it lacks memory; `None` if it does not.
     pub memory: Option<ShortOfMemory>,
-    /// The cheapest type alike with half as much more of that; `None` when none is known.
+    /// The cheapest similar type with at least half as much more of what is missing; `None` when
+    /// none is known.
     pub instead: Option<Larger>,
 }
 
-/// What runs on a node waits for its cores.
+/// The work of a node waits for its cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortOfCores {
-    /// Cores that it keeps busy on average.
+    /// Mean number of busy cores.
     pub busy: MilliCores,
-    /// Cores that the node has.
+    /// Cores of the node.
     pub of: MilliCores,
-    /// The time that its threads were ready and waited for one, together.
+    /// Time that runnable threads waited for a core, summed over all threads.
     pub waited: Duration,
-    /// What they got.
+    /// CPU time of these threads.
     pub cpu: CpuTime,
 }
 
 impl ShortOfCores {
-    /// The share of the time with work to do in which no core was there; `None` of no time.
+    /// Waiting time as a share of waiting time and CPU time together; `None` when both are zero.
     pub fn share(&self) -> Option<Share> {
         let waited = u64::try_from(self.waited.as_nanos()).ok()?;
         Share::of(waited, waited.saturating_add(self.cpu.0))
     }
 }
 
-/// What had no limit of its own was killed for want of memory.
+/// OOM kills of sessions and services without a memory limit of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShortOfMemory {
-    /// Sessions and services that the kernel killed.
+    /// Number of sessions and services that the kernel killed.
     pub kills: u32,
-    /// The newest of them, by name.
+    /// The name of the newest one.
     pub newest: String,
-    /// Memory that the node has.
+    /// Memory of the node.
     pub of: Bytes,
 }
 
-/// How the size of a machine fits its metrics.
+/// The size of a machine compared with its metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSize {
-    /// In which way it does not fit.
+    /// The way in which the size does not fit.
     pub fit: SizeFit,
-    /// The time of which CPU is known.
+    /// The time for which CPU metrics are known.
     pub watched: Duration,
-    /// The share of the time for which `cpu`, network and disk are not exceeded.
+    /// The percentile that `cpu`, network and disk refer to, as a share of the time.
     pub percentile: Share,
     /// CPU of the whole machine at that percentile.
     pub cpu: Share,
-    /// CPU of the whole machine that is not exceeded for 95 % of the time.
+    /// The 95th percentile of CPU of the whole machine.
     pub cpu_p95: Share,
     /// The share of the time with full CPU.
     pub full: Share,
-    /// Cores that `cpu` amounts to, headroom included; `None` when `of_cores` is.
+    /// Cores that `cpu` amounts to, with headroom; `None` when `of_cores` is `None`.
     pub needs: Option<MilliCores>,
-    /// Cores that it has; `None` when not known.
+    /// Cores of the machine; `None` when unknown.
     pub of_cores: Option<MilliCores>,
-    /// The most memory in use; `None` when not known.
+    /// The peak of memory in use; `None` when unknown.
     pub memory: Option<Share>,
-    /// Memory that it has; `None` when not known.
+    /// Memory of the machine; `None` when unknown.
     pub of_memory: Option<Bytes>,
-    /// Network bytes a second at that percentile; `None` when not known.
+    /// Network bytes per second at that percentile; `None` when unknown.
     pub network_a_second: Option<Bytes>,
-    /// Disk bytes a second at that percentile; `None` when not known.
+    /// Disk bytes per second at that percentile; `None` when unknown.
     pub disk_a_second: Option<Bytes>,
-    /// The cheapest type that holds the work, or has enough more; `None` when none is known.
+    /// The cheapest type that has enough for the work; `None` when none is known.
     pub instead: Option<Larger>,
-    /// The share of the time in which the work needed more cores than that type has, or half
-    /// of its own where no type is known: the risk of the change.
+    /// The risk of the change: the share of the time in which the work needed more cores than that
+    /// type has. If no type is known, half of the present cores are the limit. `None` without a
+    /// recommendation to reduce the size.
     pub beyond: Option<Share>,
 }
 
-/// In which way the size of a machine does not fit.
+/// The ways in which the size of a machine does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SizeFit {
-    /// Its work needs at most half of its cores.
+    /// The work needs at most half of the cores.
     TooLarge,
-    /// Its cores are full for long.
+    /// The cores are fully used for a long time.
     CoresFull,
-    /// Its memory is full for long.
+    /// The memory is fully used for a long time.
     MemoryFull,
-    /// Both are.
+    /// Both the cores and the memory are fully used for a long time.
     CoresAndMemoryFull,
-    /// It uses little, and a better size is not known.
+    /// The machine uses little, and no better size is known.
     LittleUsed,
 }
 
-/// A type with more, and what that costs.
+/// A recommended instance type with its price.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Larger {
-    /// The type.
+    /// The recommended type.
     pub instance_type: InstanceType,
-    /// The list price of the one that runs; `None` when not known.
+    /// The list price of the present type; `None` when unknown.
     #[serde(rename = "now_per_hour_usd", alias = "now")]
     pub now: Option<UsdPerHour>,
-    /// That of the larger one.
+    /// The list price of the recommended type.
     #[serde(rename = "then_per_hour_usd", alias = "then")]
     pub then: UsdPerHour,
 }
 
-/// A small share with its first decimal.
+/// A small share, displayed with one decimal.
 struct Percent(Share);
 
 impl fmt::Display for Percent {

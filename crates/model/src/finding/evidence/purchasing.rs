@@ -1,4 +1,4 @@
-//! What shows that machines are bought dearer than they need be.
+//! Evidence that machines have a more expensive purchase option than necessary.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,46 +9,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::inventory::spot_market::SpotScore;
 
-/// How machines are bought, and what shows that it is too dear.
+/// The purchase option of machines, with the evidence that it is too expensive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Bought {
-    /// On demand, though spot would carry what they run.
+    /// On demand, although spot is suitable for the work.
     OnDemand {
-        /// How many machines.
+        /// Number of machines.
         machines: u32,
-        /// What they cost together, on the average of the window.
+        /// Their cost together, averaged over the window.
         #[serde(rename = "now_per_hour_usd", alias = "now")]
         now: UsdPerHour,
-        /// What they would on spot, with what interruptions make run again.
+        /// Their cost on spot, including work that is repeated after interruptions.
         #[serde(rename = "spot_per_hour_usd", alias = "spot")]
         spot: UsdPerHour,
-        /// Runs that were seen on them.
+        /// Number of tasks that were observed on them.
         runs: u32,
-        /// The longest of them.
+        /// The duration of the longest task.
         longest: Duration,
-        /// The chance that such a run is interrupted.
+        /// The chance that such a task is interrupted.
         interrupted: Share,
-        /// What AWS says of the chance to get spot machines that would hold its steps;
-        /// `None` where it was not asked or refused.
+        /// The AWS spot placement score for machines that fit its steps; `None` if AWS was not
+        /// asked or refused.
         #[serde(default)]
         score: Option<SpotScore>,
     },
-    /// Committed to, and not used up.
+    /// A commitment that is not fully used.
     Unused {
-        /// What is paid.
+        /// The price that the account pays.
         #[serde(rename = "paid_per_hour_usd", alias = "paid")]
         paid: UsdPerHour,
-        /// What the machines that it pays for would cost on demand.
+        /// The on-demand price of the machines that the commitment pays for.
         #[serde(rename = "used_per_hour_usd", alias = "used")]
         used: UsdPerHour,
     },
-    /// A Savings Plan of which the bill says that it is not used up.
+    /// A Savings Plan that is not fully used according to the bill.
     UnusedPlan {
-        /// What is committed to.
+        /// The commitment.
         #[serde(rename = "committed_per_hour_usd", alias = "committed")]
         committed: UsdPerHour,
-        /// What of it was used.
+        /// The used part of the commitment.
         #[serde(rename = "used_per_hour_usd", alias = "used")]
         used: UsdPerHour,
     },

@@ -1,4 +1,4 @@
-//! What shows that something is wrong with a step, and why: its own words.
+//! The evidence of a failure or slowdown of a step, with its causes and its text.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,119 +9,120 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::evidence::causes::{Causes, Ended, Tools};
 
-/// Something is wrong with a step.
+/// A failure or slowdown of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepTrouble {
-    /// What a person calls it.
+    /// The name of the step.
     pub step: String,
-    /// Its executables that the trouble is with; `None` when none were seen.
+    /// The executables that the trouble concerns; `None` when none was observed.
     #[serde(default)]
     pub tools: Option<Tools>,
-    /// What is wrong.
+    /// The kind of trouble.
     pub trouble: Trouble,
-    /// What its time went to; `None` when that was not seen.
+    /// The states that took most of its time; `None` when not observed.
     pub causes: Option<Causes>,
 }
 
-/// What is wrong with a step.
+/// The kinds of trouble of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
 pub enum Trouble {
-    /// The kernel killed its runs for want of memory.
+    /// The kernel OOM-killed its tasks.
     OutOfMemory {
-        /// Runs that were killed.
+        /// Number of killed tasks.
         kills: u32,
-        /// Runs seen.
+        /// Number of observed tasks.
         runs: u32,
-        /// What the newest of them was allowed; `None` when unknown.
+        /// The memory limit of the newest killed task; `None` when unknown.
         limit: Option<Bytes>,
-        /// The most that one of them held; `None` when never sampled.
+        /// The largest peak memory of these tasks; `None` when never sampled.
         peak: Option<PeakMemory>,
     },
-    /// Its runs fail again and again.
+    /// Its tasks fail repeatedly.
     Retries {
-        /// Runs that failed.
+        /// Number of failed tasks.
         failed: u32,
-        /// Runs that ended.
+        /// Number of ended tasks.
         runs: u32,
-        /// How long the failed ones ran together.
+        /// Total run time of the failed tasks.
         lost: Duration,
         /// How the newest of them ended.
         newest: String,
-        /// How most of them did; `None` in reports of earlier releases.
+        /// The most frequent way to end; `None` in reports of earlier releases.
         #[serde(default)]
         main: Option<Ended>,
-        /// How the next most did; `None` where all ended alike.
+        /// The second most frequent way to end; `None` if all ended in the same way.
         #[serde(default)]
         runner_up: Option<Ended>,
     },
     /// It runs and makes no progress.
     Stalled {
-        /// For how long.
+        /// Time without progress.
         stalled_for: Duration,
     },
-    /// It was ready and waited for a core, while its neighbours had them.
+    /// Its threads were runnable and waited for a core, while its neighbours used the cores.
     Starved {
-        /// For how long its threads waited together.
+        /// Waiting time, summed over all threads.
         waited: Duration,
-        /// What they got.
+        /// CPU time of its threads.
         cpu: CpuTime,
-        /// The cores that its neighbours kept busy.
+        /// Cores that its neighbours kept busy.
         neighbours: MilliCores,
     },
-    /// It mostly waits.
+    /// It waits for most of its time.
     Waiting {
-        /// The part of its time.
+        /// The share of the time spent waiting.
         part: Share,
-        /// The same of its earlier runs; `None` without any.
+        /// The same share in its earlier tasks; `None` without earlier tasks.
         usual: Option<Share>,
     },
-    /// It computes, and nothing comes of it that the kernel sees.
+    /// It uses CPU, but the kernel shows no other activity.
     Spinning {
-        /// For how long.
+        /// Time with CPU use and without other activity.
         unmoved_for: Duration,
-        /// The longest such time of its earlier runs.
+        /// The longest such time in earlier tasks.
         longest: Duration,
-        /// How many they are.
+        /// Number of earlier tasks.
         runs: u32,
     },
-    /// It takes longer than it used to.
+    /// It takes longer than earlier tasks.
     Slow {
-        /// How long it has run.
+        /// Its run time so far.
         ran: Duration,
-        /// The middle of its earlier runs.
+        /// The median duration of earlier tasks.
         usual: Duration,
-        /// The longest of them.
+        /// The longest duration of earlier tasks.
         longest: Duration,
-        /// How many they are.
+        /// Number of earlier tasks.
         runs: u32,
     },
-    /// It is about to run out of its memory.
+    /// It is about to exceed its memory limit.
     NearLimit {
-        /// The most that it held.
+        /// The peak memory.
         held: PeakMemory,
-        /// What it may hold.
+        /// The memory limit.
         limit: Bytes,
         /// Page faults that waited for a disk; `None` when unknown.
         major_faults: Option<u64>,
-        /// Times that it came to its limit, and memory was taken back; `None` when unknown.
+        /// Number of times that it reached its limit and the kernel reclaimed memory; `None` when
+        /// unknown.
         limit_hits: Option<u64>,
     },
-    /// It asks for less than its runs need.
+    /// It requests less memory than its tasks need.
     Short {
-        /// Runs that came to the limit.
+        /// Number of tasks that reached the limit.
         full: u32,
-        /// Runs seen.
+        /// Number of observed tasks.
         runs: u32,
-        /// The most that one of them held.
+        /// The largest peak memory of these tasks.
         held: PeakMemory,
-        /// What it may hold.
+        /// The memory limit.
         limit: Bytes,
     },
 }
 
 impl Trouble {
-    /// True where memory is what it lacks.
+    /// True if the step lacks memory.
     pub fn is_of_memory(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Container instances by ARN, and by the machine beneath.
+//! Container instances by ARN and by node.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Deref;
@@ -13,26 +13,26 @@ use crate::inventory::batch::task::Health;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerInstance {
-    /// The node beneath.
+    /// The node of the container instance.
     pub node: NodeId,
-    /// The cluster it joined.
+    /// The cluster that it joined.
     pub cluster_arn: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// True while its agent is connected; `None` when ECS did not say.
+    /// True while its agent is connected; `None` when ECS did not report it.
     pub agent_connected: Option<bool>,
-    /// Tasks that run on it; `None` when ECS did not say.
+    /// Number of running tasks; `None` when ECS did not report it.
     pub running_tasks: Option<u32>,
-    /// Tasks that are being started on it; `None` when ECS did not say.
+    /// Number of tasks that are being started; `None` when ECS did not report it.
     #[serde(default)]
     pub pending_tasks: Option<u32>,
-    /// ECS's word, such as `ACTIVE`, `DRAINING` or `REGISTRATION_FAILED`.
+    /// The ECS status, such as `ACTIVE`, `DRAINING` or `REGISTRATION_FAILED`.
     #[serde(default)]
     pub status: Option<String>,
-    /// How its container runtime is, by its own health check.
+    /// The health of its container runtime by the health check of ECS.
     #[serde(default)]
     pub health: Option<Health>,
-    /// Since when it has been so; `None` where ECS does not say.
+    /// When the health last changed; `None` when ECS does not report it.
     #[serde(default)]
     pub health_since: Option<Timestamp>,
     /// When it joined the cluster.
@@ -41,7 +41,7 @@ pub struct ContainerInstance {
 }
 
 impl ContainerInstance {
-    /// One of which nothing more is known.
+    /// A container instance of which only the node, cluster and region are known.
     pub fn new(node: NodeId, cluster_arn: impl Into<String>, region: Region) -> Self {
         Self {
             node,
@@ -58,8 +58,8 @@ impl ContainerInstance {
     }
 }
 
-/// Container instances by ARN. Rules ask by machine, a hundred thousand times in a large
-/// fleet, so that is looked up too.
+/// Container instances by ARN, with an index by node. Rules look up nodes a hundred thousand times
+/// in a large fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(
     from = "BTreeMap<String, ContainerInstance>",
@@ -71,18 +71,18 @@ pub struct ContainerInstances {
 }
 
 impl ContainerInstances {
-    /// Takes one in under its ARN.
+    /// Adds a container instance under its ARN.
     pub fn insert(&mut self, arn: String, instance: ContainerInstance) {
         self.extend([(arn, instance)]);
     }
 
-    /// The one on a machine, with its ARN; of several the first by ARN.
+    /// The container instance on a node, with its ARN; if there are several, the first by ARN.
     pub fn on(&self, node: &NodeId) -> Option<(&str, &ContainerInstance)> {
         let (arn, instance) = self.by_arn.get_key_value(self.arn_of.get(node)?)?;
         Some((arn, instance))
     }
 
-    /// Changes what ECS tells of each.
+    /// Changes every container instance.
     pub fn change(&mut self, change: impl Fn(&mut ContainerInstance)) {
         let mut all = std::mem::take(self).by_arn;
         all.values_mut().for_each(change);
@@ -90,7 +90,7 @@ impl ContainerInstances {
     }
 }
 
-/// Reads as by ARN.
+/// Access by ARN.
 impl Deref for ContainerInstances {
     type Target = BTreeMap<String, ContainerInstance>;
 

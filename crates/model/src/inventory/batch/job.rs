@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 use crate::inventory::batch::task::task_id;
 use crate::inventory::instance::owner_of;
 
-/// A job's id: a UUID, with `:index` for a child of an array.
+/// The id of a job: a UUID, with `:index` for a child of an array.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId(String);
 
 impl JobId {
-    /// Takes an id under the same rule as a node's.
+    /// Checks an id by the same rule as a node id.
     pub fn new(id: impl AsRef<str>) -> Result<Self, IdentityError> {
         NodeId::new(id).map(|checked| Self(String::from(checked)))
     }
 
-    /// The id itself.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,23 +42,23 @@ impl From<JobId> for String {
     }
 }
 
-/// How a job stands; the names are AWS Batch's.
+/// The status of a job; the names are those of AWS Batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobStatus {
-    /// Accepted, not yet looked at.
+    /// Accepted, not yet evaluated by the scheduler.
     Submitted,
     /// Waits for another job.
     Pending,
     /// Waits for a machine.
     Runnable,
-    /// Its container is being made.
+    /// Its container is being created.
     Starting,
     /// Its container runs.
     Running,
-    /// It ended well.
+    /// It ended successfully.
     Succeeded,
-    /// It ended badly.
+    /// It failed.
     Failed,
 }
 
@@ -70,15 +70,15 @@ pub struct Job {
     pub id: JobId,
     /// Its name.
     pub name: String,
-    /// The name of its definition, revision left out; `None` when unknown.
+    /// The name of its job definition without the revision; `None` when unknown.
     pub definition: Option<String>,
-    /// Its queue's ARN or name.
+    /// The ARN or name of its queue.
     pub queue: String,
-    /// Where it is.
+    /// The region.
     pub region: Region,
-    /// How it stands.
+    /// The status.
     pub status: JobStatus,
-    /// Batch's word about that.
+    /// The reason for the status as Batch reports it.
     pub status_reason: Option<String>,
     /// When it was submitted.
     pub created_at: Option<Timestamp>,
@@ -90,10 +90,9 @@ pub struct Job {
     pub container_instance_arn: Option<String>,
     /// Its ECS task.
     pub task_arn: Option<String>,
-    /// What it asked for.
+    /// The request.
     pub requested: Requested,
-    /// GPUs that it asked for, which are its own while it runs; `None` when it asked for
-    /// none.
+    /// Requested GPUs, which no other job uses meanwhile; `None` when it requested none.
     #[serde(default)]
     pub gpus: Option<u32>,
     /// Its tags.
@@ -101,44 +100,45 @@ pub struct Job {
     /// Jobs that must succeed before it may start.
     #[serde(default)]
     pub depends_on: Vec<JobId>,
-    /// What was tried so far, the first first.
+    /// The attempts so far, the oldest first.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
-    /// Seconds after which Batch ends an attempt; `None` when nothing ends it.
+    /// Seconds after which Batch terminates an attempt; `None` without a timeout.
     #[serde(default)]
     pub timeout_seconds: Option<u32>,
-    /// How many children it has, when it is the parent of an array.
+    /// Number of children, if it is the parent of an array.
     #[serde(default)]
     pub array_size: Option<u32>,
-    /// The exit code of its container; `None` while it runs or when unknown.
+    /// The exit code of its container; `None` while it runs, or when unknown.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// What its container is for; `None` where its definition does not say.
+    /// The platform of its container; `None` when its definition does not state one.
     #[serde(default)]
     pub platform: Option<Platform>,
 }
 
-/// What a container on Fargate is for.
+/// The platform of a container on Fargate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Platform {
-    /// Linux on processors of a kind.
+    /// Linux on a CPU architecture.
     Linux(Architecture),
-    /// Another system, which is paid for otherwise.
+    /// Another operating system, which has other prices.
     Other,
 }
 
-/// One attempt at a job that has ended.
+/// An ended attempt at a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Attempt {
-    /// When its container started; `None` when it never did.
+    /// When its container started; `None` if it never started.
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub stopped_at: Option<Timestamp>,
-    /// Its exit code; `None` when it had none.
+    /// The exit code; `None` when it had none.
     pub exit_code: Option<i32>,
-    /// Batch's or ECS's word, such as `OutOfMemoryError: …` or `Host EC2 … terminated.`
+    /// The reason as Batch or ECS reports it, such as `OutOfMemoryError: …` or `Host EC2 …
+    /// terminated.`
     pub reason: Option<String>,
     /// The container instance it was placed on.
     pub container_instance_arn: Option<String>,
@@ -147,7 +147,7 @@ pub struct Attempt {
 }
 
 impl Job {
-    /// One of which nothing more is known.
+    /// A job with only these properties; all others are unknown.
     pub fn new(
         id: JobId,
         name: impl Into<String>,
@@ -180,29 +180,29 @@ impl Job {
         }
     }
 
-    /// Whom to ask, by the same tags as a machine's.
+    /// The owner, by the same tags as for a machine.
     pub fn owner(&self) -> Option<&str> {
         owner_of(&self.tags)
     }
 
-    /// In whose account it is, by the ARN of its queue or task; `None` where neither tells.
+    /// The account, by the ARN of its queue or task; `None` if neither contains one.
     pub fn account(&self) -> Option<AccountId> {
         let of_task = || AccountId::of_arn(self.task_arn.as_deref()?);
         AccountId::of_arn(&self.queue).or_else(of_task)
     }
 
-    /// The name of its queue, whether Batch told a name or an ARN.
+    /// The name of its queue, whether Batch reported a name or an ARN.
     pub fn queue_name(&self) -> &str {
         self.queue.rsplit('/').next().unwrap_or(&self.queue)
     }
 
-    /// The id of its ECS task, which is what the probe sees in the cgroup.
+    /// The id of its ECS task, which the probe reads from the cgroup.
     pub fn task_id(&self) -> Option<&str> {
         self.task_arn.as_deref().and_then(task_id)
     }
 }
 
-/// A job by the tasks of all its attempts.
+/// The ids of the ECS tasks of all attempts, each with the job.
 pub fn tasks(job: &Job) -> impl Iterator<Item = (&str, &Job)> {
     let attempts = job.attempts.iter().map(|tried| tried.task_arn.as_deref());
     let arns = attempts.chain([job.task_arn.as_deref()]).flatten();

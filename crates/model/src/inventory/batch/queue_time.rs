@@ -1,5 +1,5 @@
-//! How long a job waited where, and for what. Batch tells when a job was created and
-//! started; what lies between is read from its dependencies, attempts and ECS task.
+//! How long a job waits in each stage, and why. Batch reports when a job was created and started.
+//! The stages in between come from its dependencies, attempts and ECS task.
 
 use std::time::Duration;
 
@@ -9,70 +9,70 @@ use serde::{Deserialize, Serialize};
 use crate::inventory::batch::job::{Job, JobId, JobStatus};
 use crate::inventory::batch::{BatchFleet, JobQueue};
 
-/// The stations of a job's way to its machine; `None` where a station lies ahead or
-/// nothing tells when it was.
+/// The times of a job on its way to a machine; `None` for a stage that is not reached, or whose
+/// time is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueTime {
     /// When it was submitted.
     pub created_at: Option<Timestamp>,
-    /// When nothing but a machine was missing: the end of its last dependency, or of
-    /// the attempt before.
+    /// When only a machine was missing: at the end of its last dependency, or of the previous
+    /// attempt.
     pub runnable_at: Option<Timestamp>,
-    /// When it was given a machine: its ECS task was created.
+    /// When it was placed on a machine, which is the creation time of its ECS task.
     pub starting_at: Option<Timestamp>,
     /// When its container started.
     pub started_at: Option<Timestamp>,
-    /// What it waits for, or waited for longest; `None` when nothing tells.
+    /// The cause of its waiting, or of the longest wait; `None` when unknown.
     pub cause: Option<WaitCause>,
 }
 
 impl QueueTime {
-    /// From creation to start, or to `now`.
+    /// The time from creation to start, or to `now`. `None` when the creation time is unknown.
     pub fn waited(&self, now: Timestamp) -> Option<Duration> {
         between(self.created_at, self.started_at.or(Some(now)))
     }
 }
 
-/// What a job waits for.
+/// The cause of a job's waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum WaitCause {
     /// Other jobs must succeed first.
     Dependencies {
-        /// Those that have not.
+        /// The jobs that have not succeeded.
         jobs: Vec<JobId>,
     },
-    /// Batch itself says that it cannot start.
+    /// Batch reports that the job cannot start.
     Blocked {
-        /// In its words.
+        /// The reason as Batch reports it.
         reason: String,
     },
-    /// Its queue is switched off.
+    /// Its queue is disabled.
     QueueDisabled,
-    /// No environment of its queue is switched on and valid.
+    /// No environment of its queue is enabled and valid.
     NoEnvironment,
-    /// Every environment of its queue has all the vCPUs that it may have.
+    /// Every environment of its queue has reached its maximum number of vCPUs.
     AtMaximum,
-    /// Others stand before it in its queue.
+    /// Other jobs are ahead in its queue.
     Behind {
-        /// How many at least.
+        /// The minimum number of these jobs.
         jobs: u32,
     },
-    /// A machine that is being started, or a place on one that is busy.
+    /// A machine is being started, or the machines are busy.
     Capacity,
     /// Its images are being pulled.
     ImagePull,
-    /// Its container is being made.
+    /// Its container is being created.
     ContainerStart,
     /// An earlier attempt failed.
     Retry {
-        /// How many did.
+        /// Number of failed attempts.
         attempts: u32,
     },
 }
 
 impl BatchFleet {
-    /// How long a job of this fleet waited where, and for what.
+    /// The times of a job of this fleet, with the cause of its waiting.
     pub fn queue_time(&self, job: &Job) -> QueueTime {
         let task = self.task_of(job);
         let starting_at = task.and_then(|task| task.created_at);
@@ -102,13 +102,13 @@ impl BatchFleet {
         time
     }
 
-    /// Every dependency must be known, or the greatest end says nothing.
+    /// The time is unknown if one dependency is unknown.
     fn runnable_at(&self, job: &Job) -> Option<Timestamp> {
         if matches!(job.status, JobStatus::Submitted | JobStatus::Pending) {
             return None;
         }
         let retried = job.attempts.iter().filter_map(|a| a.stopped_at);
-        // The last attempt of a job that ended is the job itself.
+        // The last attempt of an ended job is the job itself.
         let retried = retried.filter(|end| job.started_at.is_some_and(|start| *end <= start));
         let ends = job
             .depends_on
@@ -195,7 +195,8 @@ impl BatchFleet {
     }
 }
 
-/// How many stand before a job, as far as the queue's snapshot reaches.
+/// The number of jobs ahead of a job. If the snapshot of the queue does not contain the job, the
+/// length of the snapshot.
 fn ahead(queue: &JobQueue, job: &Job) -> Option<u32> {
     let front = queue.front.as_ref()?;
     let place = front.iter().position(|at| at.job == job.id);

@@ -1,20 +1,20 @@
-//! Tasks of ECS: what a Batch job is on its machine, and what the probe's cgroup is
-//! named after.
+//! Tasks of ECS. A Batch job runs as an ECS task on its machine, and the probe sees the task id in
+//! the name of the cgroup.
 
 use ebb_telemetry::identity::{AccountId, Region};
 use ebb_telemetry::units::{Bytes, MilliCores};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How something is by its own health check; the names are ECS's.
+/// The result of a health check; the names are those of ECS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// It is well.
+    /// Healthy.
     Ok,
-    /// It is not.
+    /// Not healthy.
     Impaired,
-    /// It has not said yet.
+    /// Not reported yet.
     Initializing,
 }
 
@@ -22,56 +22,56 @@ pub enum Health {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Task {
-    /// Where it is; `None` in what was made by hand.
+    /// The region; `None` in test data.
     pub region: Option<Region>,
     /// The cluster it runs in.
     pub cluster_arn: Option<String>,
-    /// The container instance it was placed on; `None` on Fargate and before.
+    /// The container instance that it was placed on; `None` on Fargate and before the placement.
     pub container_instance_arn: Option<String>,
-    /// ECS's word for what it runs on, such as `EC2` or `FARGATE`.
+    /// The launch type as ECS names it, such as `EC2` or `FARGATE`.
     pub launch_type: Option<String>,
-    /// What it was started by, such as `FARGATE_SPOT`; `None` when ECS did not say.
+    /// The capacity provider, such as `FARGATE_SPOT`; `None` when ECS did not report it.
     pub capacity_provider: Option<String>,
-    /// The cores that it has; `None` when ECS did not say.
+    /// The cores of the task; `None` when ECS did not report them.
     pub cores: Option<MilliCores>,
-    /// The memory that it has; `None` when ECS did not say.
+    /// The memory of the task; `None` when ECS did not report it.
     pub memory: Option<Bytes>,
-    /// `family:name` or `service:name`; Batch names none.
+    /// `family:name` or `service:name`; Batch sets none.
     pub group: Option<String>,
-    /// The family of its task definition; `None` when ECS did not say.
+    /// The family of its task definition; `None` when ECS did not report it.
     pub family: Option<String>,
-    /// ECS's word for what it should be, such as `RUNNING` or `STOPPED`.
+    /// The desired status of ECS, such as `RUNNING` or `STOPPED`.
     pub desired_status: Option<String>,
-    /// ECS's word for what it is, such as `PENDING` or `DEPROVISIONING`.
+    /// The last status of ECS, such as `PENDING` or `DEPROVISIONING`.
     pub last_status: Option<String>,
-    /// How its containers are; `None` when they have no health check.
+    /// The health of its containers; `None` when they have no health check.
     pub health: Option<Health>,
-    /// True while its agent is connected; `None` when ECS did not say.
+    /// True while its agent is connected; `None` when ECS did not report it.
     pub connected: Option<bool>,
-    /// When it was asked for, which is when a Batch job becomes STARTING.
+    /// When it was created, which is when a Batch job becomes STARTING.
     pub created_at: Option<Timestamp>,
-    /// When its images began to be pulled.
+    /// When the image pull began.
     pub pull_started_at: Option<Timestamp>,
-    /// When they were there.
+    /// When the image pull ended.
     pub pull_stopped_at: Option<Timestamp>,
     /// When its containers started.
     pub started_at: Option<Timestamp>,
-    /// When it was told to stop; a task that stays here is stuck.
+    /// When it was requested to stop. A task without `stopped_at` long after this time is stuck.
     pub stopping_at: Option<Timestamp>,
     /// When it had stopped.
     pub stopped_at: Option<Timestamp>,
-    /// ECS's word for why it stopped.
+    /// The reason of the stop as ECS reports it.
     pub stopped_reason: Option<String>,
 }
 
 impl Task {
-    /// Whether it runs on Fargate.
+    /// Whether it runs on Fargate now.
     pub fn runs_on_fargate(&self) -> bool {
         self.launch_type.as_deref() == Some("FARGATE")
             && self.last_status.as_deref() == Some("RUNNING")
     }
 
-    /// What Container Insights knows it by, where it runs on Fargate.
+    /// Its name in Container Insights, if it runs on Fargate now.
     pub fn on_fargate(&self) -> Option<TaskFamily> {
         let cluster = self.cluster_arn.as_ref();
         let cluster = cluster.filter(|_| self.runs_on_fargate())?;
@@ -79,31 +79,31 @@ impl Task {
     }
 }
 
-/// All tasks of one definition's family in one cluster, which Container Insights tells of
+/// All tasks of one task definition family in one cluster, which Container Insights reports
 /// together: `arn:aws:ecs:region:account:cluster/name/family`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskFamily(String);
 
 impl TaskFamily {
-    /// Of a family in the cluster of this ARN.
+    /// A family in the cluster with this ARN.
     pub fn new(cluster_arn: &str, family: &str) -> Self {
         Self(format!("{cluster_arn}/{family}"))
     }
 
-    /// All of it, as a report names it.
+    /// The full name, as in a report.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The cluster's name and the family's.
+    /// The names of the cluster and of the family.
     pub fn names(&self) -> (&str, &str) {
         let (cluster, family) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
         let name = cluster.rsplit_once('/').map_or(cluster, |(_, name)| name);
         (name, family)
     }
 
-    /// The account that it is in; `None` where the ARN is none.
+    /// The account; `None` if the text is not an ARN.
     pub fn account(&self) -> Option<AccountId> {
         AccountId::new(self.0.split(':').nth(4)?).ok()
     }

@@ -1,5 +1,4 @@
-//! The rows of the table of ways to be stuck that only the inventory, or inventory and
-//! probe together, can tell.
+//! Tests of the rules that need the inventory, or the inventory and the probe together.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ fn task_arn() -> String {
     format!("arn:aws:ecs:us-east-1:1:task/b/{:032x}", 1)
 }
 
-/// An hour in which the worker works, beside what its steps do.
+/// An hour with constant CPU use on the worker and the tasks of `steps`.
 fn watched(mut world: World, steps: impl Fn(u64) -> Vec<StepUsage>) -> World {
     world.watch(1, 0, 60, |minute, h| {
         h.workload.cpu = Some(ebb_telemetry::units::CpuTime::from_millis(30_000));
@@ -140,7 +139,7 @@ fn a_running_job_is_stuck_when_its_last_process_ended_long_ago() {
         "RUNNING for Batch, but its last process was ended by signal 9 10 min ago",
     );
     check(&world(3_540), "its task was not seen");
-    // The state has forgotten it; the lake has not.
+    // The state has dropped the task; the lake still contains it.
     let mut long_gone = watched(job(JobStatus::Running), |_| Vec::new());
     check(&long_gone, "its task was not seen");
     let mut ended = ebb_telemetry::testing::placed_step(1, 10);
@@ -161,7 +160,7 @@ fn a_container_that_outlives_its_job_is_an_orphan() {
     check(&world(JobStatus::Failed, Some(1_200)), orphan);
     check(&world(JobStatus::Succeeded, Some(1_200)), orphan);
     check(&world(JobStatus::Failed, Some(3_000)), "well");
-    // It was an earlier attempt's.
+    // The container belongs to an earlier attempt.
     let mut retried = world(JobStatus::Runnable, None);
     retried.job().task_arn = None;
     retried.job().attempts = vec![Attempt {

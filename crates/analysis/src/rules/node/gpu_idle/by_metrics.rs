@@ -1,4 +1,4 @@
-//! GPUs of a machine without a probe, by what a monitoring agent on it sends to the cloud.
+//! GPUs of a machine without a probe, from the metrics of a monitoring agent.
 
 use std::time::Duration;
 
@@ -19,8 +19,7 @@ use crate::rules::node::idle::by_metrics;
 use crate::rules::trace::Questions;
 use crate::rules::verdict::Verdict;
 
-/// Only where an agent tells of the GPUs at all: elsewhere nothing is known of them, which
-/// the idle rule says.
+/// `None` if no agent reports the GPUs. The idle rule reports such a machine as not evaluated.
 pub(crate) fn judge(facts: &Facts<'_>, instance: &Instance, q: &mut Questions) -> Option<Verdict> {
     let series = facts.metrics.get(&instance.id)?;
     let gpus = metric_activity::gpus(facts, instance).filter(|gpus| *gpus > 0)?;
@@ -84,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// Hours of a machine with one GPU whose cores work; the GPU does for `busy` of them.
+    /// A machine with one GPU and busy cores for `hours` hours; the GPU is busy for `busy` hours.
     fn machine(hours: u64, busy: u64, change: impl FnOnce(&mut MetricSeries)) -> World {
         let mut machine = instance(1);
         machine.instance_type = InstanceType::new("g4dn.xlarge").expect("a type");

@@ -1,4 +1,4 @@
-//! GPUs of one node that were idle.
+//! Findings about idle GPUs of one node.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub(crate) fn patience(facts: &Facts<'_>) -> Duration {
     Duration::from_secs(facts.policy.gpu.idle_after_seconds)
 }
 
-/// Whether GPUs that rest for so long beside cores that work, or not, are waste; how long is
-/// `None` where nobody watched them.
+/// Whether idle GPUs are waste. `works` is whether the cores are busy. `rests` is the idle time of
+/// the GPUs, `None` if they were not observed.
 pub(crate) fn is_waste(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -54,7 +54,7 @@ pub(crate) fn is_waste(
         )
 }
 
-/// GPUs that rest, and how that is known.
+/// Idle GPUs with their evidence.
 pub(crate) struct Resting {
     pub window: Window,
     pub seen: Share,
@@ -125,8 +125,8 @@ pub(crate) fn found(facts: &Facts<'_>, instance: &Instance, resting: Resting) ->
     }))
 }
 
-/// The cheapest type without GPUs that has as many cores and as much memory, if it is
-/// cheaper.
+/// The cheapest type without GPUs that has at least as many cores and as much memory; `None` if it
+/// is not cheaper.
 fn without_gpus(
     facts: &Facts<'_>,
     instance: &Instance,

@@ -1,5 +1,5 @@
-//! Idle by metrics, for nodes without a probe: weaker evidence, a longer wait, lower
-//! confidence, and no saving beyond what the metrics show.
+//! Idle nodes without a probe, by their metrics. The evidence is weaker, so the wait is longer and
+//! the confidence lower. The saving does not exceed what the metrics show.
 
 use std::time::Duration;
 
@@ -20,34 +20,34 @@ use crate::rules::node::idle::idle_time::{Projection, Quiet};
 use crate::rules::node::recurring_idle;
 use crate::rules::trace::Questions;
 
-/// Metrics of less than this have not shown every hour of two weeks, at any hour of the day.
+/// Metrics over a shorter time do not show every hour of two weeks, at any time of the day.
 const ALMOST_A_FORTNIGHT: SignedDuration = SignedDuration::from_hours(13 * 24);
 
-/// What a time without work rests on.
+/// Evidence of a time without work.
 pub(crate) struct IdleTime {
     pub(crate) window: Window,
     pub(crate) coverage: Share,
-    /// How long its metrics reach back.
+    /// Time that the metrics cover.
     pub(crate) shown: Duration,
     pub(crate) worked_before: bool,
 }
 
-/// What metrics show.
+/// Result of the metrics.
 pub(crate) enum Outcome {
     Idle(IdleTime),
-    /// It works, or pauses as usual: which.
+    /// The machine works or pauses as usual; the text shows which.
     InUse(String),
-    /// Why that cannot be told.
+    /// Reason why the metrics give no result.
     Unknown(String),
 }
 
-/// Whether metrics call an instance idle; for the rules that leave it to this one then.
+/// Whether the metrics show an idle instance. Other rules then leave the instance to this rule.
 pub(crate) fn is_idle(facts: &Facts<'_>, instance: &Instance) -> bool {
     let mut questions = Questions::unwritten(crate::rules::node::idle::KIND);
     matches!(quiet(facts, instance, &mut questions), Ok(Some(_)))
 }
 
-/// `None` where it is in use; errs with the reason why that cannot be told.
+/// `None` for an instance in use. The error is the reason why it was not evaluated.
 pub(crate) fn quiet(
     facts: &Facts<'_>,
     instance: &Instance,
@@ -109,7 +109,7 @@ fn found(
     }
 }
 
-/// Medium for a week without work in a fortnight of metrics, if nothing speaks against it.
+/// Medium for a week without work in almost 14 days of metrics, if no signal contradicts it.
 fn level(
     facts: &Facts<'_>,
     series: &MetricSeries,
@@ -126,7 +126,7 @@ fn level(
     }
 }
 
-/// Asks for metrics of all that a machine may be busy with; errs with what is missing.
+/// Asks for metrics of all signals of a machine. The error is the missing signal.
 pub(crate) fn see_everything<'a>(
     facts: &Facts<'a>,
     instance: &Instance,
@@ -152,7 +152,7 @@ pub(crate) fn see_everything<'a>(
     }
 }
 
-/// For how long a machine has done nothing, and whether that is long enough.
+/// Idle time of a machine, and whether it is long enough.
 pub(crate) fn idle_time(
     facts: &Facts<'_>,
     activity: &MetricActivity<'_>,
@@ -217,8 +217,8 @@ pub(crate) fn idle_time(
     }
 }
 
-/// The longest end of a window of which enough is known, and how much; errs with the signals
-/// that are missing.
+/// The longest end of a window with enough coverage, and that coverage. The error lists the missing
+/// signals.
 fn covered(
     facts: &Facts<'_>,
     activity: &MetricActivity<'_>,
@@ -249,7 +249,7 @@ fn covered(
             .filter(lacks)
             .map(|(name, _)| *name)
             .collect();
-        // Each alone may be known for enough of the time, and all together not.
+        // Each signal may have enough coverage, while all signals together do not.
         let what = match lacking.is_empty() {
             true => "all that it takes".to_owned(),
             false => lacking.join(" and "),
@@ -262,7 +262,7 @@ fn covered(
     })
 }
 
-/// Hardware that it has and that its metrics say nothing of.
+/// Hardware of the machine without metrics.
 fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Option<String> {
     let spec = facts.catalogue.spec(&instance.instance_type);
     if spec.is_some_and(|spec| spec.accelerators.is_some()) {
@@ -277,14 +277,14 @@ fn unseen(facts: &Facts<'_>, instance: &Instance, series: &MetricSeries) -> Opti
     unseen_gpus(gpus(facts, instance).filter(|gpus| *gpus > 0)?, series)
 }
 
-/// Whether nothing but the name of its type tells that it has GPUs or accelerators.
+/// Whether only the name of its type shows that the machine has GPUs or accelerators.
 pub(crate) fn is_unknown_accelerator(facts: &Facts<'_>, instance: &Instance) -> bool {
     let is_in_catalogue = facts.catalogue.spec(&instance.instance_type).is_some();
     let gpus = instance.hardware.and_then(|hardware| hardware.gpus);
     !is_in_catalogue && gpus.is_none() && instance.instance_type.is_accelerated_by_name()
 }
 
-/// Why metrics do not tell of all of a machine's GPUs; `None` where they do.
+/// Reason why metrics do not cover all GPUs of a machine; `None` if they do.
 pub(crate) fn unseen_gpus(gpus: u32, series: &MetricSeries) -> Option<String> {
     if !series.points().any(|point| point.gpu.is_some()) {
         return Some("metrics say nothing of its GPU".to_owned());

@@ -1,4 +1,4 @@
-//! How long a node was idle, and how that is known.
+//! Idle time of a node and its evidence.
 
 use ebb_model::confidence::Confidence;
 use ebb_model::finding::evidence::idle::IdleNode;
@@ -6,16 +6,16 @@ use ebb_telemetry::origin::Origin;
 use ebb_telemetry::time::Window;
 use ebb_telemetry::units::Share;
 
-/// What a saving a month may be told from.
+/// Basis of the saving in a month.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Projection {
-    /// What was seen goes on for a month.
+    /// The observed cost continues for a month.
     Month,
-    /// Too little was seen for that: the saving is what the window itself cost.
+    /// Too little time was observed: the saving is the cost of the window.
     WindowOnly,
 }
 
-/// A quiet time that is long enough and was seen well enough.
+/// An idle time of sufficient length and coverage.
 pub(crate) struct Quiet {
     pub(crate) window: Window,
     pub(crate) coverage: Share,

@@ -1,4 +1,4 @@
-//! Who keeps an idle node alive, and how long that is given.
+//! The cause that keeps an idle node alive, and the patience for this cause.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use jiff::Timestamp;
 
 use crate::facts::Facts;
 
-/// What keeps it, where that shows: what a Batch environment is told comes first, for
-/// no end of a step would free its machine.
+/// The cause that keeps a node alive; `None` if unknown. The settings of a Batch environment come
+/// first, because the end of a task would not release the machine.
 pub(crate) fn of(facts: &Facts<'_>, instance: &Instance, node: &NodeState) -> Option<KeptAliveBy> {
     let environment = environment(facts, instance);
     let by_batch = environment.and_then(|env| by_batch(facts, instance, env));
@@ -50,7 +50,8 @@ fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
             let keeper = KeptAliveBy::step(name);
             match step.usage.id.kind {
                 StepKind::Session => Some(KeptAliveBy::Login(name.clone())),
-                // Services and bare trees are on every machine; only a notebook tells.
+                // Every machine has services and process trees; of these only a notebook is a
+                // cause.
                 StepKind::Service | StepKind::Tree => {
                     matches!(keeper, KeptAliveBy::Notebook(_)).then_some(keeper)
                 }
@@ -58,7 +59,7 @@ fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
             }
         })
         .collect();
-    // A notebook has its sessions, and a step its login: the former is the cause.
+    // A notebook owns its sessions and a task its login, so the notebook or task is the cause.
     keepers.sort_by_key(|keeper| match keeper {
         KeptAliveBy::Notebook(_) => 0,
         KeptAliveBy::QuietStep(_) => 1,
@@ -67,21 +68,21 @@ fn by_step(id: &NodeId, node: &NodeState) -> Option<KeptAliveBy> {
     keepers.into_iter().next()
 }
 
-/// Minutes for which an environment keeps its machines after their last job.
+/// Minutes for which an environment keeps its machines after their last job; `None` if it does not.
 fn delay(environment: &ComputeEnvironment) -> Option<u32> {
     let minutes = environment.scale_down_delay_minutes;
     minutes.filter(|minutes| *minutes > 0)
 }
 
-/// How long a quiet node is given.
+/// Time that an idle node may remain idle.
 pub(crate) enum Patience {
-    /// So long.
+    /// The node is waste after this time.
     For(Duration),
-    /// It is meant to wait; why.
+    /// The node waits on purpose, with the reason.
     Meant(String),
 }
 
-/// Where a quiet node is given time, none is given less than this.
+/// The shortest patience of all causes.
 pub(crate) fn least_patience(facts: &Facts<'_>) -> Duration {
     let daemons = Duration::from_secs(facts.policy.batch.daemon_task_seconds);
     daemons.min(facts.policy.idle.after())
@@ -103,7 +104,7 @@ pub(crate) fn patience(
     }
 }
 
-/// When the last job of each machine ended, looked up once for all.
+/// End of the last job of each machine, collected once for all machines.
 pub(crate) type LastEnds<'a> = BTreeMap<&'a NodeId, Timestamp>;
 
 pub(crate) fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
@@ -119,8 +120,8 @@ pub(crate) fn last_ends<'a>(facts: &Facts<'a>) -> LastEnds<'a> {
     ends
 }
 
-/// While an environment keeps its machines on purpose after their last job, it is no
-/// waste yet.
+/// Reason why a node is not waste yet: its environment keeps machines after their last job on
+/// purpose.
 fn scale_in_delay(facts: &Facts<'_>, instance: &Instance, ends: &LastEnds<'_>) -> Option<String> {
     let minutes = delay(environment(facts, instance)?)?;
     let grace = Duration::from_secs(facts.policy.batch.scale_in_grace_seconds);

@@ -1,4 +1,4 @@
-//! The steps that ran on an idle node last: what it was there for, and what hangs on it.
+//! The last tasks on an idle node. They show the purpose of the node and the task that hangs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use ebb_telemetry::step::StepEnd;
 use crate::step_history::by_step::Profiles;
 use crate::step_history::observed_task::SeenRun;
 
-/// Steps linked at most: the last ones, to begin with.
+/// Limit on linked tasks; the last ones are linked.
 const LAST: usize = 3;
 
-/// Points idle nodes to the steps that were seen on them last, the one that keeps it first.
-/// Sessions and services are no steps of a report.
+/// Links idle nodes to their last tasks; the task that keeps the node alive is first. Sessions and
+/// services are no steps of a report.
 pub(crate) fn link(findings: &mut [Finding], profiles: &Profiles<'_>) {
     let mut last: BTreeMap<&str, Vec<(&str, &SeenRun<'_>)>> = findings
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn link(findings: &mut [Finding], profiles: &Profiles<'_>) {
     }
 }
 
-/// What keeps it, of a node that is idle.
+/// For an idle node, the cause that keeps it alive.
 fn idle(finding: &Finding) -> Option<Option<&KeptAliveBy>> {
     match &finding.evidence {
         Evidence::IdleNode(idle) => Some(idle.kept_alive_by.as_ref()),

@@ -1,5 +1,5 @@
-//! What to do about an idle node: first about what keeps it alive, then about the node.
-//! What a controller owns would come back, so there the advice is about the controller.
+//! The remedy for an idle node: first for the cause that keeps it alive, then for the node. A
+//! controller would replace its node, so the advice is then about the controller.
 
 use ebb_model::finding::evidence::idle::{IdleNode, KeptAliveBy};
 use ebb_model::finding::{Action, Remedy};
@@ -182,7 +182,8 @@ fn by_controller(instance: &Instance, controller: Option<&Controller>) -> Remedy
     }
 }
 
-/// Stops it; of the user's own host it shows who is on it, for nothing starts it again.
+/// Command that stops the node. For an on-premises host the command lists its users, because
+/// nothing would start the host again.
 fn stop(instance: &Instance) -> String {
     let (id, region) = (&instance.id, &instance.region);
     match &instance.provider {
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use crate::testing::instance;
 
-    /// What a shell makes of a command, without running it.
+    /// Arguments that a shell parses from a command, without running it.
     fn words(command: &str) -> Vec<String> {
         let script = format!("printf '%s\\n' {command}");
         let ran = std::process::Command::new("sh")

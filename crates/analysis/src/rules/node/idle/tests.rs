@@ -1,4 +1,4 @@
-//! The table of cases of the idle rule.
+//! Test cases of the idle rule.
 
 #[cfg(test)]
 mod keepers;

@@ -1,4 +1,4 @@
-//! Tables of weeks, and whether a schedule fits them.
+//! Tests of weekly activity and the schedule that fits it.
 
 use ebb_node_state::hourly_activity::FleetHours;
 use ebb_telemetry::activity::ActivityPolicy;
@@ -9,15 +9,14 @@ use crate::testing::{World, instance};
 
 use super::*;
 
-/// Hours of the clock of tests from its zero to the first Monday, and that far into
-/// its hour.
+/// Hours from the zero of the test clock to the first Monday; the minutes within the hour are kept.
 fn to_monday() -> u64 {
     let into_week = ebb_node_state::hourly_activity::hour_of_week(at(0));
     u64::try_from(WEEK_HOURS - into_week).expect("a small number")
 }
 
-/// A node that was seen for `weeks` and worked where `works` says, by the week and its
-/// hour; the clock stands at the end.
+/// A node that is observed for `weeks` weeks and works if `works` is true for the week and its
+/// hour. The clock is at the end.
 fn fortnight(weeks: u64, works: impl Fn(u64, usize) -> bool) -> World {
     let mut machine = instance(1);
     machine.launched_at = Some(at(0));
@@ -27,7 +26,7 @@ fn fortnight(weeks: u64, works: impl Fn(u64, usize) -> bool) -> World {
     let mut hours = FleetHours::default();
     for minute in (0..weeks * 7 * 24 * 60).step_by(60) {
         let mut placed = placed(1, 0);
-        // Whole minutes of the clock, which begins 14 minutes after a full hour.
+        // Whole minutes of the clock, which starts 14 minutes after a full hour.
         placed.end = at((first + minute) * 60 - 14 * 60 + 120);
         let hour = usize::try_from(minute / 60).expect("a small number");
         let is_at_work = works(minute / 60 / 168, hour % WEEK_HOURS);
@@ -85,7 +84,7 @@ fn use_that_recurs_becomes_a_schedule_and_anything_else_does_not() {
         |w, h| is_office((h + 84 * usize::from(w == 1)) % 168),
         None,
     );
-    // Each third hour: nothing is off for long enough.
+    // Work in every third hour: no off time is long enough.
     check("cron", 2, |_, h| h % 3 == 0, None);
 }
 
@@ -112,7 +111,7 @@ fn a_node_in_its_off_hours_is_not_idle_and_one_that_rests_on_is() {
         world.judge().findings.iter().map(|f| f.kind).collect()
     };
     assert_eq!(kinds(&world), [KIND]);
-    // On Monday evening nobody had come.
+    // Nobody used the node until Monday evening.
     let sunday = world.now;
     for minute in 0..20 * 60 {
         let mut quiet = placed(1, 0);
@@ -123,7 +122,7 @@ fn a_node_in_its_off_hours_is_not_idle_and_one_that_rests_on_is() {
         world.state.fold_heartbeat(&quiet, &world.policy.activity);
         world.now = quiet.end;
     }
-    // Of the weekend one minute of each hour was told.
+    // The data contains one minute of each hour of the weekend.
     world.policy.idle.min_coverage_ppm = 1;
     assert_eq!(kinds(&world), [FindingKind::IdleNode]);
 }

@@ -1,4 +1,4 @@
-//! The table of cases of the underprovisioned node.
+//! Test cases of the underprovisioned node.
 
 use ebb_telemetry::identity::InstanceType;
 use ebb_telemetry::step::StepUsage;
@@ -8,8 +8,8 @@ use crate::testing::{World, instance};
 
 use super::*;
 
-/// A m5.xlarge (4 cores, 16 GiB) on which a server has run for so many hours, kept so
-/// many cores busy, and waited for one for so many of its hours.
+/// A m5.xlarge (4 cores, 16 GiB) with a server that runs for `hours` hours. The server keeps
+/// `milli_cores` busy and waits for a core for `waited_hours` of its hours.
 fn server(hours: u64, milli_cores: u64, waited_hours: Option<u64>) -> World {
     let mut world = World::with([instance(1)]);
     world.watch(1, 0, hours * 60, |minute, h| {
@@ -27,7 +27,7 @@ fn server(hours: u64, milli_cores: u64, waited_hours: Option<u64>) -> World {
     world
 }
 
-/// Kills a session of `server` twice, which the lake tells of.
+/// Adds a session of `server` that was killed twice; the lake contains each record twice.
 fn killed(mut world: World, change: fn(&mut StepUsage)) -> World {
     for sequence in [1_000, 1_001] {
         let mut step = placed_step(1, sequence);

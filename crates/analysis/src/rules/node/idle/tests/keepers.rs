@@ -1,4 +1,4 @@
-//! Who keeps an idle node alive, how long that is given, and what is advised.
+//! Tests of the cause that keeps an idle node alive, its patience and the advice.
 
 use ebb_model::finding::evidence::Evidence;
 use ebb_model::inventory::batch::job::JobStatus;
@@ -9,7 +9,7 @@ use ebb_telemetry::testing::{at, clock, usage};
 use crate::rules::node::idle::tests::quiet;
 use crate::testing::{World, asked, instance};
 
-/// What is said of a node that was watched for so many quiet minutes.
+/// The cause and the advice of the finding, or the reason why there is none.
 fn said(world: &World) -> String {
     match world.verdict() {
         Ok(finding) => {
@@ -62,7 +62,7 @@ fn a_step_a_login_and_a_notebook_each_have_their_own_remedy() {
     );
 }
 
-/// An environment's worker on which nothing ran for so many minutes.
+/// A worker of an environment without any task for `minutes` minutes.
 fn worker(minutes: u64, change: impl Fn(&mut World)) -> World {
     let mut world = World::with([instance(1)]).with_job(JobStatus::Succeeded, asked(1, 1));
     world.job().stopped_at = Some(at(0));
